@@ -1,8 +1,9 @@
-//! A coding agent: a model reads a file, changes it and runs its test; a critic scores what the test said.
+//! A coding agent: a model reads a file, edits it and runs the test. A critic scores the test
+//! result.
 //!
-//! `cargo run --example coding_agent`, then `board serve runs`. The model here is a list of replies, so that the example
-//! needs no service; anything that implements [`ChatModel`](trace_board::engine::ChatModel) takes its place, such as
-//! `trace_board::llm::Client`.
+//! Run `cargo run --example coding_agent`, then `board serve runs`. The model here is a list of
+//! scripted replies, so the example needs no service. You can replace it with anything that
+//! implements [`ChatModel`](trace_board::engine::ChatModel), such as `trace_board::llm::Client`.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,12 +16,12 @@ use trace_board::engine::{
 use trace_board::tools::{ReadFile, ReplaceLines, RunCommand, Workspace};
 use trace_board::trace::RunWriter;
 
-/// What the agent keeps from step to step. The board shows each change of it.
+/// The agent's own state. The board shows each change to it.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Repair {
-    /// How often the test was run.
+    /// Number of test runs.
     pub test_runs: u32,
-    /// What it ended with the last time.
+    /// Exit code of the last test run.
     pub exit_code: Option<i64>,
 }
 
@@ -37,10 +38,13 @@ impl Agent for Coder {
         Ok(State::new(&*task.objective, Repair::default()))
     }
 
-    // `decide` is left out, so the model decides. It gets this, the results of its calls, and what critics ask for.
+    // Without `decide`, the model decides. It gets this prompt, the results of its calls, and any
+    // instructions from critics.
     fn prepare(&mut self, state: &State<Repair>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        let system =
-            Some("You repair programs. Change as little as possible, and run the test before you answer.".to_owned());
+        let system = Some(
+            "You fix bugs. Change as little as possible, and run the test before you answer."
+                .to_owned(),
+        );
         Ok(Prompt {
             system,
             user: (cx.step == 0).then(|| state.task.clone()),
@@ -63,7 +67,7 @@ impl Agent for Coder {
     }
 }
 
-/// Scores by the last test; an answer without a passing test is sent back.
+/// Scores by the last test result. Rejects an answer if the test doesn't pass.
 struct TestPasses;
 
 impl Critic<Repair> for TestPasses {
@@ -75,7 +79,7 @@ impl Critic<Repair> for TestPasses {
         let passes = step.state.data.exit_code == Some(0);
         Ok(match (passes, &step.decision.final_answer) {
             (true, _) => Opinion::proceed("the test passes").score(1.0),
-            (false, None) => Opinion::proceed("the test did not pass yet").score(0.0),
+            (false, None) => Opinion::proceed("the test has not passed yet").score(0.0),
             (false, Some(_)) => Opinion::retry("answered without a passing test")
                 .score(0.0)
                 .instruction("Run the test first."),
@@ -83,7 +87,7 @@ impl Critic<Repair> for TestPasses {
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("greet.sh"), "echo \"Helo, $1\"\n")?;
@@ -97,14 +101,14 @@ pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
         json!({"path": "greet.sh", "start_line": 1, "end_line": 1, "text": "echo \"Hello, $1\""});
     let model = Scripted::new([
         call("1", "read_file", &json!({"path": "greet.sh"}))
-            .saying("First I read it.")
+            .saying("I'll read the file first.")
             .usage(310, 24),
         call("2", "replace_lines", &change)
-            .saying("A letter is missing.")
+            .saying("An \"l\" is missing.")
             .usage(380, 41),
-        Reply::text("It is repaired.").usage(450, 12), // The critic sends this back.
+        Reply::text("It's fixed.").usage(450, 12), // The critic sends this back.
         call("3", "run_command", &json!({"command": "sh test.sh"})).usage(520, 19),
-        Reply::text("`greet.sh` said \"Helo\"; the test passes now.").usage(560, 21),
+        Reply::text("`greet.sh` printed \"Helo\". It's fixed, and the test passes.").usage(560, 21),
     ]);
     let engine = Engine::builder(Coder)
         .model(model)
@@ -115,7 +119,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
         .max_steps(10)
         .record(RunWriter::create(runs, "coding_agent")?)
         .build()?;
-    Ok(engine.run("The test of greet.sh fails. Repair it.").await)
+    Ok(engine.run("The test of greet.sh fails. Fix it.").await)
 }
 
 fn call(id: &str, tool: &str, arguments: &serde_json::Value) -> Reply {
@@ -126,7 +130,7 @@ fn call(id: &str, tool: &str, arguments: &serde_json::Value) -> Reply {
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

@@ -1,7 +1,7 @@
-//! A stop rule and a critic of one's own: a shopper that stops before its money is gone.
+//! A custom stop rule and a custom critic: a shopper that stops before the money runs out.
 //!
-//! `cargo run --example custom_rule`, then `board serve runs`: the verdict names the rule with its numbers, and the page
-//! says at each step how near it was.
+//! Run `cargo run --example custom_rule`, then `board serve runs`. The verdict names the rule with
+//! its numbers, and the page shows at each step how close the rule was to stopping the run.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,16 +15,16 @@ use trace_board::engine::{
 use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};
 use trace_board::trace::RunWriter;
 
-/// What the shopper has done so far.
+/// The shopper's state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Purse {
-    /// Coins.
+    /// Coins spent.
     pub spent: u64,
-    /// In order.
+    /// Items bought, in order.
     pub bought: Vec<String>,
 }
 
-/// What there is, with its price.
+/// The items for sale, with their prices.
 const SHELF: [(&str, u64); 4] = [("bread", 3), ("cheese", 6), ("olives", 4), ("wine", 9)];
 
 #[derive(Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ impl Tool for Buy {
     }
 
     fn description(&self) -> &str {
-        "Buys one thing from the shelf and returns its price."
+        "Buys one item from the shelf and returns its price."
     }
 
     async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<u64, ToolError> {
@@ -67,7 +67,7 @@ impl Agent for Shopper {
         Ok(State::new(&*task.objective, Purse::default()))
     }
 
-    // This agent needs no model: it decides itself.
+    // This agent makes its own decisions and needs no model.
     async fn decide(
         &mut self,
         state: &State<Purse>,
@@ -75,7 +75,7 @@ impl Agent for Shopper {
     ) -> Result<Option<Decision>, AgentError> {
         Ok(Some(match SHELF.get(state.data.bought.len()) {
             Some((name, _)) => Decision::act([Action::new("buy").arg("name", *name)])
-                .because("it is the next on the shelf"),
+                .because("it is the next item on the shelf"),
             None => Decision::final_answer(format!("bought {}", state.data.bought.join(", "))),
         }))
     }
@@ -95,7 +95,7 @@ impl Agent for Shopper {
     }
 }
 
-/// Ends the run once less than `reserve` of `money` is left.
+/// Stops the run once less than `reserve` of `money` is left.
 struct Reserve {
     money: u64,
     reserve: u64,
@@ -113,14 +113,14 @@ impl StopCriterion<State<Purse>> for Reserve {
             return Ok(Check::Pass(reading));
         }
         let sentence = format!(
-            "{left} of {} left, and {} are to be kept",
+            "{left} of {} coins left, below the reserve of {}",
             self.money, self.reserve
         );
         Ok(Check::stop("reserve", reading.detail(sentence)))
     }
 }
 
-/// Scores how much of the money is left.
+/// Scores by the share of money left.
 struct Thrift {
     money: u64,
 }
@@ -132,12 +132,14 @@ impl Critic<Purse> for Thrift {
 
     async fn judge(&self, step: CriticCx<'_, Purse>) -> Result<Opinion, CriticError> {
         let left = self.money.saturating_sub(step.state.data.spent);
-        Ok(Opinion::proceed(format!("{left} of {} left", self.money))
-            .score(left as f64 / self.money as f64))
+        Ok(
+            Opinion::proceed(format!("{left} of {} coins left", self.money))
+                .score(left as f64 / self.money as f64),
+        )
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
     let engine = Engine::builder(Shopper)
         .tool(Buy)
@@ -151,14 +153,14 @@ pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
         .max_steps(10)
         .record(RunWriter::create(runs, "custom_rule")?)
         .build()?;
-    Ok(engine.run("Buy supper.").await)
+    Ok(engine.run("Buy dinner.").await)
 }
 
 #[tokio::main(flavor = "current_thread")]
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

@@ -1,7 +1,8 @@
-//! An environment: a lift that is called to a floor. It shows itself to the agent before each step, takes the step in,
-//! and says when the episode is over.
+//! An environment: a lift that is called to a floor. It provides an observation before each step,
+//! processes the step, and reports when the episode is over.
 //!
-//! `cargo run --example environment`, then `board serve runs`: each step has its observation and its reward.
+//! Run `cargo run --example environment`, then `board serve runs`. Each step has its observation
+//! and reward.
 
 use std::error::Error;
 use std::path::Path;
@@ -61,7 +62,7 @@ impl Env for Lift {
 
 #[derive(Deserialize, JsonSchema)]
 struct Floors {
-    /// Up where positive.
+    /// Positive is up.
     floors: i64,
 }
 
@@ -79,7 +80,8 @@ impl Tool for Move {
         "Moves the lift by at most two floors."
     }
 
-    // A run whose environment does not offer this ends before its first step, and says so.
+    // If the environment doesn't offer this capability, the run ends with an error before its first
+    // step.
     fn needs(&self) -> &[&str] {
         &["move"]
     }
@@ -114,17 +116,17 @@ impl Agent for Operator {
     ) -> Result<Option<Decision>, AgentError> {
         let at = |key: &str| cx.observation.get(key).and_then(Value::as_i64);
         let (Some(floor), Some(goal)) = (at("floor"), at("called_to")) else {
-            return Err(AgentError::fatal("the lift does not say where it is"));
+            return Err(AgentError::fatal("the observation has no floor"));
         };
         let floors = (goal - floor).clamp(-2, 2);
         Ok(Some(
             Decision::act([Action::new("move").arg("floors", floors)])
-                .because(format!("from {floor} towards {goal}")),
+                .because(format!("moving from floor {floor} toward {goal}")),
         ))
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
     let engine = Engine::builder(Operator)
         .tool(Move)
@@ -135,14 +137,16 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
         .max_steps(10)
         .record(RunWriter::create(runs, "environment")?)
         .build()?;
-    Ok(engine.run("Bring the lift to where it is called.").await)
+    Ok(engine
+        .run("Move the lift to the floor that called it.")
+        .await)
 }
 
 #[tokio::main(flavor = "current_thread")]
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

@@ -1,8 +1,8 @@
-//! A guard, a hook and a run in two parts: a shopper who may not buy everything, is heard at each step, and goes on in the
-//! same trace after its steps were used up.
+//! A guard, a hook and a run in two parts: a shopper that isn't allowed to buy everything, is
+//! observed by a hook, and resumes in the same trace after reaching its step limit.
 //!
-//! `cargo run --example guard_and_go_on`, then `board serve runs`: the refused call stands in its step with the guard's
-//! reason, and the run page says where the run was gone on with.
+//! Run `cargo run --example guard_and_go_on`, then `board serve runs`. The refused call is shown in
+//! its step with the guard's reason, and the run page shows where the run was resumed.
 
 use std::error::Error;
 use std::path::Path;
@@ -16,12 +16,12 @@ use trace_board::engine::{
 };
 use trace_board::trace::RunWriter;
 
-/// What the shopper has done so far; read back from the trace when the run goes on.
+/// The shopper's state. Read back from the trace when the run resumes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Basket {
-    /// How much of the list was asked for.
+    /// Number of items on the list that were requested.
     pub asked: usize,
-    /// What of it may be carried home.
+    /// Items bought.
     pub bought: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl Tool for Buy {
     }
 
     fn description(&self) -> &str {
-        "Buys one thing."
+        "Buys one item."
     }
 
     async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<String, ToolError> {
@@ -77,7 +77,7 @@ impl Agent for Shopper {
 
     fn reduce(&mut self, state: &mut State<Basket>, step: &Done<'_>) -> Result<(), AgentError> {
         state.data.asked += step.decision.actions.len();
-        // What was refused has no output.
+        // A refused call has no output.
         state.data.bought.extend(
             step.results
                 .iter()
@@ -87,7 +87,7 @@ impl Agent for Shopper {
     }
 }
 
-/// Lets no wine be bought.
+/// Refuses calls that buy wine.
 struct NoWine;
 
 impl Guard<Basket> for NoWine {
@@ -105,7 +105,7 @@ impl Guard<Basket> for NoWine {
     }
 }
 
-/// Notes what is carried out, and how each part ends.
+/// Records each call that is executed, and how each part ends.
 struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl<D> Hook<D> for Notes {
@@ -134,7 +134,8 @@ fn shopper(notes: &Arc<Mutex<Vec<String>>>) -> Builder<Shopper> {
         .hook(Notes(notes.clone()))
 }
 
-/// Runs the agent for two steps and goes on then, with its trace below `runs`; also what the hook noted.
+/// Runs the agent for two steps, then resumes it, with its trace below `runs`. Also returns the
+/// hook's notes.
 pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dyn Error>> {
     let notes = Arc::default();
     let writer = RunWriter::create(runs, "guard_and_go_on")?;
@@ -142,9 +143,10 @@ pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dy
         .max_steps(2)
         .record(writer)
         .build()?
-        .run("Buy supper.")
+        .run("Buy dinner.")
         .await;
-    // Without `record`: it writes on in the directory of the run. The steps of both parts count.
+    // No `record` here: the resumed run appends to the run's directory. The step limit counts the
+    // steps of both parts.
     let earlier = Earlier::open(&runs.join("guard_and_go_on"))?;
     let result = shopper(&notes)
         .max_steps(10)
@@ -159,7 +161,7 @@ pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dy
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (result, notes) = run(Path::new("runs")).await?;

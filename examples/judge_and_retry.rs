@@ -1,7 +1,8 @@
-//! A judge and a retry: one model writes, another one scores what it wrote, and what scores too low is asked for again.
+//! A judge and a retry: one model writes, another scores the text, and a low score triggers a
+//! retry.
 //!
-//! `cargo run --example judge_and_retry`, then `board serve runs`: the scores rise from step to step, and the tokens of the
-//! judge are the run's. Both models are lists of replies here.
+//! Run `cargo run --example judge_and_retry`, then `board serve runs`. The scores rise from step to
+//! step, and the judge's tokens count as the run's. Both models here are lists of scripted replies.
 
 use std::error::Error;
 use std::path::Path;
@@ -12,7 +13,7 @@ use trace_board::engine::{
 };
 use trace_board::trace::RunWriter;
 
-/// A lower score is not accepted.
+/// The lowest score that is accepted.
 const ENOUGH: f64 = 0.7;
 
 struct Writer;
@@ -29,7 +30,7 @@ impl Agent for Writer {
     }
 
     fn prepare(&mut self, state: &State<()>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        // What the judge asked for comes with the prompt by itself.
+        // The engine adds the judge's instructions to the prompt.
         Ok(Prompt {
             system: None,
             user: (cx.step == 0).then(|| state.task.clone()),
@@ -37,7 +38,7 @@ impl Agent for Writer {
     }
 }
 
-/// A critic that asks a model.
+/// A critic that calls a model.
 struct Judge<M> {
     model: M,
 }
@@ -51,12 +52,14 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
         let Some(answer) = &step.decision.final_answer else {
             return Ok(Opinion::proceed("no answer yet"));
         };
-        let question =
-            format!("Score from 0 to 1 how clear this is, then say what it lacks:\n{answer}");
+        let question = format!(
+            "Rate the clarity of this sentence from 0 to 1, then say what it lacks:\n{answer}"
+        );
         let request = Request::new(vec![Message::user(question)]);
         let reply = self.model.complete(&request, &|_| ()).await?;
         let (score, lacks) = reply.text.split_once(' ').unwrap_or((&reply.text, ""));
-        // A critic that fails ends the run, with this as the reason. To go on, return an opinion instead.
+        // A critic that fails ends the run, with this error as the reason. To continue instead,
+        // return an opinion.
         let score: f64 = score
             .parse()
             .map_err(|_| CriticError::new(format!("the judge gave no score: {}", reply.text)))?;
@@ -69,17 +72,19 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
     let writer = Scripted::new([
         Reply::text("The cache is invalidated on mutation.").usage(60, 9),
         Reply::text("When you change a file, the board reads it again.").usage(110, 12),
-        Reply::text("When a file changes, the board reads what is new and shows it at once.")
-            .usage(160, 17),
+        Reply::text(
+            "When a file changes, the board reads only the new part and shows it immediately.",
+        )
+        .usage(160, 17),
     ]);
     let judge = Scripted::new([
-        Reply::text("0.3 Who does what? Say it for users.").usage(40, 11),
-        Reply::text("0.6 Does it read all of it?").usage(40, 8),
+        Reply::text("0.3 Who does what? Write it for users.").usage(40, 11),
+        Reply::text("0.6 Does it read the whole file again?").usage(40, 8),
         Reply::text("0.9 nothing").usage(44, 4),
     ]);
     let engine = Engine::builder(Writer)
@@ -89,7 +94,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
         .record(RunWriter::create(runs, "judge_and_retry")?)
         .build()?;
     Ok(engine
-        .run("Explain in a sentence how the board follows files.")
+        .run("Explain in one sentence how the board follows files.")
         .await)
 }
 
@@ -97,7 +102,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

@@ -1,13 +1,15 @@
-//! What went wrong, said to a person: what, why, and what to do next.
+//! Errors for people: what happened, why, and what to do next.
 //!
-//! Knows no HTTP and no terminal colours; `web` and `cli` turn an [`Error`] into a page or into text.
+//! Independent of HTTP and terminal colours. `serve` and `cli` turn an [`Error`] into a page or
+//! text.
 
 use std::fmt;
 
-/// A failure with the advice that goes with it.
+/// An error with its kind, cause and hints.
 ///
-/// `{}` is the message alone, for callers that walk the causes themselves. `{:#}` is all of it on one line: the message,
-/// its causes, the hints. `{:?}` is the same, so that `?` out of `main` and `unwrap` tell it to a person:
+/// `{}` prints only the message, for callers that walk the causes themselves. `{:#}` prints
+/// everything on one line: the message, its causes and its hints. `{:?}` prints the same as `{:#}`,
+/// so `?` in `main` and `unwrap` show the full error:
 ///
 /// ```
 /// use trace_board::{Error, Kind};
@@ -25,24 +27,24 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Which kind of failure it is; decides the exit code and the HTTP status.
+/// The kind of an [`Error`]. Determines the exit code and the HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The request itself is wrong: a bad argument, a bad value.
+    /// The request itself is wrong, such as a bad argument or value.
     Usage,
-    /// The thing asked for is not there.
+    /// The requested thing doesn't exist.
     NotFound,
-    /// The thing is there and cannot be read or used.
+    /// The thing exists but can't be read or used.
     Unreadable,
-    /// A fault of the board itself.
+    /// A bug in the board itself.
     Bug,
 }
 
-/// The result of everything here that can fail.
+/// The result of a fallible operation in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Makes an error of `kind`; `message` names the thing and what is wrong with it.
+    /// Creates an error of the given kind. `message` names the thing and what is wrong with it.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -59,24 +61,25 @@ impl Error {
         self
     }
 
-    /// Adds the underlying cause.
+    /// Sets the underlying cause.
     #[must_use]
     pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
 
-    /// The kind of failure.
+    /// Returns the kind of error.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Advice, one sentence each.
+    /// Returns the hints, one sentence each.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
 
-    /// The process exit code: 2 wrong usage, 3 not found or unreadable, 70 a bug of ours (BSD `EX_SOFTWARE`).
+    /// Returns the process exit code: 2 for wrong usage, 3 for not found or unreadable, and 70 for
+    /// a bug in the board (BSD `EX_SOFTWARE`).
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Usage => 2,
@@ -86,7 +89,7 @@ impl Error {
     }
 }
 
-/// The causes of an error in words, from the nearest to the first.
+/// Returns the messages of an error's causes, starting with the direct cause.
 pub fn causes(error: &Error) -> impl Iterator<Item = String> {
     let first = std::error::Error::source(error);
     std::iter::successors(first, |cause| cause.source()).map(ToString::to_string)
@@ -105,7 +108,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The text of `{:#}`: what a program prints that returns the error from `main`.
+/// Prints the same text as `{:#}`, for programs that return the error from `main`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")
@@ -125,12 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_an_error_is_told_where_that_is_asked_for() {
+    fn the_alternate_form_shows_the_whole_error() {
         #[derive(Debug)]
         struct Outer(io::Error);
         impl fmt::Display for Outer {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the file is unread")
+                f.write_str("the file cannot be read")
             }
         }
         impl std::error::Error for Outer {
@@ -142,10 +145,10 @@ mod tests {
         assert_eq!(error.to_string(), "no rules");
         assert_eq!(
             format!("{error:#}"),
-            "no rules: the file is unread: no disk"
+            "no rules: the file cannot be read: no disk"
         );
         let error = error.hint("mount it").hint("or name another");
-        let all = "no rules: the file is unread: no disk (hint: mount it; or name another)";
+        let all = "no rules: the file cannot be read: no disk (hint: mount it; or name another)";
         assert_eq!(format!("{error:#}"), all);
         assert_eq!(format!("{error:?}"), all);
         assert_eq!(format!("{error:#?}"), all);

@@ -1,34 +1,34 @@
-//! Traces of agent runs: read them, follow them while they grow, explain why they stopped, show them.
+//! Reads traces of agent runs, follows them as they grow, explains why they stopped, and shows
+//! them. Also runs agents and records their traces.
 //!
-//! A run is a directory with `manifest.json`, `steps.jsonl` and `events.jsonl`. The rooms of this crate
-//! each answer one question, and arrows between them point one way:
+//! A run is a directory with `manifest.json`, `steps.jsonl` and `events.jsonl`. Each module of this
+//! crate has one job, and their dependencies have no cycles:
 //!
-//! | room | question |
+//! | module | purpose |
 //! |---|---|
-//! | [`model`] | what is a trace? |
-//! | `format` | how does each tool write it? |
-//! | [`trace`] | how does it touch the disk? |
-//! | [`stop`] | when to stop? |
-//! | [`engine`] | how is a trace made? |
-//! | `tools` | what can an agent touch? |
-//! | `llm` | how is a real model asked, and by whom? |
-//! | `analysis` | what does it mean? |
-//! | `mirror` | what is in the bucket? |
-//! | `live` | what changed? |
-//! | `page` | what is asked, and what is shown? |
-//! | `rpc` | how do two programs talk? |
-//! | `serve` | how is it served? |
-//! | `cli` | how is it typed? |
+//! | [`model`] | the types of a trace |
+//! | `format` | reads each tool's trace format |
+//! | [`trace`] | reads and writes trace files |
+//! | [`stop`] | decides when to stop |
+//! | [`engine`] | runs agents and records traces |
+//! | `tools` | file and command tools for agents |
+//! | `llm` | calls real models, from configuration files |
+//! | `analysis` | explains what a trace means |
+//! | `mirror` | copies runs from object stores |
+//! | `live` | watches runs for changes |
+//! | `page` | renders pages |
+//! | `rpc` | JSON-RPC between programs |
+//! | `serve` | the HTTP server |
+//! | `cli` | the command line |
 //!
-//! The rooms above `tools` are always there; each of the others is behind a feature: its own name, or `serve` for
-//! `live`, `mirror` and `page`. `cli`, `serve`, `llm`, `mcp` and `s3`, which has `mirror` follow object stores, are on by default;
-//! `mcp` gives agents of files the tools of Model Context Protocol servers. The feature `schema` brings the JSON Schema validator of
-//! `structured_output`; `archives`, which `serve` has, unpacks what is packed. Without features the crate makes traces and reads
-//! those that lie in plain files, its own and every tool's of [`mod@format`]; of a packed one (Inspect's `.eval`, Codex's `.jsonl.zst`) it says
-//! that it cannot. It neither explains nor shows them.
+//! [`model`], [`mod@format`], [`trace`], [`stop`], [`engine`] and [`error`] are always available.
+//! All other modules need the feature `board`, which is on by default. It also enables the built-in
+//! JSON Schema validator of `structured_output`. The feature `cloud` adds object stores, and
+//! `parquet` adds Parquet tables. Without features, the crate writes traces and reads them in every
+//! format of [`mod@format`], but can't explain or show them.
 //!
-//! Running an agent takes an agent, tools, and rules that say when to stop; it leaves a trace and a verdict. This is a
-//! whole program, for the dependencies that docs/agents.md lists:
+//! To run an agent, you need an agent, tools, and rules that decide when to stop. The run leaves a
+//! trace and a verdict. This is a complete program. `docs/agents.md` lists its dependencies:
 //!
 //! ```standalone_crate
 //! use schemars::JsonSchema;
@@ -74,14 +74,21 @@
 //! }
 //! ```
 //!
-//! A name is taken once: the second time `runs/first` holds a trace and is refused. An error that `main` returns is printed
-//! with its causes and hints; see [`Error`].
+//! Each name can be used only once: a second run fails because `runs/first` already holds a trace.
+//! An error returned from `main` is printed with its causes and hints; see [`Error`].
 //!
-//! Four programs in `examples` go further, each one file that is read in a few minutes: `coding_agent` (a model with tools,
-//! and a critic that sends it back), `judge_and_retry` (a model that scores another one), `custom_rule` (a stop rule and a
-//! critic of one's own) and `environment`. `cargo run --example NAME` leaves its run in `./runs`.
+//! The single-file programs in `examples` go further:
 //!
-//! Reading a run takes a directory, a reader and an index; `analysis` then says from the index why it ended:
+//! - `coding_agent`: a model with tools, and a critic that rejects its answer
+//! - `judge_and_retry`: a model that scores another model
+//! - `custom_rule`: a custom stop rule and a custom critic
+//! - `environment`: an environment with observations and rewards
+//! - `guard_and_go_on`: a guard, a hook and a resumed run
+//!
+//! `cargo run --example NAME` writes its run to `./runs`.
+//!
+//! To read a run, you need a directory, a reader and an index. `analysis` then explains from the
+//! index why the run ended:
 //!
 //! ```
 //! use std::path::Path;
@@ -93,7 +100,7 @@
 //! use trace_board::trace::{RunDir, RunReader};
 //!
 //! let dir = RunDir::alone(Path::new("sample_runs/qitos/q060_critic_stop"));
-//! // Nobody writes there any more, so an unfinished last line need not be waited for.
+//! // The run is finished, so there's no need to wait for the end of an unfinished last line.
 //! let mut reader = RunReader::settling(dir, Duration::ZERO);
 //! let mut index = Index::default();
 //! index.apply(reader.refresh(u64::MAX));
@@ -103,7 +110,7 @@
 //! assert!(verdict(&index, &life).sentence.starts_with("Stopped by PolicyCritic at 0.05"));
 //! ```
 
-// Where docs.rs builds the documentation, whatever is behind a feature says so.
+// On docs.rs, marks every item that needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "board")]

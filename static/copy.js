@@ -16,7 +16,7 @@ function textOf(element) {
   }
   const rest = after(element);
   if (!rest?.matches("details.rest")) return element.textContent;
-  const joint = rest.querySelector("summary").textContent.endsWith("the line goes on") ? "" : "\n";
+  const joint = rest.querySelector("summary").textContent.endsWith(", line continues") ? "" : "\n";
   return element.textContent + joint + rest.querySelector("pre").textContent;
 }
 
@@ -89,6 +89,6 @@ document.addEventListener("click", (event) => {
   if (button) press(button);
 });
 document.addEventListener("copy:put", ({ detail: { button, text } }) => {
-  if (text === undefined) tell(button, "Not copied: it cannot be read");
+  if (text === undefined) tell(button, "Not copied: the value can't be read");
   else put(button, text);
 });

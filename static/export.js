@@ -1,4 +1,4 @@
-// Replays a saved run: one step at a time, phase by phase, with the state beside it. The file contains everything.
+// Replays a saved run: one step at a time, phase by phase, with the state next to it. The file contains everything.
 
 const find = (selector) => document.querySelector(selector);
 const steps = [...document.querySelectorAll(".xstep")];
@@ -54,7 +54,7 @@ function showState(step, rank) {
     rows.push(row);
   }
   find("[data-state]").replaceChildren(...rows);
-  const known = step < states.length ? `${reduced ? "after" : "before"} step ${step}` : "left out: the file was full";
+  const known = step < states.length ? `${reduced ? "after" : "before"} step ${step}` : "skipped: the file was full";
   find("[data-state-of]").textContent = known;
 }
 

@@ -2,7 +2,7 @@
 // script shows the results as text, never as markup.
 
 const NAME = "Jump to a run, a step, a page or a command";
-const HINT = "A run, a step's number, a page, a command";
+const HINT = "Run, step number, page or command";
 let box, field, list, says, asking; // `asking` is the controller of the open request
 let offers = []; // the items of the rows
 let chosen = 0;
@@ -18,7 +18,7 @@ function build() {
   box = made("dialog", { class: "jump", "aria-label": "Jump" });
   const combobox = { role: "combobox", "aria-label": NAME, "aria-expanded": "true", "aria-controls": "jump-list", "aria-autocomplete": "list" };
   field = made("input", { ...combobox, type: "text", placeholder: HINT, autocomplete: "off", spellcheck: "false" });
-  list = made("ul", { id: "jump-list", role: "listbox", "aria-label": "Where to" });
+  list = made("ul", { id: "jump-list", role: "listbox", "aria-label": "Places" });
   says = made("p", { role: "status" });
   box.append(field, list, says);
   document.body.append(box);
@@ -48,7 +48,7 @@ async function ask() {
     const { items, runs } = await answer.json();
     if (own === asking) show(items, runs);
   } catch (error) {
-    if (error.name !== "AbortError") says.textContent = "The board does not answer.";
+    if (error.name !== "AbortError") says.textContent = "The board isn't responding.";
   }
 }
 
@@ -56,7 +56,7 @@ function show(items, runs) {
   offers = items;
   list.replaceChildren(...items.map((item, at) => made("li", { id: `jump-${at}`, role: "option", class: item.kind })));
   items.forEach((item, at) => list.children[at].append(...[item.kind, item.label, item.note].map((text) => made("span", {}, text))));
-  says.textContent = `Places: ${items.length}${field.value ? `; runs with these words: ${runs}` : ""}`;
+  says.textContent = `Places: ${items.length}${field.value ? `; matching runs: ${runs}` : ""}`;
   choose(0);
 }
 

@@ -1,4 +1,5 @@
-//! What holds for what a person types? It is understood or named, and what is printed reads back as the same.
+//! Checks parsers of user input: everything typed is parsed or reported, and printed values parse
+//! back to the same.
 
 use serde_json::Value;
 use trace_board::analysis::query::Query;
@@ -7,7 +8,7 @@ use trace_board::analysis::whatif::typed;
 use trace_board::model::json::{Json, same};
 use trace_board::stop::StopSpec;
 
-/// A query of the search box.
+/// A search box query: every term is kept, and the printed form parses back to the same query.
 pub fn query(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -69,7 +70,8 @@ pub fn rules(data: &[u8]) {
     }
 }
 
-/// The path of a value in the state: the first line of an input is the path, the rest the value.
+/// The path of a value in the state. The first line of the input is the path, the rest is the
+/// value.
 pub fn key_path(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -96,7 +98,7 @@ pub fn key_path(data: &[u8]) {
         let found = found.unwrap_or_else(|| panic!("{below} leads somewhere in {value}"));
         let value_there = expected;
         let expected = expected.to_string();
-        // `Value` rounds numbers that it cannot hold; the board does not.
+        // `Value` rounds numbers that it can't represent; the board doesn't.
         let alike = Json::parse(&found)
             .zip(Json::parse(&expected))
             .is_some_and(|(a, b)| same(&a, &b));

@@ -1,4 +1,4 @@
-//! When do two indexes say the same? Names are compared, not their numbers.
+//! Compares two indexes by their contents. Symbols are compared by name, not by number.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use trace_board::model::Index;
 use trace_board::trace::{RunDir, RunReader};
 
-/// Looks until there is nothing more to read.
+/// Refreshes the reader until it has read everything.
 pub fn follow(reader: &mut RunReader, index: &mut Index, limit: u64) {
     loop {
         let delta = reader.refresh(limit);
@@ -19,7 +19,7 @@ pub fn follow(reader: &mut RunReader, index: &mut Index, limit: u64) {
     }
 }
 
-/// The index of a run that is read as it is now.
+/// Indexes a run from its current files in one pass.
 pub fn read_at_once(dir: &Path, settle: Duration) -> Index {
     let mut index = Index::default();
     follow(
@@ -30,15 +30,15 @@ pub fn read_at_once(dir: &Path, settle: Duration) -> Index {
     index
 }
 
-/// Everything an index says, with names in place of their numbers: those depend on which file was read first, and so
-/// does the order in which oddities were found.
+/// Returns an index's contents as text, with symbols replaced by their names. Symbol numbers and
+/// the order of issues depend on which file was read first.
 pub fn meaning(index: &Index) -> Vec<String> {
     let said = |value: &dyn Debug| {
         let text = format!("{value:?}");
         let mut parts = text.split("Symbol(");
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            // A text of the trace may hold the word too.
+            // Text in the trace may contain `Symbol(` too.
             let Some((number, rest)) = part.split_once(')') else {
                 out.push_str(part);
                 continue;
@@ -107,7 +107,7 @@ pub fn meaning(index: &Index) -> Vec<String> {
     all
 }
 
-/// The first thing two indexes say differently.
+/// Returns the first difference between two indexes.
 pub fn first_difference(left: &Index, right: &Index) -> Option<(String, String)> {
     let (left, right) = (meaning(left), meaning(right));
     let longer = left.len().max(right.len());

@@ -1,6 +1,8 @@
-//! What must hold for any bytes from outside? One function for each parser: it panics where something does not hold.
+//! Invariants that must hold for any untrusted bytes. Each parser has one function, which panics on
+//! a violation.
 //!
-//! The fuzz targets call these with what libFuzzer thinks of, `tests/it/fuzzed.rs` with what was found and with seeds.
+//! The fuzz targets call these functions with libFuzzer's inputs. `tests/it/fuzzed.rs` calls them
+//! with past findings and seeds.
 
 mod analysis;
 mod index;

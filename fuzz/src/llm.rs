@@ -1,5 +1,5 @@
-//! What holds for an agent's file, and for what a server answers? An error names its place; a reply is whole, and no
-//! answer of a server gives the key away.
+//! Checks agent files and model API responses: errors give their position, replies are complete,
+//! and no response leaks the API key.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,8 @@ use serde_json::Map;
 use trace_board::engine::{ChatModel, Message, Request};
 use trace_board::llm::{AgentFile, Client, Endpoint, Retry, Secret, Timeouts};
 
-/// The TOML file of an agent. Files that it names are the user's own; they are not read here.
+/// An agent's TOML file. Inputs that may reference other files are skipped, because those would be
+/// the user's own.
 pub fn agent_file(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -36,12 +37,12 @@ pub fn agent_file(data: &[u8]) {
 
 const KEY: &str = "sk-fuzzed-0123456789";
 
-/// What a server answers: the first byte says whether as a stream, and whether cut off.
+/// A server response. Bits of the first byte select streaming and truncation.
 pub fn chat_wire(data: &[u8]) {
     let Some((kind, body)) = data.split_first() else {
         return;
     };
-    // The server gives the key away wherever the input says so.
+    // The server leaks the key wherever the input contains `@`.
     let body = String::from_utf8_lossy(body).replace('@', KEY).into_bytes();
     let (server, runtime, client) = surroundings();
     *server.answer.lock().expect("nobody panicked") = Answer {
@@ -84,7 +85,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// A server on this machine that answers what it was told to.
+/// A local server that returns the configured answer.
 struct Server {
     address: SocketAddr,
     answer: Mutex<Answer>,
@@ -109,7 +110,7 @@ fn surroundings() -> &'static Surroundings {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = Arc::clone(&serving);
-                // The client keeps one connection, and opens another where an answer was cut off.
+                // The client reuses one connection, and opens another after a truncated response.
                 std::thread::spawn(move || server.serve(stream));
             }
         });
@@ -152,7 +153,7 @@ impl Server {
             return;
         };
         let mut reader = BufReader::new(stream);
-        // The client has gone where this ends.
+        // Ends when the client disconnects.
         while let Some(()) = self.answer_one(&mut reader, &mut out) {}
     }
 

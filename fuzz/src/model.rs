@@ -1,4 +1,5 @@
-//! What holds for one line, and for a manifest? It is read or refused, never half; what is read is bounded and finite.
+//! Checks single lines and manifests: each is read completely or refused, and the result is bounded
+//! and finite.
 
 use serde_json::Value;
 use trace_board::format;
@@ -7,10 +8,10 @@ use trace_board::model::redact::{BLANK, Search};
 use trace_board::model::repair::repair;
 use trace_board::model::{Fate, Names};
 
-/// No text of a head is longer.
+/// Maximum length in bytes of any text in a head.
 const MAX_HEAD_TEXT: usize = 4096;
 
-/// A line of steps and of events.
+/// Lines of the step and event files.
 pub fn lines(data: &[u8]) {
     if data.contains(&b'\n') {
         data.split(|byte| *byte == b'\n').take(8).for_each(line);
@@ -58,7 +59,7 @@ fn line(data: &[u8]) {
     agrees(event.fate, strict.as_ref(), remarks.len());
 }
 
-/// Whether the fate of a line is what strict JSON says of it.
+/// Asserts that a line's fate agrees with a strict JSON parser.
 fn agrees(fate: Fate, strict: Option<&Value>, remarks: usize) {
     match strict {
         Some(Value::Object(_)) => assert!(fate.is_readable(), "{fate:?}"),
@@ -71,7 +72,7 @@ fn agrees(fate: Fate, strict: Option<&Value>, remarks: usize) {
     );
 }
 
-/// A manifest.
+/// A manifest: read with bounded texts and finite numbers, or refused with a reason.
 pub fn manifest(data: &[u8]) {
     let object = matches!(serde_json::from_slice(data), Ok(Value::Object(_)));
     match format::manifest(data) {
@@ -100,7 +101,7 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// A secret, planted where an input says so, is on no line that is blanked.
+/// Secrets planted where the input has an `@` don't appear in any redacted line.
 pub fn redact(data: &[u8]) {
     const PLANT: &str = "plant-8f3a1c77";
     let Ok(text) = std::str::from_utf8(data) else {

@@ -1,10 +1,11 @@
-//! What holds for a model's text? There is a decision or an error that says why, and neither is larger than the text.
+//! Checks parsers of model text: they return a decision or an error with a reason, and neither
+//! outgrows the text.
 
 use trace_board::engine::{
     Decision, JsonText, Parsed, Parser, ReAct, Severity, ToolCall, XmlText, native,
 };
 
-/// A text, read in each of the grammars and as the arguments of a native call.
+/// Parses a text with each grammar, and as the arguments of a native call.
 pub fn model_text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -35,7 +36,7 @@ fn check(text: &str, parsed: &Parsed) {
     }
 }
 
-/// What was read, written as JSON, is read as the same without a repair.
+/// Asserts that a decision, written as JSON, parses back to the same decision without repairs.
 fn reads_back(decision: &Decision) {
     let actions: Vec<_> = decision
         .actions

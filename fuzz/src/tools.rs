@@ -1,5 +1,5 @@
-//! What holds for a file of any tool? However it grew, the index is the same, and a page shows of each step what the index
-//! says of it.
+//! Checks trace files of any tool: the index doesn't depend on how the file grew, and step pages
+//! agree with it.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use trace_board::trace::{RunDir, RunReader};
 
 use super::index::{first_difference, follow};
 
-/// The names under which files are taken for traces.
+/// File names that are recognized as traces.
 const NAMES: [&str; 5] = [
     "a.jsonl",
     "11111111-1111-4111-8111-111111111111.jsonl",
@@ -21,10 +21,10 @@ const NAMES: [&str; 5] = [
     "a.traj",
     "a.traj.json",
 ];
-/// More pieces make a run slow, and find nothing else.
+/// More pieces slow a run down and find nothing new.
 const MAX_PIECES: usize = 32;
 
-/// A file that grows. The first byte says how it is called, the second one in how many pieces it comes.
+/// A growing file. The first byte picks its name, the second the number of pieces it's written in.
 pub fn tools(data: &[u8]) {
     let [name, pieces, content @ ..] = data else {
         return;
@@ -42,7 +42,7 @@ pub fn tools(data: &[u8]) {
         u64::MAX,
     );
     pages(&dir, &whole);
-    // Of a document that was whole once, what it said stays until it is whole again.
+    // After a document was complete once, its contents stay until it's complete again.
     if path.extension().is_none_or(|end| end != "jsonl") {
         return;
     }
@@ -55,7 +55,7 @@ pub fn tools(data: &[u8]) {
     );
 }
 
-/// Each step that is listed can be read, and says what the index says of it.
+/// Asserts that each listed step can be read and agrees with its index entry.
 fn pages(dir: &RunDir, index: &Index) {
     for (n, head) in index.steps().iter().enumerate() {
         let line = dir
@@ -66,7 +66,7 @@ fn pages(dir: &RunDir, index: &Index) {
             remarks.is_empty() && page.fate == Fate::Good,
             "step {n}: {remarks:?}"
         );
-        // These are known from the records alone.
+        // These fields come from the records, not from the step's line.
         let StepHead {
             span,
             line,
@@ -91,7 +91,7 @@ fn pages(dir: &RunDir, index: &Index) {
     }
 }
 
-/// Read after each piece, it ends on the same index.
+/// Asserts that reading after each piece yields the same index as reading the whole file.
 fn grow(dir: &RunDir, path: &Path, content: &[u8], pieces: usize, whole: &Index) {
     fs::write(path, b"").expect("a temporary file can be written");
     let (mut reader, mut index) = (

@@ -1,4 +1,5 @@
-//! What holds for the files of a run? However they are cut, the index is the same, and every line lies where it says.
+//! Checks the files of a run: however they're split, the index is the same and every line is at its
+//! recorded offset.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -14,20 +15,20 @@ use trace_board::trace::{RunDir, RunReader};
 
 use super::index::{first_difference, follow, read_at_once};
 
-/// How many of the first bytes say how the rest is cut.
+/// Number of leading bytes that control how the rest is split.
 const PLAN_BYTES: usize = 8;
-/// What stands between the steps and the events of an input.
+/// Separates the steps from the events in an input.
 const BETWEEN: &[u8] = b"\n#\n";
-/// More steps make the comparison of every state slow, and find nothing else.
+/// More steps slow down the comparison of every state and find nothing new.
 const MAX_STEPS: usize = 24;
 
-/// The steps and the events of an input.
+/// Splits an input into steps and events.
 fn files(data: &[u8]) -> [&[u8]; 2] {
     let between = data
         .windows(BETWEEN.len())
         .position(|bytes| bytes == BETWEEN);
     match between {
-        // The LF before the mark ends the last step.
+        // The LF before the separator ends the last step.
         Some(at) => [&data[..=at], &data[at + BETWEEN.len()..]],
         None => [data, b""],
     }
@@ -43,7 +44,8 @@ fn append(dir: &Path, file: TraceFile, bytes: &[u8]) {
         .expect("a temporary file can be written");
 }
 
-/// Two growing files, read after each piece and at once. The first bytes say how long the pieces are.
+/// Two growing files, read after each piece and all at once. The first bytes set the read limit and
+/// the piece lengths.
 pub fn tail(data: &[u8]) {
     let Some((plan, rest)) = data.split_at_checked(PLAN_BYTES) else {
         return;
@@ -88,7 +90,7 @@ pub fn tail(data: &[u8]) {
     }
 }
 
-/// Each line is a line of the file, at its number, in order.
+/// Asserts that the spans cover whole lines of the file, in order and with the right line numbers.
 fn lie_inside(bytes: &[u8], spans: &[(Span, u64)]) {
     let mut end = 0;
     for (span, number) in spans {
@@ -106,7 +108,7 @@ fn lie_inside(bytes: &[u8], spans: &[(Span, u64)]) {
     }
 }
 
-/// The lines of a directory.
+/// Reads lines from a run directory.
 struct Files<'a>(&'a RunDir);
 
 impl Lines for Files<'_> {
@@ -125,7 +127,8 @@ impl Lines for Files<'_> {
     }
 }
 
-/// The states of a run: put together for each step alone and one after the other, they are the same.
+/// The states of a run: computing one step's state alone gives the same result as walking all
+/// steps.
 pub fn state(data: &[u8]) {
     let [steps, events] = files(data);
     for line in steps.split(|byte| *byte == b'\n') {

@@ -46,7 +46,7 @@ pub(super) struct Stretch {
     pub(super) first: usize,
     /// The last step, as an ordinal.
     pub(super) last: usize,
-    /// One sentence without a full stop: `From step 7 on ...`.
+    /// One sentence without a full stop: `Starting at step 7, ...`.
     pub(super) text: String,
 }
 
@@ -137,7 +137,10 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             let (first, times) = tail(steps.clone(), |(n, step)| {
                 failure(index, n, step).as_ref() == Some(&last)
             })?;
-            let text = format!("{times} steps in a row failed alike: {}", short(&last));
+            let text = format!(
+                "the same error occurred in {times} consecutive steps: {}",
+                short(&last)
+            );
             (times >= MIN_ERRORS).then_some((first, text))?
         }
         // A format that can't record state doesn't show that the state is unchanged.
@@ -149,12 +152,8 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             let idle =
                 |(_, step): (usize, &StepHead)| step.fate.is_readable() && step.changed.is_empty();
             let (first, times) = tail(steps.clone(), idle)?;
-            (times >= MIN_IDLE).then(|| {
-                (
-                    first,
-                    format!("{times} steps in a row changed nothing in the state"),
-                )
-            })?
+            (times >= MIN_IDLE)
+                .then(|| (first, format!("the state didn't change for {times} steps")))?
         }
         Sort::Fall => fall(index)?,
         Sort::Growth => growth(index)?,
@@ -165,7 +164,7 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
         sort,
         first,
         last,
-        text: format!("From {begin} on {text}"),
+        text: format!("Starting at {begin}, {text}"),
     })
 }
 
@@ -201,7 +200,7 @@ fn fall(index: &Index) -> Option<(usize, String)> {
         falling.max_by(|(a, one), (b, other)| lost(one).total_cmp(&lost(other)).then(b.cmp(a)));
     deepest.map(|(name, trend)| {
         let words = format!(
-            "the scores of {} fall from {} to {}",
+            "the scores of {} fell from {} to {}",
             index.name(name),
             score(trend.from),
             score(trend.to)
@@ -227,7 +226,7 @@ fn growth(index: &Index) -> Option<(usize, String)> {
         };
         (
             row.first,
-            format!("requests grow from {about}{from} to {to} tokens"),
+            format!("requests grew from {about}{from} to {to} tokens"),
         )
     })
 }
@@ -242,8 +241,8 @@ struct Trend {
 }
 
 impl Trend {
-    fn push(&mut self, n: usize, value: f64, goes_on: impl Fn(f64, f64) -> bool) {
-        if self.len > 0 && goes_on(self.to, value) {
+    fn push(&mut self, n: usize, value: f64, continues: impl Fn(f64, f64) -> bool) {
+        if self.len > 0 && continues(self.to, value) {
             self.len += 1;
         } else {
             (self.first, self.len, self.from) = (n, 1, value);
@@ -296,7 +295,7 @@ pub(super) fn failure<'a>(
 pub(super) fn told(error: &str) -> String {
     match (error.strip_prefix(CANCELLED), error.strip_prefix(NO_REPLY)) {
         (Some(words), _) => format!("a call was cancelled: {words}"),
-        (None, Some(words)) => format!("the model gave no reply: {words}"),
+        (None, Some(words)) => format!("the model didn't reply: {words}"),
         (None, None) => format!("a tool failed: {error}"),
     }
 }
@@ -387,12 +386,12 @@ impl Repeat<'_> {
         match (round.as_slice(), self.mode(index)) {
             ([WAIT], _) => format!("the agent only waited, {} in a row", counted(times, "step")),
             ([NOT_UNDERSTOOD], _) => {
-                format!("the model's text was not understood {times} times in a row")
+                format!("the model's reply couldn't be parsed {times} times in a row")
             }
             ([_], "final") => format!("the same answer was given {times} times in a row"),
             ([_], _) => format!("the same call was made {times} times in a row: {calls}"),
             (round, _) => format!(
-                "{} calls take turns for {times} steps: {calls}",
+                "{} calls alternated for {times} steps: {calls}",
                 number(round.len())
             ),
         }
@@ -402,12 +401,10 @@ impl Repeat<'_> {
     pub(super) fn begins(&self, index: &Index) -> String {
         let (round, calls) = self.round();
         match (round.as_slice(), self.mode(index)) {
-            ([NOT_UNDERSTOOD], _) => {
-                "the model's text is not understood again and again".to_owned()
-            }
-            ([_], "final") => "the same answer again and again".to_owned(),
-            ([_], _) => format!("the same call again and again: {calls}"),
-            (round, _) => format!("{} calls take turns: {calls}", number(round.len())),
+            ([NOT_UNDERSTOOD], _) => "several model replies in a row couldn't be parsed".to_owned(),
+            ([_], "final") => "the same answer repeats".to_owned(),
+            ([_], _) => format!("the same call repeats: {calls}"),
+            (round, _) => format!("{} calls alternate: {calls}", number(round.len())),
         }
     }
 

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_likest_name_comes_first_and_others_are_left_out() {
+    fn the_most_similar_name_comes_first() {
         let names = [
             "fix_bug",
             "fix_bug_2",

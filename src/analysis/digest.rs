@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_members_come_first() {
+    fn the_most_informative_members_come_first() {
         let event = r#"{"run_id": "r", "step_id": 3, "phase": "ACT", "ok": false, "ts": "t",
             "payload": {"tool_name": "edit", "returncode": 2}, "error": "no such file"}"#;
         assert_eq!(of(event), "no such file · edit · returncode 2");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_stands_beside_the_critic_who_gave_it() {
+    fn a_score_follows_its_critic() {
         let event = r#"{"phase": "CRITIC", "payload": {"stage": "outputs", "critic_outputs": [
             {"critic_name": "neighbour", "action": "retry", "score": 0.4, "reason": "the hedge is not straight"},
             {"critic_name": "botanist", "action": "stop", "score": 0.2}]}}"#;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_deep_records_are_bound() {
+    fn long_and_deep_records_are_bounded() {
         assert!(
             of(&format!(r#"{{"text": "{}"}}"#, "x".repeat(5_000)))
                 .chars()

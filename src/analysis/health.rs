@@ -69,17 +69,17 @@ fn skipped(index: &Index) -> Vec<Issue> {
             let count = counted(skip.count, noun);
             let (first, last) = (thousands(skip.lines.0), thousands(skip.lines.1));
             let more = if at + 1 == MAX_SKIPS && more > 0 {
-                format!("; {} of lines are skipped too", counted(more, "more range"))
+                format!(" (and {})", counted(more, "more range"))
             } else {
                 String::new()
             };
             let reason = match skip.why {
                 Why::Room => format!(
-                    "{count} from line {first} to line {last} are skipped: the run has more than the board keeps, which are \
-                     the first and the newest{more}"
+                    "skipped {count} in lines {first} to {last}{more}: the run has more than the board keeps, so only the \
+                     first and the newest are kept"
                 ),
                 Why::Void => format!(
-                    "lines {first} to {last} hold no record; they are counted and not kept{more}"
+                    "lines {first} to {last} hold no records, so they're counted but not kept{more}"
                 ),
             };
             let (line, offset) = (Some(skip.lines.0), Some(skip.bytes.0));
@@ -113,7 +113,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         add(
             IssueKind::Missing,
             TraceFile::Manifest,
-            "there is no such file".to_owned(),
+            "file not found".to_owned(),
         );
     }
     let (steps, events) = (index.steps_file(), index.events_file());
@@ -131,14 +131,14 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         add(
             IssueKind::Missing,
             TraceFile::Steps,
-            "there is no such file, though the run had steps".to_owned(),
+            "file not found, although the run had steps".to_owned(),
         );
     }
     if missing(events, TraceFile::Events) {
         add(
             IssueKind::Missing,
             TraceFile::Events,
-            "there is no such file".to_owned(),
+            "file not found".to_owned(),
         );
     }
     if let Some(reason) = super::verdict::other_run(index) {
@@ -154,7 +154,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         add(
             IssueKind::Segments,
             TraceFile::Events,
-            format!("{runs} runs wrote into this directory"),
+            format!("{runs} runs wrote to this directory"),
         );
     }
     // A writer counts only what it wrote itself. If several runs wrote into the directory, its
@@ -195,7 +195,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
                 add(
                     IssueKind::Count,
                     file,
-                    format!("the manifest counts {counted}, the file has {there}"),
+                    format!("the manifest counts {counted}, but the file has {there}"),
                 );
             }
         }
@@ -209,8 +209,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
             usize::try_from(copied.records).unwrap_or(usize::MAX),
             "record",
         );
-        let reason =
-            format!("{records} copied from {from}: what they tell of counts there, and not here");
+        let reason = format!("{records} copied from {from} (counted there, not here)");
         add(IssueKind::Copied, TraceFile::Events, reason);
     }
     issues.extend(total(index));
@@ -224,7 +223,8 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         })
     };
     if index.join_is_open() && !index.is_cut() {
-        let reason = "step ids start over differently in steps and events; the newest are taken to belong together";
+        let reason =
+            "step ids restart differently in steps and events, so the newest of both are matched";
         add(IssueKind::Join, TraceFile::Events, reason.to_owned());
     }
     issues.extend(back_in_time(index));
@@ -248,7 +248,7 @@ fn total(index: &Index) -> Option<Issue> {
         (None, Some((recorded, read))) if recorded != read => {
             let [recorded, read] = [recorded, read].map(format::count);
             format!(
-                "the {} records {recorded} tokens read, the replies add up to {read}",
+                "the {} records {recorded} input tokens, but the replies add up to {read}",
                 total.record
             )
         }
@@ -273,18 +273,16 @@ fn differs(total: &Total, summed: u64, cached: Option<u64>) -> Option<String> {
     if total.tokens != expected && !is_explained {
         let [recorded, summed] = [total.tokens, summed].map(format::count);
         let children =
-            children.map(|children| format!(", the child runs to {}", format::count(children)));
+            children.map(|children| format!(" and the child runs to {}", format::count(children)));
         let children = children.unwrap_or_default();
         return Some(format!(
-            "the {record} records {recorded} tokens, the steps add up to {summed}{children}"
+            "the {record} records {recorded} tokens, but the steps add up to {summed}{children}"
         ));
     }
     let (recorded, cached) = total.cached.zip(cached).filter(|_| !total.has_children)?;
     let [recorded, summed] = [recorded, cached].map(format::count);
     (recorded != summed).then(|| {
-        format!(
-            "the {record} records {recorded} tokens from the cache, the steps add up to {summed}"
-        )
+        format!("the {record} records {recorded} cached tokens, but the steps add up to {summed}")
     })
 }
 
@@ -298,7 +296,7 @@ fn back_in_time(index: &Index) -> Option<Issue> {
     let back = index.first_back().and_then(|at| index.events().get(at));
     let (line, offset) = back.map(|event| (event.line, event.span.offset)).unzip();
     let more = if times > 1 {
-        format!(", and {} more", counted(times - 1, "time"))
+        format!(" (and {})", counted(times - 1, "more time"))
     } else {
         String::new()
     };
@@ -318,8 +316,7 @@ fn left(index: &Index) -> Option<Issue> {
     let left = index.tally().left;
     let first = index.steps().get(left.first?)?;
     let steps = counted(left.count, "step");
-    let reason =
-        format!("the run went back to before {steps}: what was done there is on no way to its end");
+    let reason = format!("the run went back past {steps}, which didn't lead to its end");
     let (line, offset) = (Some(first.line), Some(first.span.offset));
     Some(Issue {
         kind: IssueKind::Left,
@@ -350,33 +347,29 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
     {
         let id = step
             .step_id
-            .map_or_else(String::new, |id| format!(" with {id}"));
-        let reason = format!("step ids start over here{id}, and no event tells of a new run");
+            .map_or_else(String::new, |id| format!(" at {id}"));
+        let reason = format!("step ids restart here{id}, but no event marks a new run");
         issues.push(place(IssueKind::Join, step, reason));
     }
     let repeats = index.tally().repeats;
     if let Some(step) = repeats.first.and_then(|at| index.steps().get(at)) {
         let more = repeats.count - 1;
         let more = if more > 0 {
-            format!("; so do {more} more")
+            format!(" (and {more} more)")
         } else {
             String::new()
         };
-        let reason =
-            format!("the line repeats the one before, and no event tells of a new run{more}");
+        let reason = format!("the line repeats the one before, but no event marks a new run{more}");
         issues.push(place(IssueKind::Join, step, reason));
     }
     let (late, first) = index.late_steps();
     if let Some((n, step)) = first.and_then(|at| Some((at, index.steps().get(at)?))) {
         let more = if late > 1 {
-            format!("; so do {} more", late - 1)
+            format!(" (and {} more)", late - 1)
         } else {
             String::new()
         };
-        let reason = format!(
-            "step {} stands behind a later one: the lines are out of order{more}",
-            index.label(n)
-        );
+        let reason = format!("step {} is out of order{more}", index.label(n));
         issues.push(place(IssueKind::Join, step, reason));
     }
     let jumps = index.tally().jumps;
@@ -390,7 +383,7 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
     if let Some((step, from, to)) = jump {
         let more = jumps.count - 1;
         let more = if more > 0 {
-            format!(", and ids jump {} more", counted(more, "time"))
+            format!(" (and {})", counted(more, "more jump"))
         } else {
             String::new()
         };
@@ -410,7 +403,7 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     if let Some(first) = without.first.and_then(|at| index.steps().get(at)) {
         let more = without.count - 1;
         let more = if more > 0 {
-            format!(", nor have {more} more")
+            format!(" (and {more} more)")
         } else {
             String::new()
         };
@@ -419,17 +412,16 @@ fn without_facts(index: &Index) -> Vec<Issue> {
             file: TraceFile::Steps,
             line: Some(first.line),
             offset: Some(first.span.offset),
-            reason: format!("the step has no facts to ask stop rules about again{more}"),
+            reason: format!("the step has no facts for re-evaluating stop rules{more}"),
         });
     }
     let last = index.steps().last().and_then(|step| step.step_id);
     let named = index.stop().map(StopVerdict::step_id);
     if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
-        let words = |step: Option<i64>| {
-            step.map_or_else(|| "no step".to_owned(), |id| format!("step {id}"))
-        };
+        let words =
+            |step: Option<i64>| step.map_or_else(|| "none".to_owned(), |id| format!("step {id}"));
         let reason = format!(
-            "the verdict has {} as the last that ran, the file {}",
+            "last step to run: {} in the verdict, {} in the file",
             words(named),
             words(last)
         );
@@ -459,17 +451,23 @@ fn without_line(index: &Index) -> Vec<Issue> {
     lost.filter_map(|at| {
         let group = index.groups().get(at)?;
         let first = index.events().get(group.first)?;
-        let id = group
-            .step_id
-            .map_or_else(|| "no id".to_owned(), |id| format!("step {id}"));
+        let events = counted(group.end - group.first, "event");
+        let of = group.step_id.map_or_else(
+            || "without a step id".to_owned(),
+            |id| format!("of step {id}"),
+        );
+        let matches = if group.end - group.first == 1 {
+            "matches"
+        } else {
+            "match"
+        };
         Some(Issue {
             kind: IssueKind::NoStepLine,
             file: TraceFile::Events,
             line: Some(first.line),
             offset: Some(first.span.offset),
             reason: format!(
-                "{} events of {id} belong to no line of steps.jsonl{}",
-                group.end - group.first,
+                "{events} {of} {matches} no line in steps.jsonl{}",
                 anew(index, at)
             ),
         })
@@ -489,8 +487,8 @@ pub fn anew(index: &Index, round: usize) -> &'static str {
     let id = index.groups().get(round).and_then(|group| group.step_id);
     let mut later = index.groups().iter().skip(round + 1);
     match id.is_some() && later.any(|group| group.step_id == id) {
-        true => ": it was cut off, and done anew when somebody went on",
-        false => ": it was cut off, and the run went on without it",
+        true => ": the step was interrupted and redone when the run was resumed",
+        false => ": the step was interrupted, and the run continued without it",
     }
 }
 
@@ -545,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_jump_or_start_over_are_named_with_their_line() {
+    fn ids_that_jump_or_restart_have_their_line() {
         let step = |id: i64| format!(r#"{{"step_id": {id}}}"#);
         let said = |ids: &[i64]| {
             let steps: Vec<String> = ids.iter().map(|id| step(*id)).collect();
@@ -555,20 +553,20 @@ mod tests {
         assert_eq!(
             said(&[3, 4]),
             [],
-            "a run that goes on from another begins where that one ended"
+            "a resumed run starts where the earlier one ended"
         );
         let jump = (
             IssueKind::Gap,
             Some(2),
-            "step ids jump from 0 to 3, and ids jump 1 time more".to_owned(),
+            "step ids jump from 0 to 3 (and 1 more jump)".to_owned(),
         );
         assert_eq!(said(&[0, 3, 7]), [jump]);
-        let over = "step ids start over here with 0, and no event tells of a new run".to_owned();
+        let over = "step ids restart here at 0, but no event marks a new run".to_owned();
         assert_eq!(said(&[0, 1, 0]), [(IssueKind::Join, Some(3), over)]);
     }
 
     #[test]
-    fn a_line_that_was_written_twice_is_named_once() {
+    fn a_line_written_twice_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("events.jsonl", "");
@@ -587,26 +585,29 @@ mod tests {
                 .filter(|issue| issue.file == TraceFile::Steps);
             steps.map(|issue| issue.reason).collect::<Vec<_>>()
         };
-        let twice = "the line repeats the one before, and no event tells of a new run";
+        let twice = "the line repeats the one before, but no event marks a new run";
         assert_eq!(
             (said(2), said(3)),
             (vec![twice.to_owned()], vec![twice.to_owned()])
         );
-        assert_eq!(said(4), ["the manifest counts 4, the file has 3", twice]);
-    }
-
-    #[test]
-    fn time_that_goes_back_is_named_where_it_first_does() {
-        let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
-        assert_eq!(found(&[], &[1, 5, 4]), back("time goes backwards here"));
         assert_eq!(
-            found(&[], &[1, 5, 4, 6, 2]),
-            back("time goes backwards here, and 1 time more")
+            said(4),
+            ["the manifest counts 4, but the file has 3", twice]
         );
     }
 
     #[test]
-    fn a_state_that_was_changed_elsewhere_is_a_note_where_the_writer_promises_nothing() {
+    fn time_going_backwards_is_reported_at_its_first_line() {
+        let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
+        assert_eq!(found(&[], &[1, 5, 4]), back("time goes backwards here"));
+        assert_eq!(
+            found(&[], &[1, 5, 4, 6, 2]),
+            back("time goes backwards here (and 1 more time)")
+        );
+    }
+
+    #[test]
+    fn a_state_changed_elsewhere_is_a_note_unless_the_writer_rules_that_out() {
         let step = |id: u64, before: &str, after: &str, facts: &str| {
             format!(
                 r#"{{"step_id": {id}, "state_diff": {{"plan": {{"before": {before}, "after": {after}}}}}{facts}}}"#

@@ -29,7 +29,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn the_file_beside_it_is_meant() {
+    fn the_nearest_file_is_chosen() {
         let keys = [
             "hello.trajectory.json",
             "sum-linear.trajectory.json",

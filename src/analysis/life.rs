@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recorded_process_decides_where_it_can_be_asked() {
+    fn the_recorded_process_decides_if_it_can_be_looked_up() {
         let unfinished = run(&[("INIT", 0), ("DECIDE", 1)], Some(("running", 0)));
         let judge = |index: &Index, second: i64, process| {
             let life = life(
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_written_live_unless_they_are_a_copy_and_a_clock_in_the_future_says_nothing() {
+    fn file_times_count_unless_they_come_from_a_copy_or_the_future() {
         let index = run(&[("INIT", 0), ("DECIDE", 1)], None);
         let judge = |oldest: i64, newest: i64| {
             let written = Some((oldest * SECOND, newest * SECOND));
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(
             judge(4_990, 4_999),
             (Liveness::Running, Basis::FileTime),
-            "a writer whose clock is late"
+            "a writer with a slow clock"
         );
         assert_eq!(
             judge(4_999, 4_999),
@@ -440,14 +440,14 @@ mod tests {
         assert_eq!(
             judge(0, 99_999),
             (Liveness::Died, Basis::Event),
-            "a time that has not come yet"
+            "a time in the future"
         );
         let future = run(&[("INIT", 999_999)], Some(("running", 0)));
         assert_eq!(at(&future, 100_000).0, Liveness::Died);
     }
 
     #[test]
-    fn the_same_files_are_judged_the_same_whatever_was_said_of_them_before() {
+    fn liveness_depends_only_on_the_files_and_the_time() {
         let index = run(
             &[("INIT", 0), ("DECIDE", 1), ("ACT", 31)],
             Some(("running", 0)),

@@ -6,14 +6,14 @@
 use super::format::count;
 use crate::model::Index;
 
-/// Describes how many steps a run has and which ordinals exist: `400,000 steps; the board keeps
-/// 124,400 of them, numbered 0 to 124,399`. Returns `None` if the board keeps all steps, or none.
+/// Describes how many steps a run has and which ordinals exist: `400,000 steps (the board
+/// keeps 124,400, numbered 0 to 124,399)`. Returns `None` if the board keeps all steps, or none.
 pub fn kept_of_all(index: &Index) -> Option<String> {
     let (kept, all) = (index.steps().len(), index.step_count());
     let last = kept.checked_sub(1).filter(|_| kept < all)?;
     let [kept, all, last] = [kept, all, last].map(|number| count(number as u64));
     Some(format!(
-        "{all} steps; the board keeps {kept} of them, numbered 0 to {last}"
+        "{all} steps (the board keeps {kept}, numbered 0 to {last})"
     ))
 }
 
@@ -23,7 +23,7 @@ mod tests {
     use crate::model::{Delta, Fate, StepHead};
 
     #[test]
-    fn a_run_with_skipped_steps_tells_kept_from_recorded() {
+    fn kept_and_recorded_steps_are_counted_separately() {
         let index = |void: usize| {
             let steps = (0..void)
                 .map(|_| StepHead {
@@ -42,7 +42,7 @@ mod tests {
             (kept_of_all(&index(0)), kept_of_all(&index(3))),
             (None, None)
         );
-        let words = "1,000 steps; the board keeps 17 of them, numbered 0 to 16";
+        let words = "1,000 steps (the board keeps 17, numbered 0 to 16)";
         assert_eq!(kept_of_all(&index(1_000)).as_deref(), Some(words));
     }
 }

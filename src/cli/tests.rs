@@ -340,7 +340,7 @@ fn check_names_every_place() {
     ROOT/two/manifest.json: note: speaks of run r, the directory is called two
     ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
-    ROOT/two/events.jsonl: problem: there is no such file
+    ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 4 issues (3 problems)
     ROOT/empty: not checked: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
     board: 1 of 3 paths couldn't be checked

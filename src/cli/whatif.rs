@@ -295,9 +295,9 @@ fn why(run: &Opened, answer: &Answer) -> String {
         (false, _) => "",
     };
     match (&result.off, &result.needs, result.unknown_from) {
-        (Some(how), _, _) => format!("{own}switched off by {how}"),
+        (Some(how), _, _) => format!("{own}disabled ({how})"),
         (None, Some(needs), Some(from)) => {
-            format!("{own}from step {}{latest}: {needs}", label(from))
+            format!("{own}unknown from step {}{latest}: {needs}", label(from))
         }
         _ => format!("{own}{}", result.detail),
     }

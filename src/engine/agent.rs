@@ -1,4 +1,4 @@
-//! What does a user implement? An agent: how a run begins, what is decided, and what a step makes of the state.
+//! Defines the trait for agents, which users implement.
 
 use std::fmt;
 use std::future::Future;
@@ -15,38 +15,42 @@ use super::state::State;
 use super::task::Task;
 use super::toolbox::ToolResult;
 
-/// An agent. Only its state is needed; by default the engine's model decides and the state stays as it is.
+/// An agent. Only its state is required. By default, the engine's model makes every decision and
+/// the state doesn't change.
 pub trait Agent: Send {
-    /// The agent's own part of the state; `()` for none. It is written and read back as JSON where a failed step is
-    /// undone or a critic sets a field, so a part that serde skips is lost there.
+    /// The agent's own part of the state; `()` for none.
+    ///
+    /// It is serialized to JSON and read back when a failed step is undone or a critic sets a
+    /// field. Fields that serde skips are lost then.
     type Data: Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// Its name, for the trace.
+    /// Returns the agent's name, for the trace.
     fn name(&self) -> &str;
 
-    /// The state before the first step; it may be that of an earlier run, whose end and answer are then taken out.
+    /// Returns the state before the first step. It may be the state of an earlier run. Its end and
+    /// its answer are then removed.
     ///
     /// # Errors
-    /// Why the task cannot be begun; the run ends before its first step.
+    /// If the task can't be started, the run ends before its first step.
     fn init_state(&mut self, task: &Task) -> Result<State<Self::Data>, AgentError>;
 
-    /// Hears that the run goes on from an earlier time, with the state that it had; [`Agent::init_state`] is not asked then.
-    /// What an agent keeps outside its state is put together again here.
+    /// Called instead of [`Agent::init_state`] when a run is resumed, with its earlier state.
+    /// Rebuild here what the agent keeps outside its state.
     ///
     /// # Errors
-    /// Why it cannot go on; nothing is recorded.
+    /// An error prevents the run from being resumed. In this case, the trace isn't changed.
     fn resume(&mut self, task: &Task, state: &State<Self::Data>) -> Result<(), AgentError> {
         let _ = (task, state);
         Ok(())
     }
 
-    /// What a model is to be asked with; asked only where [`Agent::decide`] decides nothing.
+    /// Returns the prompt for the model. Called only if [`Agent::decide`] returns `None`.
     ///
-    /// By default the task's objective the first time, and whatever the environment shows. Results of tools, and what
-    /// critics, refused answers and failed steps ask to mind, are added by the engine.
+    /// By default, returns the task's objective the first time, and the environment's observation.
+    /// The engine adds tool results, and feedback from critics, refused answers and failed steps.
     ///
     /// # Errors
-    /// Why there is no prompt; the step fails.
+    /// The step fails.
     fn prepare(
         &mut self,
         state: &State<Self::Data>,
@@ -62,7 +66,8 @@ pub trait Agent: Send {
         })
     }
 
-    /// Decides, or leaves it to the model with `None`, as it does by default. Without a model the step then fails.
+    /// Makes the decision, or returns `None` to let the model decide. Returns `None` by default. If
+    /// there is no model, the step then fails.
     fn decide(
         &mut self,
         state: &State<Self::Data>,
@@ -72,23 +77,23 @@ pub trait Agent: Send {
         async { Ok(None) }
     }
 
-    /// Takes a step into the state.
+    /// Updates the state after a step.
     ///
     /// # Errors
-    /// Why it cannot; the step fails and the state is put back.
+    /// The step fails and the state is restored.
     fn reduce(&mut self, state: &mut State<Self::Data>, step: &Done<'_>) -> Result<(), AgentError> {
         let _ = (state, step);
         Ok(())
     }
 
-    /// Whether the agent has had enough.
+    /// Returns whether the agent wants to stop.
     fn should_stop(&self, state: &State<Self::Data>) -> bool {
         let _ = state;
         false
     }
 }
 
-/// What an agent knows when it decides.
+/// The context of an agent's decision.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct StepCx<'a> {
@@ -96,56 +101,57 @@ pub struct StepCx<'a> {
     pub step: u64,
     /// The task.
     pub task: &'a Task,
-    /// What the environment shows; null without one.
+    /// The environment's observation; null without an environment.
     pub observation: &'a Value,
-    /// What the last step's actions gave.
+    /// The results of the last step's actions.
     pub last: &'a [ToolResult],
-    /// What critics, refused answers and failed decisions ask to mind.
+    /// Feedback from critics, refused answers and failed decisions.
     pub feedback: &'a [String],
-    /// Whether a model was asked before in this run.
+    /// Whether a model was called earlier in this run.
     pub prompted: bool,
-    /// A random number for this step: the same for the same seed.
+    /// A random number for this step. Determined by the engine's seed.
     pub seed: u64,
     /// Time since the run began.
     pub elapsed: Duration,
-    /// The directory of the task's files.
+    /// The directory with the task's files.
     pub workspace: Option<&'a Path>,
 }
 
-/// What a model is asked with in a step.
+/// The prompt of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// The instructions, at the top of every request. The engine adds how to write a decision.
+    /// The system prompt, at the start of every request. The engine appends instructions on how to
+    /// write a decision.
     pub system: Option<String>,
-    /// What is new.
+    /// The new user message.
     pub user: Option<String>,
 }
 
-/// What happened in a step, for its state.
+/// The result of a step, for updating the state.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Done<'a> {
     /// The step's ordinal.
     pub step: u64,
-    /// What was decided.
+    /// The decision.
     pub decision: &'a Decision,
-    /// What the actions gave, in order.
+    /// The results of the actions, in order.
     pub results: &'a [ToolResult],
-    /// What the environment made of it.
+    /// The environment's response to the step.
     pub env: Option<&'a EnvStep>,
 }
 
-/// Why an agent could not do its part of a step.
+/// Why an agent failed in a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentError {
-    /// What happened.
+    /// The error message.
     pub message: String,
-    /// Whether the run may go on with the next step.
+    /// Whether the run may continue with the next step.
     pub recoverable: bool,
 }
 
 impl AgentError {
-    /// A failure that the next step may make good.
+    /// Creates an error from which the next step may recover.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -153,7 +159,7 @@ impl AgentError {
         }
     }
 
-    /// A failure that ends the run.
+    /// Creates an error that ends the run.
     pub fn fatal(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -168,7 +174,8 @@ impl fmt::Display for AgentError {
     }
 }
 
-/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+/// Makes `?` work with any error. `AgentError` doesn't implement `Error` itself, since this
+/// conversion would then conflict with the identity conversion.
 impl<E: std::error::Error> From<E> for AgentError {
     fn from(error: E) -> Self {
         AgentError::new(super::value::told(&error))

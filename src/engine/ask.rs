@@ -1,5 +1,5 @@
-//! How does a model come to a decision? Prompt, request, reply, parser; what does not fit or cannot be read is tried
-//! again within bounds.
+//! Gets a decision from the model: builds the prompt, sends the request and parses the reply.
+//! Retries requests that are too long and replies that are empty, within limits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,17 +20,18 @@ use super::talk::with_ids;
 use super::toolbox::clip;
 use crate::stop::{Text, Usage, text_hash};
 
-/// How often a request that does not fit is made shorter.
+/// How many times a request that is too long is shortened.
 const MAX_SHRINKS: u32 = 3;
-/// How often an empty reply is asked for again.
+/// How many times a request is repeated after an empty reply.
 const MAX_EMPTY: u32 = 1;
 
-/// No model writes so much; a reply with a larger text, or larger arguments, is not taken, and only its start recorded.
+/// Maximum size of a reply's text and arguments, in bytes. No model writes that much. A larger
+/// reply is rejected, and only its start is recorded.
 const MAX_REPLY_BYTES: usize = 1 << 20;
-/// So much of it.
+/// How much of a rejected reply is recorded, in bytes.
 const MAX_START_BYTES: usize = 16 << 10;
 
-/// Cuts a reply that is larger than any may be, and says so. Its tokens are those of all of it.
+/// Truncates a reply that is too large, and returns the error. The usage covers the whole reply.
 fn shorten(reply: &mut Reply, estimated_input: u64) -> Option<String> {
     let arguments: usize = reply
         .tool_calls
@@ -62,7 +63,8 @@ fn shorten(reply: &mut Reply, estimated_input: u64) -> Option<String> {
     ))
 }
 
-/// What the model did where it said nothing, so that doing the same again can be told.
+/// Returns a hash of the model's calls if the reply has no text, so that repeated calls can be
+/// detected.
 fn calls_hash(reply: &Reply) -> Option<u64> {
     if reply.tool_calls.is_empty() || !reply.text.trim().is_empty() {
         return None;
@@ -72,14 +74,15 @@ fn calls_hash(reply: &Reply) -> Option<u64> {
         .iter()
         .map(|call| (&*call.name, call.arguments.trim()))
         .collect();
-    // 53 bits, so that readers whose numbers are doubles keep it whole.
+    // 53 bits, so that readers with double-precision numbers keep it exact.
     Some(text_hash(&serde_json::to_string(&calls).unwrap_or_default()) >> 11)
 }
 
 #[derive(Serialize)]
 struct Input<'a> {
     history_message_count: usize,
-    /// What was not told in an answered request before; the rest stands in the steps before.
+    /// Only messages that weren't part of an earlier answered request. The others are recorded in
+    /// earlier steps.
     messages: Vec<&'a Message>,
     estimated_tokens: u64,
 }
@@ -94,7 +97,7 @@ struct Output<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_reason: Option<&'a str>,
     attempts: u32,
-    /// Of the step so far, for whoever goes on where it was not finished.
+    /// Usage of the step so far, for resuming a run at an unfinished step.
     usage: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_usd: Option<f64>,
@@ -116,11 +119,11 @@ struct ParserResult<'a> {
     has_diagnostics: bool,
 }
 
-/// What came of a request so far.
+/// The progress of a request.
 #[derive(Debug, Default)]
 struct Came {
     was_asked: AtomicBool,
-    /// Of text.
+    /// Bytes of text received.
     bytes: AtomicU64,
 }
 
@@ -140,7 +143,7 @@ impl<A: Agent> Session<A> {
         let parsed =
             caught_now(|| self.read(&reply)).map_err(|text| Fault::new("panic", text).fatal());
         self.talk.push(new, &reply);
-        // It was told; what comes next is about what comes next.
+        // The feedback was sent; the next step starts without it.
         self.feedback.clear();
         let parsed = parsed?;
         self.record_reply(record.step, &reply, &parsed);
@@ -176,7 +179,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// What the model is told in this step.
+    /// Returns the new messages of this step.
     fn prompt(&mut self, record: &StepRecord) -> Result<Vec<Message>, NoDecision> {
         let cx = cx(&self.run, &self.parts, &self.talk, &self.feedback, record);
         let prompt = caught_now(|| self.agent.prepare(&self.state, &cx));
@@ -191,7 +194,7 @@ impl<A: Agent> Session<A> {
         Ok(self.talk.add_turn(system, user))
     }
 
-    /// The next request and its tokens, estimated.
+    /// Returns the next request and its estimated tokens.
     fn make_request(&self, new: &[Message]) -> Result<(Request, u64), NoDecision> {
         let made = caught_now(|| self.talk.request(new, &*self.parts.history));
         Ok(made.map_err(|text| Fault::new("panic", text).fatal())?)
@@ -236,7 +239,7 @@ impl<A: Agent> Session<A> {
                     };
                     let answered = self.parts.cancel.guard(asking).await;
                     if answered.is_err() && came.was_asked.load(Ordering::Relaxed) {
-                        // Nobody will say what a request took that was dropped.
+                        // The service won't report the usage of a dropped request.
                         let usage = Usage::estimated(
                             estimated,
                             came.bytes.load(Ordering::Relaxed).div_ceil(4),
@@ -300,7 +303,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Takes a reply's cost and text into the record.
+    /// Adds a reply's usage and text to the record.
     fn count(&mut self, record: &mut StepRecord, reply: &Reply, estimated_input: u64) {
         let estimate = || Usage::estimated(estimated_input, reply.message().estimated_tokens());
         self.spend(record, reply.wasted, None, reply.model.as_deref());
@@ -346,7 +349,8 @@ impl<A: Agent> Session<A> {
         });
     }
 
-    /// Counts the tokens of a request, and what they cost: as the service says, else by the prices.
+    /// Adds the tokens of a request and their cost. The cost is the reported one, or else an
+    /// estimate from the prices.
     fn spend(&self, record: &mut StepRecord, usage: Usage, told: Option<f64>, model: Option<&str>) {
         if usage == Usage::default() && told.is_none() {
             return;
@@ -361,16 +365,16 @@ impl<A: Agent> Session<A> {
         let before = facts.usage.unwrap_or_default();
         facts.cost_usd = match facts.cost_usd {
             None if before == Usage::default() => cost,
-            // A call that does not say leaves the step's cost unknown.
+            // One call without a cost makes the step's cost unknown.
             spent => spent.zip(cost).map(|(spent, cost)| spent + cost),
         };
         facts.usage = Some(before.plus(usage));
     }
 
-    /// Reads a decision out of a reply.
+    /// Parses the decision from a reply.
     fn read(&self, reply: &Reply) -> Parsed {
         match &self.parts.parser {
-            // Some servers turn calls written as text into native ones.
+            // Some servers convert calls written as text into native ones.
             _ if !reply.tool_calls.is_empty() => parse::native(&reply.tool_calls, &reply.text),
             Some(parser) => parser.parse(&reply.text),
             None => {

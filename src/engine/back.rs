@@ -1,7 +1,7 @@
-//! How is a user's value read back from what was written of it? As JSON, in which NaN and the infinities are words.
+//! Deserializes values from the engine's JSON, which writes NaN and the infinities as strings.
 //!
-//! [`value::to_value_lossy`](super::value) and the snapshots of a state write them so; a number that is asked for may
-//! then be one of these words.
+//! [`value::to_value_lossy`](super::value) and the snapshots of a state write numbers this way. So
+//! where a number is expected, one of these strings is accepted.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-/// Reads a value out of JSON text.
+/// Deserializes a value from JSON text.
 pub(super) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     let value = T::deserialize(Back(&mut json))?;
@@ -18,10 +18,10 @@ pub(super) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, serde_json
     Ok(value)
 }
 
-/// A deserializer, visitor, seed or access through which numbers may be words.
+/// Wraps a deserializer, visitor, seed or access so that numbers may be strings.
 struct Back<T>(T);
 
-/// A visitor that wants a number.
+/// A visitor for a number.
 struct Number<V>(V);
 
 macro_rules! forward {
@@ -201,7 +201,8 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Back<A> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
-        // A key is text as it stands, and a number is asked of its text.
+        // Keys are passed through: a map key is a string already, and serde_json parses numbers
+        // from it.
         self.0.next_key_seed(seed)
     }
 

@@ -1,4 +1,4 @@
-//! What is an engine made of? An agent and everything that attaches to it, checked before anything runs.
+//! Builds an engine from an agent and its parts, and checks them before anything runs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,10 +25,10 @@ use crate::model::price::Prices;
 use crate::stop::{Budget, Origin, Pause, SpecError, Stats, StopSet, StopSetBuilder, StopSpec};
 use crate::trace::RunWriter;
 
-/// The step budget of an engine that is given none, as in QitOS.
+/// The default step budget, as in QitOS.
 pub const DEFAULT_STEPS: u64 = 10;
 
-/// Runs an agent once. Made by [`Engine::builder`].
+/// Runs an agent once. Created by [`Engine::builder`].
 pub struct Engine<A: Agent> {
     pub(super) agent: A,
     pub(super) tools: Toolbox,
@@ -36,7 +36,7 @@ pub struct Engine<A: Agent> {
     pub(super) parts: Parts<A::Data>,
 }
 
-/// What attaches to an engine.
+/// The parts of an engine.
 pub(super) struct Parts<D> {
     pub(super) critics: Vec<Box<dyn DynCritic<D>>>,
     pub(super) env: Option<Box<dyn DynEnv>>,
@@ -62,17 +62,17 @@ pub(super) struct Parts<D> {
     pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// The process that writes a trace, so that a reader can see whether it is still there.
+/// The process that writes a trace. Lets a reader check whether the process still exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// The process id.
     pub pid: u32,
-    /// The machine's name, where it is known.
+    /// The host name, if known.
     pub host: Option<String>,
 }
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub fn this() -> Self {
         Self {
             pid: std::process::id(),
@@ -81,7 +81,7 @@ impl Process {
     }
 }
 
-/// A hash of a state for the stagnation rule.
+/// Hashes a state for the stagnation rule.
 pub(super) type Signature<D> = Box<dyn Fn(&State<D>) -> u64 + Send + Sync>;
 
 impl<A: Agent> fmt::Debug for Engine<A> {
@@ -94,7 +94,7 @@ impl<A: Agent> fmt::Debug for Engine<A> {
 }
 
 impl<A: Agent> Engine<A> {
-    /// Begins an engine for `agent`.
+    /// Returns a builder for an engine that runs `agent`.
     pub fn builder(agent: A) -> Builder<A> {
         Builder {
             tools: Toolbox::default(),
@@ -132,7 +132,7 @@ impl<A: Agent> Engine<A> {
     }
 }
 
-/// Puts an [`Engine`] together.
+/// Builds an [`Engine`].
 pub struct Builder<A: Agent> {
     agent: A,
     tools: Toolbox,
@@ -161,22 +161,23 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Adds a critic; critics are heard in order.
+    /// Adds a critic. Critics are called in order.
     #[must_use]
     pub fn critic(mut self, critic: impl Critic<A::Data> + 'static) -> Self {
         self.parts.critics.push(Box::new(critic));
         self
     }
 
-    /// Adds a guard; guards are asked in order before each call.
+    /// Adds a guard. Guards are called in order before each tool call.
     #[must_use]
     pub fn guard(mut self, guard: impl Guard<A::Data> + 'static) -> Self {
         self.parts.guards.push(Box::new(guard));
         self
     }
 
-    /// Sets who is asked where a guard wants a person to decide; without one the answer is no. The wait counts as time of
-    /// the run; where its time is limited, by a budget, a rule or the hard timeout, no answer by then is none.
+    /// Sets whom to ask if a guard wants a person to decide. Without a person, the call is denied.
+    /// Waiting counts as run time. If a budget, a rule or the hard timeout limits that time, no
+    /// answer in time counts as a denial.
     #[must_use]
     pub fn person(mut self, person: impl Person + 'static) -> Self {
         self.parts.person = Some(Box::new(person));
@@ -197,45 +198,47 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets the model that decides where the agent does not. Without one, an agent whose [`Agent::decide`] decides nothing
-    /// fails its first step, and the run ends as `recovery_exhausted`.
+    /// Sets the model, which decides if the agent doesn't. Without a model, an agent whose
+    /// [`Agent::decide`] returns `None` fails its first step, and the run ends as
+    /// `recovery_exhausted`.
     #[must_use]
     pub fn model(mut self, model: impl ChatModel + 'static) -> Self {
         self.parts.model = Some(Box::new(model));
         self
     }
 
-    /// Has decisions written as text and read by `parser`. Without one the model calls tools natively, and a reply of
-    /// text alone is its answer.
+    /// Sets a parser for decisions that the model writes as text. Without a parser, the model calls
+    /// tools natively, and a reply without calls is its answer.
     #[must_use]
     pub fn parser(mut self, parser: impl Parser + 'static) -> Self {
         self.parts.parser = Some(Box::new(parser));
         self
     }
 
-    /// Says what of the conversation goes into a request: [`Keep`], or a policy of one's own.
+    /// Sets how much of the conversation to send: a [`Keep`] or a custom policy.
     #[must_use]
     pub fn history(mut self, policy: impl HistoryPolicy + 'static) -> Self {
         self.parts.history = Box::new(policy);
         self
     }
 
-    /// Says when a run goes on after a failed step.
+    /// Sets when a run continues after a failed step.
     #[must_use]
     pub fn recovery(mut self, recovery: impl Recovery + 'static) -> Self {
         self.parts.recovery = Box::new(recovery);
         self
     }
 
-    /// Says which candidate of a branch is taken; the first, if nobody says.
+    /// Sets which candidate of a branch to choose. The default is the first.
     #[must_use]
     pub fn selector(mut self, selector: impl Selector + 'static) -> Self {
         self.parts.selector = Box::new(selector);
         self
     }
 
-    /// Adds a stop rule: one that accepts answers to the completion list, any other to the policies. A rule is a struct of
-    /// [`stop`](crate::stop), or is read from its short form or JSON; [`Builder::rules`] takes those in code.
+    /// Adds a stop rule. A rule that accepts answers goes to the completion list, any other to the
+    /// policies. A rule is a struct of [`stop`](crate::stop), or is parsed from its short form or
+    /// JSON. For rules in code, see [`Builder::rules`].
     ///
     /// ```
     /// # use trace_board::engine::{Agent, Builder};
@@ -257,7 +260,7 @@ impl<A: Agent> Builder<A> {
         })
     }
 
-    /// Adds stop rules of every kind, in code too.
+    /// Adds stop rules of every kind, including rules in code.
     #[must_use]
     pub fn rules(
         mut self,
@@ -267,8 +270,8 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets limits, field by field; a task's go before them. Without a limit of steps there are ten. [`Origin`] is who is
-    /// named in the verdict.
+    /// Sets limits. A limit set here replaces an earlier one, and a task's limits override both.
+    /// Without a step limit, the limit is ten steps. The verdict names the [`Origin`] of a limit.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -285,41 +288,41 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Limits the steps; shorthand for [`Builder::budget`].
+    /// Limits the steps. Shorthand for [`Builder::budget`].
     #[must_use]
     pub fn max_steps(self, steps: u64) -> Self {
         self.budget(Budget::default().steps(steps, Origin::Engine))
     }
 
-    /// Limits the time; shorthand for [`Builder::budget`].
+    /// Limits the time. Shorthand for [`Builder::budget`].
     #[must_use]
     pub fn max_runtime(self, limit: Duration) -> Self {
         self.budget(Budget::default().time(limit, Origin::Engine))
     }
 
-    /// Limits the tokens, sent and received; shorthand for [`Builder::budget`].
+    /// Limits the input and output tokens. Shorthand for [`Builder::budget`].
     #[must_use]
     pub fn max_tokens(self, tokens: u64) -> Self {
         self.budget(Budget::default().tokens(tokens, Origin::Engine))
     }
 
-    /// Lets the run go on until something else ends it.
+    /// Removes the default step limit.
     #[must_use]
     pub fn no_step_limit(mut self) -> Self {
         self.no_step_limit = true;
         self
     }
 
-    /// Takes a pattern that does not compile and lets the run stop at it, instead of refusing to be built: for rules
-    /// from a file that is already in use.
+    /// Accepts patterns that don't compile, and lets them stop the run instead of failing the
+    /// build. Meant for rules from a file that is already in use.
     #[must_use]
     pub fn fail_closed(mut self) -> Self {
         self.fail_closed = true;
         self
     }
 
-    /// Sets what counts as a change of state for the stagnation rule; everything but the step counter and the metrics,
-    /// if nobody says.
+    /// Sets what counts as a change of state for the stagnation rule. By default, everything except
+    /// the step counter and the metrics.
     #[must_use]
     pub fn signature(
         mut self,
@@ -336,93 +339,100 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets the seed that agents are given, and records it.
+    /// Sets the seed from which agents get their random numbers, and records it.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.parts.seed = Some(seed);
         self
     }
 
-    /// Sets the handle that ends the run from outside.
+    /// Sets the handle that cancels the run.
     #[must_use]
     pub fn cancel(mut self, cancel: Cancel) -> Self {
         self.parts.cancel = cancel;
         self
     }
 
-    /// Ends the run after this time whatever is under way, which is dropped, the judging of an answer included. Off by
-    /// default. The time of the budget ends what decides and acts as well, but lets critics judge an answer that is
-    /// there; rules of time wait for a gate, and no person is waited for longer than they allow.
+    /// Ends the run after this time and drops all work in progress, including the judging of an
+    /// answer. Off by default.
+    ///
+    /// The budget's time limit also interrupts decisions and actions, but lets critics judge an
+    /// answer that was already given. Time rules are only checked at gates. Waiting for a person
+    /// ends when any of these limits is reached.
     #[must_use]
     pub fn hard_timeout(mut self, limit: Duration) -> Self {
         self.parts.hard_timeout = Some(limit);
         self
     }
 
-    /// Goes on from the counters of an earlier run; says what the time between the two is worth.
+    /// Continues with the counters of an earlier run. `pause` defines how the time in between
+    /// counts.
     #[must_use]
     pub fn resume(mut self, stats: Stats, pause: Pause) -> Self {
         self.parts.resumed = Some(stats.resumed(pause));
         self
     }
 
-    /// Sets the directory of the task's files.
+    /// Sets the directory with the task's files.
     #[must_use]
     pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
         self.parts.workspace = Some(dir.into());
         self
     }
 
-    /// Sets what models take for their tokens: the cost of a reply that does not say it is then estimated.
+    /// Sets the prices of models. They are used to estimate the cost of a reply that doesn't report
+    /// one.
     #[must_use]
     pub fn prices(mut self, prices: Prices) -> Self {
         self.parts.prices = prices;
         self
     }
 
-    /// Records the run. [`Engine::go_on`] records by itself and refuses an engine with this.
+    /// Records the run with `writer`. [`Engine::go_on`] records by itself and refuses an engine
+    /// with a writer.
     #[must_use]
     pub fn record(mut self, writer: RunWriter) -> Self {
         self.parts.writer = Some(writer);
         self
     }
 
-    /// Says which run started this one; the board links the two. [`SubAgent`](super::SubAgent) does so.
+    /// Sets the parent run, so that the board links the two. [`SubAgent`](super::SubAgent) does
+    /// this.
     #[must_use]
     pub fn parent(mut self, run_id: impl Into<String>) -> Self {
         self.parts.parent = Some(run_id.into());
         self
     }
 
-    /// Sets which process is recorded; `None` for traces that shall be the same each time.
+    /// Sets the process to record. Use `None` for reproducible traces.
     #[must_use]
     pub fn process(mut self, process: Option<Process>) -> Self {
         self.parts.process = process;
         self
     }
 
-    /// Hears the model's text as it comes, from models that stream.
+    /// Sets a callback for the model's text as it streams in.
     #[must_use]
     pub fn on_text(mut self, on_text: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.parts.on_text = Box::new(on_text);
         self
     }
 
-    /// Makes the engine.
+    /// Builds the engine.
     ///
     /// # Errors
-    /// Two tools or critics with one name, a rule that cannot be used, rules with one id.
+    /// Fails if two tools, critics or rules have the same name, or if a rule can't be used.
     pub fn build(mut self) -> Result<Engine<A>> {
         let mut names = BTreeSet::new();
         for critic in &self.parts.critics {
             if !names.insert(critic.name().to_owned()) {
                 self.wrong
-                    .push(format!("there are two critics called {:?}", critic.name()));
+                    .push(format!("two critics are named {:?}", critic.name()));
             }
         }
         if !self.wrong.is_empty() {
             let wrong = self.wrong.join("; ");
-            let hint = "give every tool and every critic a name of its own";
+            let hint = "give each tool and each critic a unique name";
             return Err(
                 Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint),
             );
@@ -438,9 +448,9 @@ impl<A: Agent> Builder<A> {
             rules.build()
         };
         let rules = rules.map_err(|wrong: SpecError| {
-            Error::new(Kind::Usage, "a stop rule cannot be used")
+            Error::new(Kind::Usage, "invalid stop rule")
                 .because(wrong)
-                .hint("rules are written as in max_steps=8, or as JSON; the table of rules is in the stop module")
+                .hint("write a rule like max_steps=8, or as JSON; the `stop` module documents all rules")
         })?;
         Ok(Engine {
             agent: self.agent,

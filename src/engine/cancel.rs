@@ -1,4 +1,4 @@
-//! How is a run ended from outside? A handle that any task may hold.
+//! Provides a handle with which any task can end a run.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,21 +13,23 @@ use tokio::time::Instant;
 
 use crate::stop::waited_for_people;
 
-/// Ends a run from outside. Clones end the same run.
+/// Ends a run from outside. All clones end the same run.
 #[derive(Debug, Clone)]
 pub struct Cancel {
     wish: watch::Sender<Wish>,
-    /// When this run is to be ended whatever is under way; the engine's own clone alone has one.
+    /// When the run ends and drops all work in progress. Only set in the engine's own clone.
     deadline: Option<Instant>,
-    /// When its time is used up: what decides or acts is dropped then, and an answer that is there is still judged.
+    /// When the run's time is used up. Decisions and actions are dropped then, but an existing
+    /// answer is still judged.
     limit: Option<Instant>,
-    /// When a rule ends the run: so long a person may take to answer. All else is left to the rule's gate.
+    /// When a rule will end the run. Limits how long a person may take to answer. The rule's gate
+    /// handles everything else.
     answer_by: Option<Instant>,
-    /// Whether something was dropped then.
+    /// Whether work was dropped because `limit` was reached.
     dropped: Arc<AtomicBool>,
 }
 
-/// How soon.
+/// How soon to end the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Wish {
     #[default]
@@ -50,29 +52,30 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    /// A handle that nobody has used.
+    /// Creates a handle that hasn't been cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the run at once: what is under way (a model's answer, a tool) is dropped, and its step is recorded as far
-    /// as it came.
+    /// Ends the run immediately. Work in progress, such as a model's reply or a tool, is dropped.
+    /// Its step is recorded as far as it ran.
     pub fn now(&self) {
         self.wish.send_replace(Wish::Now);
     }
 
-    /// Ends the run after the step that is under way.
+    /// Ends the run after the current step.
     pub fn after_step(&self) {
         self.wish
             .send_modify(|wish| *wish = (*wish).max(Wish::AfterStep));
     }
 
-    /// Whether the run is to end at once, or its time is over.
+    /// Returns whether the run was cancelled with [`Cancel::now`] or its time is over.
     pub fn is_now(&self) -> bool {
         self.wish() == Wish::Now
     }
 
-    /// Waits until the run is to end at once. What the engine itself waits for is dropped then.
+    /// Waits until the run is to end immediately. The engine drops everything that it waits for
+    /// itself at that time.
     pub async fn cancelled(&self) {
         let mut signal = self.wish.subscribe();
         tokio::select! {
@@ -82,35 +85,35 @@ impl Cancel {
         }
     }
 
-    /// Sets the time after which whatever is under way is dropped.
+    /// Sets the time after which all work in progress is dropped.
     pub(super) fn at_most(&mut self, limit: Duration) {
         self.deadline = Instant::now().checked_add(limit);
     }
 
-    /// Sets the time that the run has left.
+    /// Sets the run's remaining time.
     pub(super) fn limit(&mut self, left: Duration) {
-        // The wish is shared with other runs that hold a clone, what became of this one is not.
+        // Other runs with a clone share `wish`, but `dropped` belongs to this run.
         self.dropped = Arc::default();
         self.limit = Instant::now().checked_add(left);
     }
 
-    /// Sets the time that people have to answer.
+    /// Sets how long people may take to answer.
     pub(super) fn answer_within(&mut self, left: Duration) {
         self.answer_by = Instant::now().checked_add(left);
     }
 
-    /// How long something that begins now may take, where that is limited.
+    /// Returns the remaining time for new work, if limited.
     pub(super) fn left(&self) -> Option<Duration> {
         let until = self.limit.into_iter().chain(self.deadline).min()?;
         Some(until.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether something was dropped because the run's time was used up.
+    /// Returns whether work was dropped because the run's time was used up.
     pub(super) fn dropped(&self) -> bool {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Whether that time is over.
+    /// Returns whether the deadline has passed.
     pub(super) fn is_late(&self) -> bool {
         self.deadline
             .is_some_and(|deadline| Instant::now() >= deadline)
@@ -124,7 +127,7 @@ impl Cancel {
         }
     }
 
-    /// What the work gives, or how it ended otherwise.
+    /// Returns the result of `work`, or why it was lost.
     pub(super) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         tokio::select! {
             biased;
@@ -136,7 +139,8 @@ impl Cancel {
         }
     }
 
-    /// The same for the answer of a person; `None` where it did not come before a rule's time was over.
+    /// Like [`Cancel::guard`], for a person's answer. Returns `None` if there was no answer before
+    /// a rule's time limit.
     pub(super) async fn guard_answer<T>(
         &self,
         answer: impl Future<Output = T>,
@@ -148,7 +152,7 @@ impl Cancel {
         }
     }
 
-    /// The same for work that may take longer than the run's time: judging an answer that is there.
+    /// Like [`Cancel::guard`], for work that may exceed the run's time: judging an existing answer.
     pub(super) async fn guard_judging<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let mut signal = self.wish.subscribe();
         if *signal.borrow_and_update() == Wish::Now {
@@ -164,7 +168,8 @@ impl Cancel {
     }
 }
 
-/// Why a run ended in the middle of something, where people had so much of its time to answer.
+/// Describes why a run ended in the middle of work. `waited_ms` is the time spent waiting for
+/// people.
 pub(super) fn cut_off(limit_ms: u128, waited_ms: u64) -> String {
     let waited = waited_for_people(waited_ms);
     format!("the run was to end within {limit_ms} ms, and what was under way was dropped{waited}")
@@ -177,16 +182,17 @@ async fn over(deadline: Option<Instant>) {
     }
 }
 
-/// Why a piece of work has no result.
+/// Why work has no result.
 #[derive(Debug)]
 pub(super) enum Lost {
-    /// The run was cancelled meanwhile, or its time was over.
+    /// The run was cancelled, or its time was over.
     Cancelled,
-    /// It panicked, saying this.
+    /// The work panicked with this message.
     Panicked(String),
 }
 
-/// Runs work that may panic; what it broke half way in is dropped with it.
+/// Runs work and catches panics. The work is dropped after a panic, so its broken state isn't
+/// visible.
 pub(super) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     std::future::poll_fn(
@@ -199,7 +205,7 @@ pub(super) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String
     .await
 }
 
-/// [`caught`] for work that does not wait.
+/// Like [`caught`], for work that isn't async.
 pub(super) fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(&*panic))
 }

@@ -1,5 +1,6 @@
-//! What time is it? Every time that is recorded, every wait between retries and every seed comes from here, so that a run
-//! with a [`Stepping`] clock is the same each time. Timeouts of tools and the hard timeout go by the machine's clock.
+//! Provides the time of a run. All recorded times, waits between retries and seeds come from here,
+//! so a run with a [`Stepping`] clock is reproducible. The timeouts of tools and the hard timeout
+//! use the machine's clock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,24 +8,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells the time and waits.
+/// A clock that tells the time and waits.
 pub trait Clock: Send + Sync {
-    /// Time since the run began; never goes back.
+    /// Returns the time since the run began. Never decreases.
     fn elapsed(&self) -> Duration;
 
-    /// Microseconds since the Unix epoch.
+    /// Returns microseconds since the Unix epoch.
     fn now_us(&self) -> i64;
 
-    /// Waits.
+    /// Waits for `time`.
     fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// Whether it goes as the machine's does, so that what is under way can be dropped when a time is up.
+    /// Returns whether this clock follows real time, so that work in progress can be dropped at a
+    /// time limit.
     fn is_real(&self) -> bool {
         false
     }
 }
 
-/// A clock that an engine shares with the tools and critics of its run, so that their waits are in its time.
+/// Lets an engine share its clock with the tools and critics of its run, so that their waits count
+/// in the run's time.
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn elapsed(&self) -> Duration {
         (**self).elapsed()
@@ -50,7 +53,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Starts counting.
+    /// Creates a clock whose elapsed time starts now.
     pub fn start() -> Self {
         Self {
             start: Instant::now(),
@@ -79,7 +82,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves by the same amount whenever somebody looks at the elapsed time, and by the whole time of a wait.
+/// A clock that advances by a fixed amount each time the elapsed time is read, and by the full time
+/// of each wait.
 #[derive(Debug)]
 pub struct Stepping {
     start_us: i64,
@@ -88,7 +92,8 @@ pub struct Stepping {
 }
 
 impl Stepping {
-    /// A clock that shows `start_us` (microseconds since the Unix epoch) and then `tick` more each time.
+    /// Creates a clock that starts at `start_us` (microseconds since the Unix epoch) and advances
+    /// by `tick` per read.
     pub fn new(start_us: i64, tick: Duration) -> Self {
         Self {
             start_us,
@@ -118,15 +123,15 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A seed for a step: well spread, and the same for the same run and step.
+/// Returns the random seed of a step, which depends only on the run's seed and the step.
 pub(super) fn step_seed(seed: u64, step: u64) -> u64 {
     splitmix64(seed.wrapping_add(step.wrapping_mul(SPLITMIX_STEP)))
 }
 
-/// What SplitMix64 adds to its state for each number.
+/// The increment of SplitMix64's state.
 const SPLITMIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number that SplitMix64 (Steele, Lea and Flood, 2014) gives for the state `seed`.
+/// Returns the output of SplitMix64 (Steele, Lea and Flood, 2014) for the state `seed`.
 pub(crate) fn splitmix64(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(SPLITMIX_STEP);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! What is a critic? It looks at a finished step and says: continue, stop, or do it again.
+//! Defines critics, which judge a completed step: continue, stop, or retry.
 
 use std::fmt;
 use std::future::Future;
@@ -12,12 +12,12 @@ use super::state::State;
 use super::toolbox::ToolResult;
 use crate::stop::{CriticWish, Usage};
 
-/// Judges steps of agents whose state holds a `D`.
+/// Judges the steps of agents whose state has data of type `D`.
 ///
 /// ```
 /// use trace_board::engine::{Critic, CriticCx, CriticError, Opinion};
 ///
-/// /// Sends an answer back that shows no number.
+/// /// Rejects an answer without a number.
 /// struct Numbers;
 /// impl<D: Sync> Critic<D> for Numbers {
 ///     fn name(&self) -> &str { "numbers" }
@@ -30,17 +30,17 @@ use crate::stop::{CriticWish, Usage};
 /// }
 /// ```
 pub trait Critic<D>: Send + Sync {
-    /// The name under which its opinions are recorded.
+    /// Returns the name under which opinions are recorded.
     fn name(&self) -> &str;
 
-    /// Judges a step after its state was reduced.
+    /// Judges a step after [`Agent::reduce`](super::Agent::reduce).
     fn judge(
         &self,
         step: CriticCx<'_, D>,
     ) -> impl Future<Output = Result<Opinion, CriticError>> + Send;
 }
 
-/// [`Critic`] behind a pointer.
+/// [`Critic`] in a form that can be boxed.
 pub(super) trait DynCritic<D>: Send + Sync {
     fn name(&self) -> &str;
     fn judge<'a>(&'a self, step: CriticCx<'a, D>) -> Boxed<'a, Result<Opinion, CriticError>>;
@@ -56,7 +56,7 @@ impl<D: Sync, C: Critic<D>> DynCritic<D> for C {
     }
 }
 
-/// What a critic may look at.
+/// The inputs of a critic.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CriticCx<'a, D> {
@@ -64,9 +64,9 @@ pub struct CriticCx<'a, D> {
     pub step: u64,
     /// The state after the step.
     pub state: &'a State<D>,
-    /// What was decided.
+    /// The decision.
     pub decision: &'a Decision,
-    /// What the actions gave.
+    /// The results of the actions.
     pub results: &'a [ToolResult],
 }
 
@@ -79,7 +79,7 @@ impl<D> Clone for CriticCx<'_, D> {
 impl<D> Copy for CriticCx<'_, D> {}
 
 impl<'a, D> CriticCx<'a, D> {
-    /// The same step, seen with another state.
+    /// Returns the same step with another state.
     #[must_use]
     pub fn with<E>(self, state: &'a State<E>) -> CriticCx<'a, E> {
         CriticCx {
@@ -91,31 +91,31 @@ impl<'a, D> CriticCx<'a, D> {
     }
 }
 
-/// What a critic says.
+/// A critic's opinion on a step.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Opinion {
-    /// What it wants.
+    /// What the critic asks for.
     pub wish: CriticWish,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// How good the step is; any finite number, 0 to 1 by custom.
+    /// The score: any finite number, by convention from 0 to 1.
     pub score: Option<f64>,
-    /// Anything else worth recording.
+    /// Additional data to record.
     pub details: Map<String, Value>,
-    /// With a retry: the prompt that replaces the next one.
+    /// For a retry: replaces the next prompt.
     pub prompt: Option<String>,
-    /// With a retry: a sentence added to the next prompt; the reason, where none is given.
+    /// For a retry: a sentence to add to the next prompt. Defaults to the reason.
     pub instruction: Option<String>,
-    /// With a retry: fields of the state to set. A field that the state does not have is refused.
+    /// For a retry: fields of the state to set. Fields that the state doesn't have are refused.
     pub state_patch: Map<String, Value>,
-    /// The tokens its own model calls took.
+    /// Tokens of the critic's own model calls.
     pub usage: Usage,
-    /// What they cost in US dollars, where that is known.
+    /// Cost of these calls in US dollars, if known.
     pub cost_usd: Option<f64>,
-    /// Whether that was estimated from tokens and prices.
+    /// Whether the cost was estimated from tokens and prices.
     pub cost_estimated: bool,
-    /// What it says of success criteria of the task: the criterion, whether it holds, and what shows it.
+    /// Judgments on the task's success criteria: the criterion, whether it holds, and the evidence.
     pub criteria: Vec<(String, bool, String)>,
 }
 
@@ -136,29 +136,29 @@ impl Opinion {
         }
     }
 
-    /// Go on.
+    /// Returns an opinion to continue the run.
     pub fn proceed(reason: impl Into<String>) -> Self {
         Self::new(CriticWish::Continue, reason)
     }
 
-    /// End the run.
+    /// Returns an opinion to end the run.
     pub fn stop(reason: impl Into<String>) -> Self {
         Self::new(CriticWish::Stop, reason)
     }
 
-    /// Do not accept this step's answer; try again.
+    /// Returns an opinion to reject this step's answer and try again.
     pub fn retry(reason: impl Into<String>) -> Self {
         Self::new(CriticWish::Retry, reason)
     }
 
-    /// Gives a score.
+    /// Sets the score.
     #[must_use]
     pub fn score(mut self, score: f64) -> Self {
         self.score = Some(score);
         self
     }
 
-    /// Adds something worth recording.
+    /// Adds data to record.
     #[must_use]
     pub fn detail(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
         self.details
@@ -173,14 +173,14 @@ impl Opinion {
         self
     }
 
-    /// Adds to the next prompt.
+    /// Sets an instruction to add to the next prompt.
     #[must_use]
     pub fn instruction(mut self, instruction: impl Into<String>) -> Self {
         self.instruction = Some(instruction.into());
         self
     }
 
-    /// Says whether a success criterion of the task holds, and what shows it.
+    /// Adds a judgment on a success criterion of the task: whether it holds, and the evidence.
     #[must_use]
     pub fn criterion(
         mut self,
@@ -200,14 +200,14 @@ impl Opinion {
         self
     }
 
-    /// Counts the tokens of its own model calls.
+    /// Sets the tokens of the critic's own model calls.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Says what they cost in US dollars.
+    /// Sets the cost of these calls in US dollars.
     #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost_usd = Some(usd);
@@ -215,22 +215,22 @@ impl Opinion {
     }
 }
 
-/// Why a critic could not judge; it ends the run under `criterion_error`, as a panic does.
+/// Why a critic couldn't judge. An error or a panic ends the run with the code `criterion_error`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CriticError {
-    /// What happened.
+    /// The error message.
     pub message: String,
-    /// The tokens its own model calls took until then.
+    /// Tokens of the critic's own model calls before the error.
     pub usage: Usage,
-    /// What they cost in US dollars, where that is known.
+    /// Cost of these calls in US dollars, if known.
     pub cost_usd: Option<f64>,
-    /// Whether that was estimated from tokens and prices.
+    /// Whether the cost was estimated from tokens and prices.
     pub cost_estimated: bool,
 }
 
 impl CriticError {
-    /// A failure without model calls.
+    /// Creates an error without model calls.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -240,14 +240,14 @@ impl CriticError {
         }
     }
 
-    /// Counts the tokens of its own model calls.
+    /// Sets the tokens of the critic's own model calls.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Says what they cost in US dollars.
+    /// Sets the cost of these calls in US dollars.
     #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost_usd = Some(usd);
@@ -261,7 +261,8 @@ impl fmt::Display for CriticError {
     }
 }
 
-/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+/// Makes `?` work with any error. `CriticError` doesn't implement `Error` itself, since this
+/// conversion would then conflict with the identity conversion.
 impl<E: std::error::Error> From<E> for CriticError {
     fn from(error: E) -> Self {
         CriticError::new(super::value::told(&error))

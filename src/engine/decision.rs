@@ -1,54 +1,56 @@
-//! What does an agent decide in a step? To act, to answer, to wait, or to choose among candidates.
+//! Defines the decisions of an agent: act, answer, wait, or choose among candidates.
 //!
-//! Knows no model text; that is `parse`. Modes and keys are those of the trace format.
+//! Independent of the model's text, which `parse` handles. Modes and keys are those of the trace
+//! format.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Branches may hold branches this deep; a deeper one is refused.
+/// Maximum nesting depth of branches. Deeper ones are refused.
 const MAX_NESTING: usize = 8;
 
-/// One decision.
+/// One decision of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Decision {
-    /// What kind it is.
+    /// The kind of decision.
     pub mode: Mode,
-    /// Why, in the agent's words.
+    /// The reason, in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
     /// The answer of a final decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<String>,
-    /// What to do, in order. A step's line has them beside the decision.
+    /// The actions, in order. A step's line has them next to the decision.
     #[serde(default, skip_serializing)]
     pub actions: Vec<Action>,
-    /// The decisions to choose among; kept after the choice, so that a trace shows what was not done.
+    /// The decisions to choose from. Kept after the choice, so that the trace shows the
+    /// alternatives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// Anything else worth recording.
+    /// Additional data to record.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
 }
 
-/// What kind of decision it is.
+/// The kind of a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// Do the actions.
+    /// Execute the actions.
     Act,
-    /// Answer.
+    /// Give the final answer.
     Final,
-    /// Do nothing this time.
+    /// Do nothing in this step.
     #[default]
     Wait,
-    /// Choose one of the candidates; resolved before anything is recorded.
+    /// Choose one of the candidates. Resolved before anything is recorded.
     Branch,
 }
 
 impl Mode {
-    /// The mode as written.
+    /// Returns the mode as written in the trace.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Act => "act",
@@ -59,22 +61,22 @@ impl Mode {
     }
 }
 
-/// One call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Action {
     /// The tool's name.
     pub name: String,
-    /// Its arguments, an object.
+    /// The arguments, a JSON object.
     #[serde(default)]
     pub args: Map<String, Value>,
-    /// The id under which a model expects the result.
+    /// The id under which the model expects the result.
     #[serde(default, rename = "action_id", skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
 impl Action {
-    /// A call without arguments.
+    /// Creates a call without arguments.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -90,25 +92,25 @@ impl Action {
     }
 }
 
-/// A decision that was, or was not, chosen.
+/// A decision to choose from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Its kind.
+    /// The kind of decision.
     pub mode: Mode,
-    /// Why, in the agent's words.
+    /// The reason, in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
-    /// Its answer.
+    /// The final answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<String>,
-    /// Its actions.
+    /// The actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
-    /// What the selector made of it, where it gives scores.
+    /// The selector's score, if it gives scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// Anything else.
+    /// Additional data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
 }
@@ -147,30 +149,30 @@ impl From<Decision> for Candidate {
     }
 }
 
-/// Which candidate won, and why.
+/// The chosen candidate, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// Its place among the candidates, counted from 0.
+    /// The index among the candidates.
     pub index: usize,
-    /// Why it won, in one sentence.
+    /// The reason, in one sentence.
     pub why: String,
-    /// A score for each candidate, where the selector gives scores; else empty.
+    /// A score for each candidate. Empty if the selector gives no scores.
     pub scores: Vec<f64>,
 }
 
-/// Chooses among candidates.
+/// Chooses among the candidates of a branch.
 pub trait Selector: Send + Sync {
-    /// The name under which the choice is recorded.
+    /// Returns the name under which the choice is recorded.
     fn name(&self) -> &str;
 
-    /// Chooses one of `candidates`, which are never empty.
+    /// Chooses one of `candidates`, which is never empty.
     ///
     /// # Errors
-    /// Why none can be chosen; the step then fails.
+    /// If no candidate can be chosen, the step fails.
     fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String>;
 }
 
-/// Takes the first candidate.
+/// Chooses the first candidate.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct First;
 
@@ -189,7 +191,8 @@ impl Selector for First {
     }
 }
 
-/// Takes the candidate with the highest `meta.score`; of equal ones the first, and one without a score last.
+/// Chooses the candidate with the highest `meta.score`. If scores are equal, chooses the first one.
+/// Candidates without a score come last.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HighestScore;
 
@@ -204,7 +207,7 @@ impl Selector for HighestScore {
             .iter()
             .enumerate()
             .filter_map(|(index, candidate)| Some((index, score(candidate)?)));
-        // `max_by` takes the last of equal ones; the first shall win.
+        // `max_by` returns the last of equal items, so the order is reversed to get the first.
         let Some((index, best)) = best.rev().max_by(|a, b| a.1.total_cmp(&b.1)) else {
             return Err("no candidate has a score in its meta".to_owned());
         };
@@ -218,7 +221,7 @@ impl Selector for HighestScore {
 }
 
 impl Decision {
-    /// Do these actions.
+    /// Creates a decision to execute these actions.
     pub fn act(actions: impl IntoIterator<Item = Action>) -> Self {
         Self {
             mode: Mode::Act,
@@ -227,7 +230,7 @@ impl Decision {
         }
     }
 
-    /// Answer.
+    /// Creates a final decision with this answer.
     pub fn final_answer(answer: impl Into<String>) -> Self {
         Self {
             mode: Mode::Final,
@@ -236,7 +239,7 @@ impl Decision {
         }
     }
 
-    /// Do nothing this time, and why.
+    /// Creates a decision to do nothing in this step, with the reason.
     pub fn wait(rationale: impl Into<String>) -> Self {
         Self {
             mode: Mode::Wait,
@@ -245,7 +248,7 @@ impl Decision {
         }
     }
 
-    /// Choose among these; the engine's [`Selector`] does.
+    /// Creates a decision to choose among these candidates with the engine's [`Selector`].
     pub fn branch(candidates: impl IntoIterator<Item = Decision>) -> Self {
         let candidates = candidates.into_iter().map(Candidate::from).collect();
         Self {
@@ -255,25 +258,25 @@ impl Decision {
         }
     }
 
-    /// Says why.
+    /// Sets the reason.
     #[must_use]
     pub fn because(mut self, rationale: impl Into<String>) -> Self {
         self.rationale = Some(rationale.into());
         self
     }
 
-    /// Adds something worth recording.
+    /// Adds data to record.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.meta.insert(key.into(), value.into());
         self
     }
 
-    /// Whether it can be carried out: to act needs actions with names, to answer an answer that is not blank, to
-    /// branch candidates that can be carried out themselves.
+    /// Checks that the decision can be executed. An act decision needs actions with names, a final
+    /// decision needs a non-blank answer, and a branch needs candidates that can be executed.
     ///
     /// # Errors
-    /// What is missing.
+    /// Describes what is missing.
     pub fn validate(&self) -> Result<(), String> {
         self.validate_at(0)
     }
@@ -323,10 +326,10 @@ impl Decision {
         }
     }
 
-    /// The candidate that `selector` takes, with all candidates and the reason kept beside it.
+    /// Returns the candidate that `selector` chooses, with all candidates and the reason.
     ///
     /// # Errors
-    /// What is wrong with the branch, the selector's own reason, or a place outside the candidates.
+    /// Fails if the branch is invalid, or if the selector fails or returns an index out of range.
     pub fn resolve(self, selector: &dyn Selector) -> Result<Self, String> {
         if self.mode != Mode::Branch {
             return Ok(self);
@@ -358,7 +361,7 @@ impl Decision {
             .meta
             .insert("branch".to_owned(), Value::Object(branch));
         decision.candidates = self.candidates;
-        // A score that is not a number would be written as null without a word.
+        // Scores that aren't finite would silently be written as null.
         for (candidate, score) in decision.candidates.iter_mut().zip(choice.scores) {
             candidate.score = Some(score).filter(|score| score.is_finite());
         }

@@ -1,4 +1,4 @@
-//! What does an agent live in? An environment that it observes, that its steps change, and that may end the run.
+//! Defines environments, which agents observe and change, and which may end a run.
 
 use std::any::Any;
 use std::fmt;
@@ -13,68 +13,71 @@ use super::erased::Boxed;
 use super::task::Task;
 use super::toolbox::ToolResult;
 
-/// Something that an environment shares with tools.
+/// Data that an environment shares with tools.
 pub type Shared = Arc<dyn Any + Send + Sync>;
 
-/// An environment. Its failures end the run under `env_failed`.
+/// An environment. A failure ends the run with the code `env_failed`.
 pub trait Env: Send {
-    /// Its name.
+    /// Returns the environment's name.
     fn name(&self) -> &str;
 
-    /// What it offers, such as `files` or `shell`; tasks and tools that need more are refused before the first step.
+    /// Returns the capabilities, such as `files` or `shell`. Tasks and tools that need others are
+    /// refused before the first step.
     fn capabilities(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Prepares it for a task.
+    /// Prepares the environment for a task.
     fn reset(&mut self, task: &Task) -> impl Future<Output = Result<(), EnvError>> + Send;
 
-    /// What tools may use of it, under [`ToolCx::env`](super::ToolCx::env); asked once, after [`Env::reset`].
+    /// Returns data for tools, which they get as [`ToolCx::env`](super::ToolCx::env). Called once,
+    /// after [`Env::reset`].
     fn shared(&self) -> Option<Shared> {
         None
     }
 
-    /// What can be seen now; asked before each decision.
+    /// Returns the current observation. Called before each decision.
     fn observe(&mut self) -> impl Future<Output = Result<Value, EnvError>> + Send;
 
-    /// Takes in what was done.
+    /// Applies a step's decision and results.
     fn step(
         &mut self,
         decision: &Decision,
         results: &[ToolResult],
     ) -> impl Future<Output = Result<EnvStep, EnvError>> + Send;
 
-    /// Whether this ends the run.
+    /// Returns whether this step ends the run.
     fn is_terminal(&self, step: &EnvStep) -> bool {
         step.done
     }
 
-    /// Frees what it holds: called once after [`Env::reset`], however the run ended, when its trace is closed. It is
-    /// given ten seconds.
+    /// Releases resources. Called once after [`Env::reset`], regardless of how the run ended, when
+    /// the trace is closed. Limited to ten seconds.
     fn close(&mut self) -> impl Future<Output = Result<(), EnvError>> + Send {
         async { Ok(()) }
     }
 }
 
-/// What an environment makes of a step.
+/// The environment's response to a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct EnvStep {
-    /// What can be seen afterwards, for [`super::Agent::reduce`] and the trace.
+    /// The observation after the step, for [`super::Agent::reduce`] and the trace.
     pub observation: Value,
     /// Whether the episode is over.
     pub done: bool,
-    /// What the step was worth, where the environment says so.
+    /// The step's reward, if the environment gives one.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "finite_or_text"
     )]
     pub reward: Option<f64>,
-    /// Anything else.
+    /// Additional data.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub info: Map<String, Value>,
 }
 
-/// NaN and the infinities are no JSON; as text they are told and end no run.
+/// Writes NaN and the infinities as text, because JSON has no such numbers and they shouldn't end
+/// the run.
 #[expect(clippy::ref_option, reason = "the signature is serde's")]
 fn finite_or_text<S: serde::Serializer>(
     reward: &Option<f64>,
@@ -88,7 +91,7 @@ fn finite_or_text<S: serde::Serializer>(
 pub struct EnvError(pub String);
 
 impl EnvError {
-    /// A failure.
+    /// Creates an error.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -100,14 +103,15 @@ impl fmt::Display for EnvError {
     }
 }
 
-/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+/// Makes `?` work with any error. `EnvError` doesn't implement `Error` itself, since this
+/// conversion would then conflict with the identity conversion.
 impl<E: std::error::Error> From<E> for EnvError {
     fn from(error: E) -> Self {
         EnvError::new(super::value::told(&error))
     }
 }
 
-/// [`Env`] behind a pointer.
+/// [`Env`] in a form that can be boxed.
 pub(super) trait DynEnv: Send {
     fn name(&self) -> &str;
     fn capabilities(&self) -> Vec<String>;

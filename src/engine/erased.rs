@@ -1,7 +1,7 @@
-//! Which type stands for a future of many kinds?
+//! Defines the type of boxed futures.
 
 use std::future::Future;
 use std::pin::Pin;
 
-/// A future behind a pointer.
+/// A boxed future.
 pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,4 +1,5 @@
-//! What failed within a step, and may the run go on? A failure is told, counted and put before the recovery policy.
+//! Handles failures within a step: records them, counts them and asks the recovery policy whether
+//! to continue.
 
 use serde::Serialize;
 
@@ -12,19 +13,20 @@ use super::run::Session;
 use super::toolbox::clip;
 use crate::stop::{Phase, StepError};
 
-/// A failure's message is cut to this many bytes on the step's line.
+/// Maximum length of a failure's message on the step's line, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
-/// And to this many in the manifest, which lists so many failures.
+/// Maximum length of a message in the manifest, in bytes, and number of failures there.
 const MAX_REPORTED_BYTES: usize = 2 << 10;
 const MAX_REPORTED: usize = 100;
 
-/// Why there is no decision.
+/// Why a step has no decision.
 pub(super) enum NoDecision {
-    /// Something failed.
+    /// The step failed.
     Failed(Fault),
-    /// The run ends: cancelled, or a part of it failed; the next gate says so.
+    /// The run ends, because it was cancelled or a part of it failed. The next gate gives the
+    /// reason.
     Ended,
-    /// The request does not fit the model, however short.
+    /// The request exceeds the model's context window even after shortening.
     Overflow(String),
 }
 
@@ -33,7 +35,7 @@ pub(super) struct Fault {
     pub(super) category: &'static str,
     pub(super) message: String,
     pub(super) recoverable: bool,
-    /// What the next prompt is to say about it; the message, if nothing better is known.
+    /// Feedback for the next prompt. Defaults to the message.
     pub(super) advice: Option<String>,
 }
 
@@ -80,7 +82,7 @@ impl From<Fault> for NoDecision {
 }
 
 impl<A: Agent> Session<A> {
-    /// Tells of a failure and asks whether the run may go on.
+    /// Records a failure and asks the recovery policy whether the run may continue.
     pub(super) fn fail(&mut self, record: &mut StepRecord, phase: Phase, mut fault: Fault) {
         let step = record.step;
         clip(&mut fault.message, MAX_MESSAGE_BYTES);

@@ -1,12 +1,14 @@
-//! May the agent do that? Guards see every call before it is carried out: they let it pass, refuse it, change its
-//! arguments, have a person asked, or end the run.
+//! Runs guards before each tool call. A guard can allow the call, deny it, change its arguments,
+//! ask a person, or end the run.
 //!
-//! Guards are asked in order, each with the arguments that the ones before it left; the first that refuses or ends
-//! decides. One that fails refuses: nothing happens because its guard broke. What each says is an event of the trace.
+//! Guards run in order, and each one gets the arguments as changed by the ones before it. The first
+//! guard that denies the call or ends the run decides. If a guard fails, the call is denied, so
+//! that a broken guard lets nothing through. Each guard's decision is recorded as an event.
 //!
-//! The wait for a person counts as time of the run, and ends with it: a budget of time and the hard timeout drop the
-//! question with all else, and where a rule such as `timeout` or `max_runtime` will end the run, no answer by then is a
-//! no. What went by so is told by the event, the step's facts and the verdict.
+//! Waiting for a person counts as run time and ends with it. A time budget and the hard timeout
+//! drop the question. If a rule such as `timeout` or `max_runtime` is about to end the run, no
+//! answer counts as a denial. The event, the step's facts and the verdict record the time spent
+//! waiting.
 
 use std::future::Future;
 
@@ -21,15 +23,15 @@ use super::run::Session;
 use super::state::State;
 use super::toolbox::{ToolResult, clip};
 
-/// A reason is cut to this many bytes.
+/// Maximum length of a reason, in bytes.
 const MAX_REASON_BYTES: usize = 2 << 10;
 
-/// Decides whether a call of an agent whose state holds a `D` is carried out.
+/// Decides whether a tool call is executed. `D` is the data type of the agent's state.
 ///
 /// ```
 /// use trace_board::engine::{Guard, GuardCx, Pass};
 ///
-/// /// Nothing is deleted without somebody's consent.
+/// /// Asks a person before files are deleted.
 /// struct Careful;
 ///
 /// impl<D: Sync> Guard<D> for Careful {
@@ -44,78 +46,78 @@ const MAX_REASON_BYTES: usize = 2 << 10;
 /// }
 /// ```
 pub trait Guard<D>: Send + Sync {
-    /// The name under which it is recorded.
+    /// Returns the name under which the guard is recorded.
     fn name(&self) -> &str;
 
-    /// Decides about a call.
+    /// Decides on a call.
     fn judge(&self, call: GuardCx<'_, D>) -> impl Future<Output = Result<Pass, String>> + Send;
 }
 
-/// A call that is about to be carried out.
+/// A tool call that is about to be executed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct GuardCx<'a, D> {
     /// The step's ordinal.
     pub step: u64,
-    /// The tool that is called; there may be none of this name.
+    /// The requested tool. A tool with this name may not exist.
     pub tool: &'a str,
-    /// Its arguments.
+    /// The arguments.
     pub args: &'a Map<String, Value>,
     /// The state before the step.
     pub state: &'a State<D>,
 }
 
-/// What a guard says.
+/// A guard's decision.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Pass {
-    /// The call may be carried out.
+    /// Allows the call.
     Allow,
-    /// It may not, for this reason, which the agent is told.
+    /// Denies the call for this reason, which the agent gets.
     Deny(String),
-    /// It may with other arguments.
+    /// Allows the call with other arguments.
     Change {
-        /// All of them.
+        /// The complete new arguments.
         args: Map<String, Value>,
-        /// Why, for the record.
+        /// The reason, for the trace.
         reason: String,
     },
-    /// A person decides, who is told this.
+    /// Asks a person, who gets this reason.
     Ask(String),
-    /// It may not, and the run ends for this reason.
+    /// Denies the call and ends the run for this reason.
     Stop(String),
 }
 
-/// Somebody who may be asked.
+/// A person who can be asked.
 pub trait Person: Send + Sync {
-    /// Asks whether a call may be carried out.
+    /// Asks whether a call may be executed.
     fn ask(&self, question: Question<'_>) -> impl Future<Output = Result<Consent, String>> + Send;
 }
 
-/// What a person is asked.
+/// A question to a person.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Question<'a> {
     /// The step's ordinal.
     pub step: u64,
-    /// The tool that is called.
+    /// The requested tool.
     pub tool: &'a str,
-    /// Its arguments.
+    /// The arguments.
     pub args: &'a Map<String, Value>,
-    /// Why somebody is asked.
+    /// Why the person is asked.
     pub reason: &'a str,
 }
 
-/// What a person says.
+/// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Consent {
-    /// The call may be carried out.
+    /// Allows the call.
     Yes,
-    /// It may not, for this reason.
+    /// Denies the call for this reason.
     No(String),
 }
 
-/// [`Guard`] behind a pointer.
+/// [`Guard`] in a form that can be boxed.
 pub(super) trait DynGuard<D>: Send + Sync {
     fn name(&self) -> &str;
     fn judge<'a>(&'a self, call: GuardCx<'a, D>) -> Boxed<'a, Result<Pass, String>>;
@@ -131,7 +133,7 @@ impl<D: Sync, G: Guard<D>> DynGuard<D> for G {
     }
 }
 
-/// [`Person`] behind a pointer.
+/// [`Person`] in a form that can be boxed.
 pub(super) trait DynPerson: Send + Sync {
     fn ask<'a>(&'a self, question: Question<'a>) -> Boxed<'a, Result<Consent, String>>;
 }
@@ -142,35 +144,35 @@ impl<P: Person> DynPerson for P {
     }
 }
 
-/// What comes of a call.
+/// The guards' decision on a call.
 pub(super) enum Admitted {
-    /// It is carried out as it is.
+    /// The call is executed unchanged.
     AsIs,
-    /// It is carried out so.
+    /// The call is executed in this form.
     Changed(Action),
-    /// It is not carried out.
+    /// The call isn't executed.
     Refused(ToolResult),
-    /// It is not, and the run ends for this reason.
+    /// The call isn't executed, and the run ends for this reason.
     Ended(String),
 }
 
-/// What a guard said, as an event.
+/// The payload of a guard's event.
 #[derive(Serialize)]
 struct GuardEvent<'a> {
     tool: &'a str,
-    /// The call's place among those of the step.
+    /// The index of the call in the step.
     action: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     guard: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
-    /// What the call is carried out with, where that was changed.
+    /// The new arguments, if changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a Map<String, Value>>,
-    /// What a person said, where one was asked and the run did not end before.
+    /// The person's answer, if a person was asked and the run didn't end first.
     #[serde(skip_serializing_if = "Option::is_none")]
     consent: Option<bool>,
-    /// How long that took.
+    /// How long the answer took.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited_ms: Option<u64>,
 }
@@ -191,7 +193,8 @@ impl<'a> GuardEvent<'a> {
 }
 
 impl<A: Agent> Session<A> {
-    /// Asks the guards about call number `place` of a step, and adds to `waited_ms` what people took to answer.
+    /// Asks the guards about the call with index `place` in a step. Adds the time spent waiting for
+    /// people to `waited_ms`.
     pub(super) async fn admit(
         &mut self,
         step: u64,
@@ -326,7 +329,7 @@ impl<A: Agent> Session<A> {
     }
 }
 
-/// What a person says; `None` where the run ended meanwhile.
+/// Returns the person's answer. `None` if the run ended first.
 async fn consent(
     person: Option<&dyn DynPerson>,
     question: Question<'_>,

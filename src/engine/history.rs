@@ -1,40 +1,42 @@
-//! What does a model remember? The conversation so far, as much of it as a policy lets through.
+//! Selects which part of the conversation is sent to the model.
 
 use super::chat::Message;
 
-/// Says what of the conversation goes into a request; [`Keep`] holds the usual ways.
+/// Selects the part of the conversation that is sent with a request. [`Keep`] provides the usual
+/// policies.
 ///
-/// Many servers refuse an answer to a call that is not there, so that a turn is best kept or left out as a whole. A panic
-/// ends the run as one of the agent does.
+/// Many servers refuse a tool result without its call, so keep or drop a turn as a whole. A panic
+/// ends the run like a panic of the agent.
 pub trait HistoryPolicy: Send + Sync {
-    /// The messages that go before what is new, oldest first.
+    /// Returns the messages to send before the new ones, oldest first.
     ///
-    /// Turns come oldest first: what was told to the model, what it said, and what its calls gave. The very first message
-    /// holds the task. After requests that were too long the older turns are gone, and the first is the task alone.
+    /// `turns` is sorted oldest first. A turn has the messages to the model, its reply, and the
+    /// results of its calls. The first message of all contains the task. After requests that were
+    /// too long, the older turns are missing, and the first turn contains only the task.
     fn select(&self, turns: &[&[Message]]) -> Vec<Message>;
 }
 
-/// How much of the conversation goes into a request. The first message, which holds the task, and the newest turn always
-/// do.
+/// How much of the conversation is sent. The first message, which contains the task, and the newest
+/// turn are always sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
-    /// All of it.
+    /// The whole conversation.
     All,
-    /// The newest turns, with at most so many messages.
+    /// The newest turns, up to a number of messages.
     Window {
-        /// Messages.
+        /// Maximum number of messages.
         messages: usize,
     },
-    /// The newest turns, with at most so many tokens, estimated.
+    /// The newest turns, up to an estimated number of tokens.
     TokenBudget {
-        /// Tokens.
+        /// Maximum number of tokens.
         tokens: u64,
     },
 }
 
 impl Default for Keep {
-    /// The newest 24 messages, as in QitOS.
+    /// Returns a window of 24 messages, as in QitOS.
     fn default() -> Self {
         Keep::Window { messages: 24 }
     }
@@ -58,7 +60,7 @@ impl HistoryPolicy for Keep {
             used = used.saturating_add(weight(turn));
             used <= limit
         });
-        // Without the newest turn a model would do again what it did.
+        // Without the newest turn, a model would repeat what it just did.
         let kept = fitting.count().max(1).min(turns.len());
         let kept = turns.get(turns.len() - kept..).unwrap_or_default();
         let is_whole = kept.len() == turns.len();
@@ -70,12 +72,12 @@ impl HistoryPolicy for Keep {
     }
 }
 
-/// The conversation. A turn is kept or dropped as a whole, since an answer to a call that is not there is refused by
-/// many servers.
+/// The conversation. A turn is kept or dropped as a whole, since many servers refuse a tool result
+/// without its call.
 #[derive(Debug, Default)]
 pub(super) struct History {
     turns: Vec<Vec<Message>>,
-    /// Turns given up because a request was too long.
+    /// Number of turns dropped because a request was too long.
     given_up: usize,
 }
 
@@ -86,7 +88,7 @@ impl History {
         }
     }
 
-    /// Adds to the newest turn.
+    /// Appends to the newest turn.
     pub(super) fn extend(&mut self, messages: impl IntoIterator<Item = Message>) {
         match self.turns.last_mut() {
             Some(turn) => turn.extend(messages),
@@ -94,7 +96,7 @@ impl History {
         }
     }
 
-    /// The newest message.
+    /// Returns the newest message.
     pub(super) fn last(&self) -> Option<&Message> {
         self.turns.last()?.last()
     }
@@ -103,7 +105,7 @@ impl History {
         self.turns.is_empty()
     }
 
-    /// The turns that are left, oldest first; where some were given up, the task stands before them.
+    /// Returns the remaining turns, oldest first. If some were dropped, the task comes first.
     pub(super) fn turns(&self) -> Vec<&[Message]> {
         let left = self.turns.get(self.given_up..).unwrap_or_default();
         let task = self
@@ -116,7 +118,8 @@ impl History {
             .collect()
     }
 
-    /// Gives up the older half of the turns, but never the newest; false where nothing is left to give up.
+    /// Drops the older half of the turns, but never the newest one. Returns false if there is
+    /// nothing left to drop.
     pub(super) fn shrink(&mut self) -> bool {
         let left = self.turns.len().saturating_sub(1 + self.given_up);
         self.given_up += left.div_ceil(2);
@@ -159,7 +162,7 @@ mod tests {
             ["0", "4", "5"]
         );
         assert_eq!(kept(&history, Keep::Window { messages: 0 }), ["0", "5"]);
-        // A question is 3 tokens and a turn 13, by a quarter of their bytes.
+        // By the estimate of a quarter of the bytes, a question has 3 tokens and a turn 13.
         assert_eq!(
             kept(&history, Keep::TokenBudget { tokens: 30 }),
             ["0", "4", "5"]

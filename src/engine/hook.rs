@@ -1,4 +1,4 @@
-//! Who else wants to know? Hooks hear of every moment of a run; they change nothing and no limit.
+//! Defines hooks, which observe a run but can't change it or its limits.
 
 use super::cancel::caught_now;
 use super::decision::Action;
@@ -8,7 +8,8 @@ use super::task::Task;
 use super::toolbox::ToolResult;
 use crate::stop::StopVerdict;
 
-/// Hears of a run's moments, in the order in which they were added. A failure or a panic ends the run under `hook_failed`.
+/// Observes a run. Hooks are called in the order in which they were added. An error or a panic ends
+/// the run with the code `hook_failed`.
 ///
 /// ```
 /// use trace_board::engine::{Hook, Moment};
@@ -27,13 +28,13 @@ use crate::stop::StopVerdict;
 /// }
 /// ```
 pub trait Hook<D>: Send {
-    /// Its name, for the message when it fails.
+    /// Returns the hook's name, for its error messages.
     fn name(&self) -> &str;
 
-    /// Hears of a moment.
+    /// Handles a moment of the run.
     ///
     /// # Errors
-    /// Why the run cannot go on.
+    /// An error ends the run.
     fn on(&mut self, moment: &Moment<'_, D>) -> Result<(), String>;
 }
 
@@ -41,67 +42,67 @@ pub trait Hook<D>: Send {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Moment<'a, D> {
-    /// The first step is about to begin.
+    /// Before the first step.
     RunStart {
         /// The task.
         task: &'a Task,
         /// The state.
         state: &'a State<D>,
     },
-    /// A step begins.
+    /// Before a step.
     BeforeStep {
-        /// Its ordinal.
+        /// The step's ordinal.
         step: u64,
         /// The state.
         state: &'a State<D>,
     },
-    /// A phase event of a step was written.
+    /// After a phase event of a step was written.
     Phase {
-        /// The step.
+        /// The step's ordinal.
         step: u64,
-        /// The phase, as written.
+        /// The phase, as written in the trace.
         phase: &'static str,
-        /// The stage, as written; empty for none.
+        /// The stage, as written in the trace. Empty if there is none.
         stage: &'static str,
     },
-    /// A model replied.
+    /// After a model's reply.
     Text {
-        /// The step.
+        /// The step's ordinal.
         step: u64,
-        /// What it said; empty where it only calls tools.
+        /// The text of the reply. Empty if the reply has only tool calls.
         text: &'a str,
     },
-    /// A call is about to be made: the guards let it pass, and these are the arguments that they left.
+    /// Before a tool call, after the guards allowed it and changed its arguments.
     Call {
-        /// The step.
+        /// The step's ordinal.
         step: u64,
         /// The call.
         action: &'a Action,
     },
-    /// A call of the step has its result, also one that was refused.
+    /// After a tool call, including a refused one.
     Result {
-        /// The step.
+        /// The step's ordinal.
         step: u64,
-        /// The call's place among those of the step.
+        /// The index of the call in the step.
         place: usize,
-        /// What it gave.
+        /// The result.
         result: &'a ToolResult,
     },
-    /// A step is over and recorded.
+    /// After a step was completed and recorded.
     AfterStep {
-        /// What it was.
+        /// The step's record.
         record: &'a StepRecord,
         /// The state.
         state: &'a State<D>,
     },
-    /// The run is over. A failure here is not heard any more.
+    /// After the run. A failure of the hook is ignored here.
     RunEnd {
-        /// Why.
+        /// The verdict.
         verdict: &'a StopVerdict,
     },
 }
 
-/// Tells the hooks of a moment; what the first that fails says.
+/// Calls the hooks. Returns the error of the first hook that fails.
 pub(super) fn told<D>(hooks: &mut [Box<dyn Hook<D>>], moment: &Moment<'_, D>) -> Option<String> {
     hooks
         .iter_mut()

@@ -1,5 +1,5 @@
-//! What do the critics say of a step, and what do they change? Opinions are heard in order; the first that does not say
-//! continue decides.
+//! Runs the critics after a step and applies their opinions. The first critic in order that doesn't
+//! say continue decides.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use super::value::to_value_lossy;
 use crate::stop::{Code, CriticFact, CriticWish, Gate, Source};
 
 impl<A: Agent> Session<A> {
-    /// Asks the critics about a step that was reduced.
+    /// Runs the critics on a step after `reduce`.
     pub(super) async fn hear_critics(&mut self, record: &mut StepRecord) {
         let (Some(decision), false) = (record.decision.as_ref(), self.parts.critics.is_empty())
         else {
@@ -39,7 +39,8 @@ impl<A: Agent> Session<A> {
             {
                 Ok(judged) => judged,
                 Err(Lost::Panicked(text)) => Err(CriticError::new(text)),
-                // Nobody judged the answer to the end, so it is not accepted; what was said before stays.
+                // Without a complete judgment, the answer isn't accepted. Earlier opinions are
+                // kept.
                 Err(Lost::Cancelled) => {
                     let (source, code) = (Source::Cancel, Code::CancelledImmediate);
                     record.facts.force(
@@ -90,7 +91,7 @@ impl<A: Agent> Session<A> {
         struct Outputs<'a> {
             critic_outputs: Vec<Brief<'a>>,
         }
-        /// The rest stands on the step's line.
+        /// The step's line has the rest.
         #[derive(Serialize)]
         struct Brief<'a> {
             critic_name: &'a str,
@@ -146,7 +147,7 @@ impl<A: Agent> Session<A> {
     }
 }
 
-/// The state with a critic's fields set; `None` where it sets none.
+/// Returns the state with a critic's fields set. `None` if it sets none.
 fn patched<D: Serialize + DeserializeOwned>(
     state: &State<D>,
     patch: &Map<String, Value>,
@@ -174,7 +175,7 @@ fn patched<D: Serialize + DeserializeOwned>(
     Ok(Some(state))
 }
 
-/// An opinion as a fact for the rules and as a record for readers.
+/// Converts an opinion into a fact for the rules and a record for the trace.
 fn recorded(
     critic_name: String,
     judged: Result<&Opinion, &CriticError>,

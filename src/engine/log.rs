@@ -1,7 +1,7 @@
-//! What is kept of a run, and what of it reaches the disk? Records in memory, lines through the writer, if there is one.
+//! Keeps the records of a run in memory, and writes them to disk if the run has a writer.
 //!
-//! A failed write is remembered and ends the run; what comes after it is tried all the same, since the writer keeps a
-//! reserve for the end.
+//! The first failed write is remembered and ends the run. The end is still written if possible,
+//! because the writer keeps a reserve for it.
 
 use serde::Serialize;
 
@@ -14,28 +14,28 @@ use crate::trace::{EventLine, RunEnd, RunInfo, RunWriter, WriteError};
 #[derive(Default)]
 pub(super) struct Log {
     writer: Option<RunWriter>,
-    /// Why the trace is not whole.
+    /// Why the trace is incomplete.
     pub(super) broken: Option<String>,
     pub(super) steps: Vec<StepRecord>,
     pub(super) events: Vec<EventRecord>,
-    /// The time of the newest line, while the run is not closed.
+    /// The time of the newest line, until the run is closed.
     open_since: Option<i64>,
 }
 
-/// One phase event, on its way into the log.
+/// A phase event to record.
 pub(super) struct Event<'a, P> {
     pub(super) step: u64,
     pub(super) phase: &'static str,
     pub(super) stage: &'static str,
     pub(super) payload: P,
-    /// What failed, if this is what the event tells.
+    /// The error, if the event reports a failure.
     pub(super) error: Option<&'a str>,
-    /// Whether it went well.
+    /// Whether the event reports a success.
     pub(super) ok: bool,
 }
 
 impl<'a, P> Event<'a, P> {
-    /// Something that went well.
+    /// Creates an event for a success.
     pub(super) fn new(step: u64, phase: &'static str, stage: &'static str, payload: P) -> Self {
         Self {
             step,
@@ -47,7 +47,7 @@ impl<'a, P> Event<'a, P> {
         }
     }
 
-    /// Something that failed.
+    /// Turns the event into one for a failure.
     pub(super) fn failed(self, error: &'a str) -> Self {
         Self {
             error: Some(error),
@@ -64,7 +64,7 @@ impl Log {
         log
     }
 
-    /// What ends a run whose trace cannot be written.
+    /// Returns the end of a run whose trace can't be written.
     pub(super) fn fault(&self) -> Option<(Source, Code, String)> {
         let wrong = self.broken.as_ref()?;
         Some((
@@ -99,7 +99,7 @@ impl Log {
             stage,
             ok,
         });
-        // What is left of the disk is for the end.
+        // The remaining disk space is reserved for the end.
         if self.broken.is_some() && phase != "END" {
             return;
         }
@@ -147,7 +147,7 @@ impl Log {
             .filter(|altered| !altered.is_empty())
         {
             self.broken.get_or_insert_with(|| {
-                format!("somebody else wrote into it: {}", altered.join("; "))
+                format!("another program changed it: {}", altered.join("; "))
             });
         }
     }
@@ -167,7 +167,7 @@ impl Log {
 }
 
 impl Drop for Log {
-    /// A run whose future is dropped, by a timeout around it for instance, is closed as cancelled.
+    /// Closes the run as cancelled if its future is dropped, for example by a timeout.
     fn drop(&mut self) {
         let Some(ts) = self.open_since else { return };
         let step = self.steps.last().map(|last| last.step);

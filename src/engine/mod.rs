@@ -1,28 +1,29 @@
-//! How is a trace made? A loop that asks an agent, runs its tools, hears its critics and obeys its stop rules.
+//! Runs agents and records their traces. The loop asks an agent for decisions, runs its tools and
+//! critics, and follows its stop rules.
 //!
-//! Knows the model, the stop rules and the writing half of `trace`. It reads no trace but of a run that it goes on with,
-//! serves no page and talks to no network: whoever has a client implements [`ChatModel`].
+//! Depends on the model, the stop rules and the writing half of `trace`. Reads no traces, except
+//! for a run that it resumes, and uses no network: clients implement [`ChatModel`].
 //!
 //! # One step
 //!
-//! | phase | what happens | who may fail it |
+//! | phase | what happens | on failure |
 //! |---|---|---|
 //! | gate `before_step` | cancellation, budget | |
-//! | DECIDE | the environment is observed; the agent decides, or the model through a parser | agent, model, parser: the step fails and the recovery policy is asked |
-//! | gate `after_decide` | cancellation, policies that look at the decision | |
-//! | ACT | the guards let each call pass, refuse or change it; the tools run in order; the environment takes the step in | tools: their errors are results; the environment: the run ends |
-//! | REDUCE | the agent takes the step into its state | agent: the step fails, the state is put back |
-//! | CRITIC | the critics judge in order; the first that does not say continue decides | a critic: the run ends |
+//! | DECIDE | the environment is observed; the agent decides, or the model with a parser | agent, model, parser: the step fails and the recovery policy decides |
+//! | gate `after_decide` | cancellation, policies on the decision | |
+//! | ACT | the guards allow, deny or change each call; the tools run in order; the environment processes the step | tools: errors become results; environment: the run ends |
+//! | REDUCE | the agent updates its state | agent: the step fails and the state is restored |
+//! | CRITIC | the critics judge in order; the first that doesn't say continue decides | critic: the run ends |
 //! | gate `after_step` | critics, completion, agent, environment, policies | |
-//! | CHECK_STOP | the step's line is written | the disk: the run ends |
+//! | CHECK_STOP | the step's line is written | disk: the run ends |
 //!
-//! A step all of whose calls failed counts as failed to the rules, unless the run ends with it; the agent sees the
-//! errors, so the recovery policy is not asked. Every end, also a panic in code of the user's, or a future that is
-//! dropped, is a verdict in a closed manifest.
+//! If all calls of a step fail, the rules count the step as failed, unless the run ends with it.
+//! The agent gets the errors, so the recovery policy isn't asked. Every run ends with a verdict in
+//! a closed manifest, even after a panic in user code or if its future is dropped.
 //!
-//! Who comes from QitOS, awaken or potato_agent finds their names in [`sources`].
+//! [`sources`] maps the names of QitOS, awaken and potato_agent to this module's.
 //!
-//! A run needs a tokio runtime with its timer enabled: the timeouts of tools wait for it.
+//! A run needs a tokio runtime with the timer enabled, for the timeouts of tools.
 
 mod agent;
 mod ask;

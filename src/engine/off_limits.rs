@@ -1,14 +1,15 @@
-//! Where does no tool write? In the directories of the run's own trace, known by what they are and not by their names.
+//! Defines the directories that tools must not write: those of the run's own trace. They are
+//! identified by identity rather than by name.
 
 use std::path::Path;
 #[cfg(not(unix))]
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Directories that tools leave alone, with all below them. The engine puts the run's directory and the one that holds
-/// it in here, so that no agent writes what is read as its trace.
+/// Directories that tools must not change, including everything below them. The engine adds the
+/// run's directory and its parent, so that an agent can't change its own trace.
 ///
-/// On Unix a directory is known by device and inode: another name of it, or a link to it, is the same directory.
+/// On Unix, a directory is identified by device and inode, so another name or a link doesn't help.
 #[derive(Debug, Clone, Default)]
 pub struct OffLimits(Arc<[Identity]>);
 
@@ -18,7 +19,7 @@ type Identity = (u64, u64);
 type Identity = PathBuf;
 
 impl OffLimits {
-    /// These directories; one that is not there is left out.
+    /// Creates a set of directories. Skips directories that don't exist.
     pub fn new<'a>(dirs: impl IntoIterator<Item = &'a Path>) -> Self {
         #[cfg(unix)]
         let known = |dir: &Path| {
@@ -32,18 +33,18 @@ impl OffLimits {
         Self(dirs.into_iter().filter_map(known).collect())
     }
 
-    /// Whether nothing is off limits.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the directory with this device and inode is one of them.
+    /// Returns whether the directory with this device and inode is in the set.
     #[cfg(unix)]
     pub fn has(&self, device: u64, inode: u64) -> bool {
         self.0.contains(&(device, inode))
     }
 
-    /// Whether this canonical path is one of them.
+    /// Returns whether this canonical path is in the set.
     #[cfg(not(unix))]
     pub fn has_path(&self, path: &Path) -> bool {
         self.0.iter().any(|known| known == path)

@@ -1,4 +1,4 @@
-//! What of a run is written down, and how? The engine's records as lines of a trace.
+//! Converts the engine's records into the lines of a trace.
 
 use std::time::Duration;
 
@@ -32,17 +32,18 @@ pub(super) struct StepLine<'a> {
     model_response: Option<Response<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<Context>,
-    /// What its models cost in US dollars; absent where none was asked or one does not say.
+    /// Cost of the step's models in US dollars. Missing if no model was called or a cost is
+    /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parser_diagnostics: Option<&'a Diagnostics>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a StepError>,
-    /// The size in bytes of the line with all values, where it was too long to be written.
+    /// Size in bytes of the complete line, if it was too long to be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     cut_from_bytes: Option<u64>,
-    /// The fields that changed, where their values were too long to be written.
+    /// The changed fields, if their values were too long to be written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<&'a str>,
     facts: LineFacts,
@@ -54,7 +55,7 @@ struct ResultLine<'a> {
     output: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
-    /// The full size in bytes of an output that was cut.
+    /// The full size in bytes of a truncated output.
     #[serde(skip_serializing_if = "Option::is_none")]
     cut_from_bytes: Option<usize>,
 }
@@ -79,12 +80,12 @@ struct Response<'a> {
     finish_reason: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     tool_calls: &'a [ToolCall],
-    /// What the message had besides, as the service wrote it.
+    /// Additional fields of the message, as the service sent them.
     #[serde(skip_serializing_if = "Map::is_empty")]
     fields: &'a Map<String, Value>,
 }
 
-/// The names are those of QitOS; all but `tokens_total` are this step's.
+/// The names are QitOS's. All fields except `tokens_total` cover only this step.
 #[derive(Serialize)]
 struct Context {
     input_tokens_total: u64,
@@ -131,8 +132,8 @@ impl<'a> StepLine<'a> {
 }
 
 impl StepLine<'_> {
-    /// The line without what tools gave, what the environment showed and what the state's values were: what is decided
-    /// and judged is told even where the rest does not fit.
+    /// Returns the line without the tools' outputs, the environment's observation and the state's
+    /// values. So decisions and opinions are recorded even if the rest doesn't fit.
     pub(super) fn without_values(mut self, bytes: u64) -> Self {
         self.changed = self.state_diff.keys().collect();
         self.state_diff = StateDiff::nothing();
@@ -157,7 +158,7 @@ fn result_line(result: &ToolResult) -> ResultLine<'_> {
     }
 }
 
-/// How the calls went, without what they gave.
+/// Describes the calls without their outputs.
 pub(super) fn invocations(results: &[ToolResult]) -> impl Iterator<Item = Invocation<'_>> {
     results.iter().map(|result| Invocation {
         tool_name: &result.tool,
@@ -169,7 +170,8 @@ pub(super) fn invocations(results: &[ToolResult]) -> impl Iterator<Item = Invoca
     })
 }
 
-/// The tokens of every model that was asked in the step, judges and those without a usable reply too.
+/// Returns the tokens of all models that were called in the step, including judges and calls
+/// without a usable reply.
 fn context(record: &StepRecord) -> Option<Context> {
     let usage = spent(record);
     asked_a_model(record).then_some(Context {
@@ -198,7 +200,7 @@ fn spent(record: &StepRecord) -> Usage {
         .plus(record.facts.late_usage)
 }
 
-/// What is known of a run before its first step.
+/// The data of a run before its first step.
 pub(super) struct Opening<'a> {
     pub(super) agent: &'a str,
     pub(super) task: &'a Task,
@@ -210,24 +212,25 @@ pub(super) struct Opening<'a> {
     pub(super) resumed: Option<&'a Stats>,
     pub(super) process: Option<Process>,
     pub(super) env: Option<&'a str>,
-    /// Who was asked before each call, in order.
+    /// The guards, in order.
     pub(super) guards: Vec<&'a str>,
     pub(super) started_at: i64,
-    /// The run that started it.
+    /// The parent run.
     pub(super) parent: Option<&'a str>,
-    /// The run that it begins like.
+    /// The run from which this one branched.
     pub(super) branched_from: Value,
 }
 
 impl Opening<'_> {
-    /// The manifest's part of it.
+    /// Returns the data for the manifest.
     pub(super) fn info(&self) -> RunInfo {
         let tools = self
             .tools
             .iter()
             .map(|tool| (tool.name.clone(), json!({"source": "function"})));
         let rules = serde_json::to_value(self.rules).unwrap_or_default();
-        // Whatever can change what a run does without the task being another: agent, tools, rules, seed, model.
+        // Everything except the task that can change what a run does: agent, tools, rules, seed,
+        // model.
         let config = json!([
             self.agent,
             self.model,
@@ -318,7 +321,7 @@ pub(super) struct FailureLine {
     pub(super) decision: &'static str,
 }
 
-/// The manifest's part of the end.
+/// Returns the manifest's data for the end of the run.
 pub(super) fn ending(
     verdict: &StopVerdict,
     task: &TaskResult,

@@ -1,10 +1,10 @@
-//! May a run go on after a failed step? A policy over failures.
+//! Defines the policy that decides whether a run continues after a failed step.
 
 use crate::stop::Phase;
 
-/// Decides whether a run goes on after a failed step.
+/// Decides whether a run continues after a failed step.
 pub trait Recovery: Send {
-    /// Whether it does.
+    /// Returns whether the run continues.
     fn may_continue(&mut self, failure: &Failure<'_>) -> bool;
 }
 
@@ -16,27 +16,27 @@ pub struct Failure<'a> {
     pub step: u64,
     /// The phase that failed.
     pub phase: Phase,
-    /// What it said.
+    /// The error message.
     pub message: &'a str,
-    /// Whether the failing part itself holds that the next step may go better.
+    /// Whether the part that failed expects that the next step may succeed.
     pub recoverable: bool,
-    /// Failed steps in a row, this one included.
+    /// Number of failed steps in a row, including this one.
     pub consecutive: u64,
-    /// Failed steps of the run, this one included.
+    /// Number of failed steps of the run, including this one.
     pub total: u64,
 }
 
-/// Goes on after failures that can be made good, up to a number in a row and a number in all.
+/// Continues after recoverable failures, up to a number in a row and a total number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoverySteps {
-    /// Failed steps in a row after which the run may still go on.
+    /// Maximum number of failed steps in a row.
     pub consecutive: u64,
-    /// Failed steps in all after which it may.
+    /// Maximum number of failed steps in total.
     pub total: u64,
 }
 
 impl Default for RecoverySteps {
-    /// Three in a row, a hundred in all.
+    /// Allows three failed steps in a row and a hundred in total.
     fn default() -> Self {
         Self {
             consecutive: 3,

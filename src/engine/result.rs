@@ -1,4 +1,4 @@
-//! What is left when a run is over? Its verdict, state, steps and events.
+//! Defines the result of a run: its verdict, state, steps and events.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,38 +20,38 @@ use crate::stop::{Code, CriticWish, Evidence, Outcome, Stats, StepFacts, StopVer
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RunResult<D> {
-    /// Why it stopped.
+    /// Why the run stopped.
     pub verdict: StopVerdict,
-    /// The state at the end; `None` where the agent could not begin.
+    /// The final state. `None` if the agent couldn't start.
     pub state: Option<State<D>>,
-    /// Its steps in order.
+    /// The steps in order.
     pub steps: Vec<StepRecord>,
-    /// Its phase events in order.
+    /// The phase events in order.
     pub events: Vec<EventRecord>,
-    /// Completed steps.
+    /// Number of completed steps.
     pub step_count: u64,
-    /// How the task went.
+    /// The result of the task.
     pub task: TaskResult,
-    /// The last text that a model said, or an answer that was not accepted.
+    /// The model's last text, or an answer that wasn't accepted.
     pub last_text: Option<String>,
-    /// The counters at the end; a later run may go on from them.
+    /// The final counters. A later run can continue from them.
     pub stats: Stats,
-    /// Where the trace lies.
+    /// The directory of the trace.
     pub trace: Option<PathBuf>,
-    /// Why the trace is not whole.
+    /// Why the trace is incomplete.
     pub trace_error: Option<String>,
 }
 
 impl<D> RunResult<D> {
-    /// The accepted answer.
+    /// Returns the accepted answer.
     pub fn answer(&self) -> Option<&str> {
         self.state.as_ref()?.final_result.as_deref()
     }
 
-    /// The accepted answer, for callers that cannot do without.
+    /// Returns the accepted answer, for callers that need one.
     ///
     /// # Errors
-    /// Why there is none, with the last text that might have been one.
+    /// Returns why there is no answer, with the last text that may have been one.
     pub fn require_answer(&self) -> Result<&str, NoAnswer> {
         match self.answer() {
             Some(answer) if self.verdict.outcome == Outcome::Completed => Ok(answer),
@@ -74,7 +74,7 @@ pub struct NoAnswer {
 
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A step that failed is told by its own words; the recovery that was refused is the engine's business.
+        // If a step failed, shows its message instead of the recovery policy's refusal.
         let failure = self
             .verdict
             .reading
@@ -109,82 +109,84 @@ impl fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// So that a function of [`crate::Result`] takes [`RunResult::require_answer`] with `?`; the verdict is not kept.
+/// Makes `?` work with [`RunResult::require_answer`] in a function that returns [`crate::Result`].
+/// The verdict is lost.
 impl From<NoAnswer> for Error {
     fn from(none: NoAnswer) -> Self {
         Error::new(Kind::NotFound, none.to_string())
     }
 }
 
-/// One step.
+/// One step of a run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StepRecord {
-    /// Its ordinal.
+    /// The step's ordinal.
     pub step: u64,
-    /// What the environment showed before it; null without one.
+    /// The environment's observation before the step; null without an environment.
     pub observation: Value,
-    /// What was decided; `None` where deciding failed.
+    /// The decision. `None` if there was none because deciding failed.
     pub decision: Option<Decision>,
-    /// What the actions gave.
+    /// The results of the actions.
     pub results: Vec<ToolResult>,
-    /// What the critics said, in order.
+    /// The critics' outputs, in order.
     pub critics: Vec<CriticOutput>,
-    /// What changed in the state since the step before.
+    /// The changes of the state since the previous step.
     pub state_diff: StateDiff,
-    /// What a model said, where one was asked.
+    /// The model's reply, if a model was called.
     pub model: Option<ModelTurn>,
-    /// What was odd about its text.
+    /// Problems with the text of the reply.
     pub diagnostics: Option<Diagnostics>,
-    /// What the stop rules looked at.
+    /// The facts that the stop rules use.
     pub facts: StepFacts,
-    /// The tokens of the run up to and with this step, those of judges too.
+    /// Tokens of the run up to and including this step, including those of judges.
     pub tokens_total: u64,
 }
 
-/// What one critic said about a step.
+/// One critic's output for a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CriticOutput {
-    /// The critic.
+    /// The critic's name.
     pub critic_name: String,
-    /// What it wants.
+    /// What the critic asks for.
     pub action: CriticWish,
-    /// Why, or how it failed; empty where it says nothing.
+    /// The reason, or the error message. Empty if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Its score: a number, text where it was not finite, absent where there was none.
+    /// The score: a number, or text if not finite. Missing if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Value>,
-    /// Anything else.
+    /// Additional data.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub details: Map<String, Value>,
-    /// The sentence added to the next prompt.
+    /// The sentence to add to the next prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instruction_patch: Option<String>,
-    /// The prompt that replaces the next one.
+    /// The replacement for the next prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_prompt: Option<String>,
-    /// The fields of the state that were set.
+    /// The state fields that were set.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub state_patch: Map<String, Value>,
 }
 
-/// What a model said in a step, its last words where it was asked more than once.
+/// A model's reply in a step. If the model was called several times, the last reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelTurn {
     /// The text.
     pub text: String,
-    /// The calls.
+    /// The tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// What its message had besides, such as its thought; see [`Reply::fields`](super::Reply::fields).
+    /// Additional fields of the message, such as the reasoning; see
+    /// [`Reply::fields`](super::Reply::fields).
     pub fields: Map<String, Value>,
-    /// Why it ended, in the provider's word.
+    /// Why the reply ended, in the provider's term.
     pub finish_reason: Option<String>,
-    /// The model that answered.
+    /// The model that replied.
     pub model: String,
-    /// The tokens of every request of the step.
+    /// Tokens of all requests of the step.
     pub usage: Usage,
 }
 
@@ -192,60 +194,62 @@ pub struct ModelTurn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventRecord {
-    /// The step.
+    /// The step's ordinal.
     pub step: u64,
-    /// The phase, as written.
+    /// The phase, as written in the trace.
     pub phase: &'static str,
-    /// The stage, as written; empty for none.
+    /// The stage, as written in the trace. Empty if there is none.
     pub stage: &'static str,
-    /// Whether it went well.
+    /// Whether the event reports a success.
     pub ok: bool,
 }
 
-/// How the task went.
+/// The result of a task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskResult {
-    /// The task's id; empty for a task of words alone.
+    /// The task's id. Empty if the task has none.
     pub task_id: String,
-    /// Whether the run completed. It is the outcome that decides, not the coarse stop reason.
+    /// Whether the run completed. Determined by the outcome, not by the stop reason.
     pub success: bool,
-    /// The coarse stop reason.
+    /// The stop reason, which is less specific than the verdict.
     pub stop_reason: String,
     /// The answer.
     pub final_result: Option<String>,
-    /// The task's success criteria, with what the agent or a critic said of them; see [`State::set_criterion`].
+    /// The task's success criteria, with the judgments of the agent and critics; see
+    /// [`State::set_criterion`].
     pub criteria: Vec<Criterion>,
-    /// What the run took.
+    /// The resources that the run used.
     pub metrics: Metrics,
 }
 
-/// A success criterion of the task.
+/// A success criterion of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Criterion {
-    /// In words.
+    /// The criterion in words.
     pub criterion: String,
-    /// Whether it holds; `None` where nobody said.
+    /// Whether the criterion holds. `None` if it wasn't judged.
     pub passed: Option<bool>,
-    /// What shows it.
+    /// The evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
 
-/// What a run took.
+/// The resources that a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Completed steps.
+    /// Number of completed steps.
     pub steps: u64,
-    /// Seconds.
+    /// Run time in seconds.
     pub elapsed_seconds: f64,
-    /// Tokens sent and received.
+    /// Input and output tokens.
     pub token_usage: u64,
-    /// US dollars, those of a step that was decided and not done too; `None` where no model was asked, or one does not say.
+    /// Cost in US dollars, including a step that was decided but not executed. `None` if no model
+    /// was called or a cost is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Whether any of that was estimated from tokens and prices.
+    /// Whether part of the cost was estimated from tokens and prices.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
 }

@@ -1,4 +1,5 @@
-//! How does a run go from its task to its verdict? It is opened, checked, stepped, and closed whatever happens.
+//! Runs a task to its verdict: starts the run, checks it, executes the steps, and closes it in all
+//! cases.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,12 +25,12 @@ use super::task::{Task, TaskIssue};
 use super::toolbox::{ToolResult, Toolbox, clip};
 use crate::stop::{Code, Gate, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
 
-/// The last text is cut to this many bytes in the END event; its step has all of it.
+/// Maximum length of the last text in the END event, in bytes. The text's step has all of it.
 const MAX_LAST_TEXT_BYTES: usize = 16 << 10;
-/// An environment is given this long to clean up.
+/// Time limit for the environment's cleanup.
 const CLOSE: Duration = Duration::from_secs(10);
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Session<A: Agent> {
     pub(super) agent: A,
     pub(super) tools: Toolbox,
@@ -38,43 +39,44 @@ pub(super) struct Session<A: Agent> {
     pub(super) state: State<A::Data>,
     pub(super) snapshot: Snapshot,
     pub(super) talk: Conversation,
-    /// What the steps before ask to mind.
+    /// Feedback from earlier steps.
     pub(super) feedback: Vec<String>,
-    /// Where the trace is written.
+    /// The directories of the trace.
     pub(super) off_limits: OffLimits,
     /// The run's directory.
     pub(super) dir: Option<PathBuf>,
-    /// What the environment shares with tools.
+    /// Data that the environment shares with tools.
     pub(super) shared: Option<Shared>,
     pub(super) run: Run,
 }
 
-/// What a run has even where its agent could not begin.
+/// The parts of a run that exist even if the agent couldn't start.
 pub(super) struct Run {
     pub(super) task: Task,
     pub(super) clock: Box<dyn Clock>,
     pub(super) log: Log,
     pub(super) stats: Stats,
     pub(super) last_text: Option<String>,
-    /// What failed outside the rules; it ends the run at the next gate.
+    /// A failure outside the rules. Ends the run at the next gate.
     pub(super) fault: Option<(Source, Code, String)>,
     pub(super) failures: Failures,
     /// The facts of a step that has no line.
     pub(super) unwritten: Option<StepFacts>,
-    /// What the last step before this engine's first gave.
+    /// The results of the last step before this engine's first one.
     pub(super) last: Vec<ToolResult>,
-    /// What requests took in its first step, when another process did that and did not finish.
+    /// Usage of the first step's requests so far, if another process began the step and didn't
+    /// finish it.
     pub(super) lost: Spent,
-    /// The first step of this engine's.
+    /// The ordinal of this engine's first step.
     pub(super) first: u64,
-    /// Whether there is an earlier part, and so more in the trace than in this.
+    /// Whether the run is resumed or branched, so that the trace has earlier steps.
     pub(super) goes_on: bool,
-    /// Time before the clock was started.
+    /// Run time before the clock was started.
     carried: Duration,
     issues: Vec<TaskIssue>,
 }
 
-/// Failed steps, as the recovery policy counts them.
+/// Failed steps, as counted by the recovery policy.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     pub(super) consecutive: u64,
@@ -83,8 +85,9 @@ pub(super) struct Failures {
 }
 
 impl<A: Agent> Engine<A> {
-    /// Runs the task to its end, whatever that is: every failure, also of the agent, a critic or the disk, ends as the
-    /// verdict of the result. An engine runs once, so that no counter of one run reaches another.
+    /// Runs the task to its end. Every failure, including failures of the agent, a critic or the
+    /// disk, becomes the verdict of the result. An engine runs only once, so that no counters carry
+    /// over to another run.
     pub async fn run(self, task: impl Into<Task>) -> RunResult<A::Data> {
         self.play(task.into(), None).await
     }
@@ -191,10 +194,10 @@ impl<A: Agent> Engine<A> {
         struct Init<'a> {
             #[serde(flatten)]
             known: &'a Value,
-            /// The part that it goes on from.
+            /// The earlier part of a resumed run.
             #[serde(skip_serializing_if = "Option::is_none")]
             resumed: Option<Value>,
-            /// The only place where the state stands in full.
+            /// The only place with the complete state.
             state: Option<&'a Snapshot>,
         }
         let payload = Init {
@@ -247,7 +250,7 @@ impl<A: Agent> Engine<A> {
         let verdict = caught(session.steps_after_preflight())
             .await
             .unwrap_or_else(|text| {
-                // Whatever is not caught where it happens is caught here, so that no run is left open.
+                // Catches all remaining panics, so that no run is left open.
                 let step = session.run.stats.last_step;
                 StopVerdict::outside(Source::Error, Code::AgentFailed, step, text)
             });
@@ -255,9 +258,10 @@ impl<A: Agent> Engine<A> {
     }
 }
 
-/// The state as the agent makes it, checked against the limits.
+/// Checks the agent's initial state against the limits.
 ///
-/// Beside it how it stood before this engine's first step, which the first change is told against, and how it stands now.
+/// Also returns two snapshots: one from before this engine's first step, against which the first
+/// change is recorded, and one of the current state.
 fn first_state<D: Serialize, S>(
     mut state: State<D>,
     rules: &StopSet<S>,
@@ -268,7 +272,7 @@ fn first_state<D: Serialize, S>(
     } else {
         None
     };
-    // What an earlier run came to is not this run's.
+    // Results of an earlier run don't belong to this run.
     state.stop_reason = None;
     state.final_result = None;
     match (
@@ -301,7 +305,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// What must be right before the first step.
+    /// Checks everything that must be right before the first step.
     async fn preflight(&mut self) -> Option<StopVerdict> {
         let workspace = self.parts.workspace.as_deref();
         let mut issues = self.run.task.issues(workspace);
@@ -333,7 +337,7 @@ impl<A: Agent> Session<A> {
         if refused.is_some() {
             return refused;
         }
-        // What is gone on with has them since its beginning.
+        // A resumed run already has its files.
         if !self.run.goes_on
             && let Err(issue) = stage(&self.run.task.resources, workspace)
         {
@@ -355,7 +359,7 @@ impl<A: Agent> Session<A> {
             let failed = match reset {
                 Ok(done) => done.err().map(|error| error.to_string()),
                 Err(Lost::Panicked(text)) => Some(text),
-                // The first gate ends it.
+                // The first gate ends the run.
                 Err(Lost::Cancelled) => None,
             };
             if let Some(wrong) = failed {
@@ -448,7 +452,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Takes what ends the run from outside into the facts, at the gate that is about to be asked.
+    /// Adds an end from outside the rules to the facts, before the gate is checked.
     pub(super) fn outside(&mut self, gate: Gate, facts: &mut StepFacts) {
         self.run.fault = self.run.fault.take().or_else(|| self.run.log.fault());
         if let Some((source, code, detail)) = self.run.fault.take() {
@@ -484,7 +488,7 @@ impl<A: Agent> Session<A> {
         match (self.parts.cancel.wish(), gate) {
             (Wish::None, _) => {}
             (Wish::AfterStep, Gate::AfterDecide) => {}
-            // The answer is there; it is judged first.
+            // The answer exists, so it is judged first.
             (Wish::Now, Gate::AfterDecide) if facts.candidate => {}
             (Wish::AfterStep, Gate::BeforeStep) if self.run.log.steps.is_empty() => {
                 facts.force(
@@ -516,7 +520,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Writes an event and tells the hooks.
+    /// Writes an event and notifies the hooks.
     pub(super) fn emit<P: Serialize>(
         &mut self,
         step: u64,
@@ -534,7 +538,7 @@ impl<A: Agent> Session<A> {
         self.hear(|_, _| Some(Moment::Phase { step, phase, stage }));
     }
 
-    /// Tells the hooks of a moment; the first failure ends the run.
+    /// Notifies the hooks of a moment. The first failure ends the run.
     pub(super) fn hear(
         &mut self,
         moment: impl for<'a> FnOnce(&'a Run, &'a State<A::Data>) -> Option<Moment<'a, A::Data>>,
@@ -552,7 +556,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// The same of a moment that is nothing of the run's or the state's.
+    /// Like [`Session::hear`], for a moment that doesn't refer to the run or the state.
     pub(super) fn tell(&mut self, moment: &Moment<'_, A::Data>) {
         if let Some(wrong) = told(&mut self.parts.hooks, moment) {
             self.run
@@ -574,7 +578,7 @@ impl<A: Agent> Session<A> {
         }
         let result = self.run.close(Some(self.state), verdict);
         if let Some(mut env) = self.parts.env {
-            // The run is over and told; a failure to clean up does not change why.
+            // The run is already closed. A failed cleanup doesn't change its verdict.
             let _ = tokio::time::timeout(CLOSE, caught(async { env.close().await })).await;
         }
         result
@@ -592,7 +596,7 @@ impl Run {
         .unwrap_or(u64::MAX)
     }
 
-    /// Takes up a run where its earlier part ended.
+    /// Continues from the end of the earlier part of a run.
     fn take_up(&mut self, earlier: &mut Earlier, stats: Stats) {
         self.log = Log::new(earlier.writer());
         self.carried = Duration::from_millis(earlier.elapsed_ms);
@@ -607,7 +611,7 @@ impl Run {
         (self.first, self.goes_on) = (earlier.steps(), true);
     }
 
-    /// Writes the end and hands over what there is.
+    /// Writes the end and returns the result.
     fn close<D>(mut self, state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
         let took = Duration::from_millis(self.stats.elapsed_ms.unwrap_or_else(|| self.ms()));
         let answer = state
@@ -624,12 +628,12 @@ impl Run {
         struct End<'a> {
             stop_reason: &'a str,
             stop: &'a StopVerdict,
-            /// What was known of a step that came to its first gate only.
+            /// The facts of a step that only reached its first gate.
             #[serde(skip_serializing_if = "Option::is_none")]
             facts: Option<&'a StepFacts>,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             issues: &'a [TaskIssue],
-            /// What was said last, where no answer was accepted.
+            /// The last text, if no answer was accepted.
             #[serde(skip_serializing_if = "Option::is_none")]
             last_text: Option<&'a str>,
         }
@@ -648,7 +652,8 @@ impl Run {
             last_text: last_text.as_deref(),
         };
         let step = verdict.step.unwrap_or(0);
-        // As in QitOS: not ok where something failed or was cancelled, but the error stands where it happened.
+        // As in QitOS: not ok if something failed or was cancelled, but the error is only recorded
+        // where it happened.
         let ok = !matches!(verdict.outcome, Outcome::Failed | Outcome::Cancelled);
         self.log.event(
             Event {

@@ -1,6 +1,6 @@
-//! How do the files of a task come to where it wants them? Copied into the workspace before the first step.
+//! Copies a task's files into the workspace before the first step.
 //!
-//! Knows tasks and files; nothing of the run.
+//! Depends on tasks and files only, not on the run.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,9 +8,11 @@ use std::path::Path;
 
 use super::task::{Resource, TaskIssue};
 
-/// Copies each resource that names a place to it; the first that cannot be copied is the issue.
+/// Copies each resource with a `mount_to` path. Returns an issue for the first one that can't be
+/// copied.
 ///
-/// Directories are copied whole. A link inside of one is refused, since it may lead anywhere.
+/// Directories are copied recursively. A link inside a directory is refused, because it may lead
+/// anywhere.
 pub(super) fn stage(resources: &[Resource], workspace: Option<&Path>) -> Result<(), TaskIssue> {
     let Some(workspace) = workspace else {
         return Ok(());
@@ -21,7 +23,7 @@ pub(super) fn stage(resources: &[Resource], workspace: Option<&Path>) -> Result<
         };
         match put(&workspace.join(from), workspace, Path::new(to)) {
             Ok(()) => {}
-            // What is not required may be away; a required one was looked for before.
+            // Optional resources may be missing. Required ones were already checked.
             Err(error) if error.kind() == ErrorKind::NotFound && !resource.required => {}
             Err(error) => {
                 let message =
@@ -44,7 +46,8 @@ fn put(from: &Path, workspace: &Path, to: &Path) -> io::Result<()> {
     let Some(parent) = to.parent() else {
         return Err(ErrorKind::InvalidInput.into());
     };
-    // A directory of the path may be a link: what is made first must be inside, and so must be the whole.
+    // A directory of the path may be a link. The first directory that exists must be inside the
+    // workspace.
     let known = parent
         .ancestors()
         .find(|ancestor| ancestor.exists())
@@ -65,7 +68,7 @@ fn put(from: &Path, workspace: &Path, to: &Path) -> io::Result<()> {
     copy(&from, &to)
 }
 
-/// Copies a file or a directory to a place where nothing is.
+/// Copies a file or directory to a path that doesn't exist yet.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let kind = fs::symlink_metadata(from)?;
     if kind.is_dir() {

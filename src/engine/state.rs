@@ -1,7 +1,8 @@
-//! What does an agent carry from step to step? Its own data beside the fields that every run has.
+//! Defines the state that an agent carries from step to step: the fields that every run has, and
+//! the agent's own data.
 //!
-//! The state goes out in full once and then as differences of its top-level fields, so each is kept as JSON text: equal
-//! text is no change.
+//! The trace has the complete state once, then only differences of its top-level fields. For this
+//! reason, each field is kept as JSON text, and equal text means no change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,40 +18,41 @@ use crate::model::strict::{NonFinite, NotJson, fields};
 use crate::model::{Code, Source, StopReason};
 use crate::stop::text_hash;
 
-/// Where the metadata holds what was said of success criteria.
+/// The key of the metadata that holds judgments on success criteria.
 const CRITERIA: &str = "criteria";
-/// The layout of the built-in fields.
+/// The version of the built-in fields.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The state of a run: the built-in fields, and an agent's own `D` beside them.
+/// The state of a run: the built-in fields, and the agent's own data `D`.
 ///
-/// `D` is a struct or a map with field names other than the built-in ones; `()` where an agent needs nothing of its own.
+/// `D` is a struct or map whose field names differ from the built-in ones, or `()` if the agent
+/// needs no data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct State<D> {
-    /// The layout of the built-in fields: 1.
+    /// The version of the built-in fields: 1.
     pub schema_version: u32,
     /// The task in words.
     pub task: String,
-    /// Completed steps.
+    /// Number of completed steps.
     pub current_step: u64,
-    /// The step limit the agent works by; `None` where the agent names none, and the budget then counts alone.
+    /// The agent's own step limit. `None` if only the budget limits the steps.
     pub max_steps: Option<u64>,
-    /// The answer, once there is one.
+    /// The final answer, once there is one.
     pub final_result: Option<String>,
-    /// Why the run stopped, once it did; an agent that sets it asks for the end.
+    /// Why the run stopped. An agent sets it to request the end.
     pub stop_reason: Option<String>,
-    /// Anything worth keeping.
+    /// Additional data.
     pub metadata: Map<String, Value>,
-    /// Numbers worth watching. They do not count as a change of state to the stagnation rule.
+    /// Metrics. Changes to them don't count for the stagnation rule.
     pub metrics: Map<String, Value>,
     /// The agent's own data.
     #[serde(flatten)]
     pub data: D,
 }
 
-// By hand: the built-in fields are read one by one, and the agent's data from its own text, since serde's way of reading
-// flattened fields loses map keys that are numbers, and numbers above 64 bits.
+// Implemented by hand: the built-in fields are read one by one, and the agent's data from its own
+// text. serde's `flatten` loses numeric map keys and numbers above 64 bits.
 impl<'de, D: DeserializeOwned> Deserialize<'de> for State<D> {
     fn deserialize<T: Deserializer<'de>>(deserializer: T) -> Result<Self, T::Error> {
         let fields = BTreeMap::<String, Box<RawValue>>::deserialize(deserializer)?;
@@ -60,7 +62,7 @@ impl<'de, D: DeserializeOwned> Deserialize<'de> for State<D> {
 }
 
 impl<D: DeserializeOwned> State<D> {
-    /// Reads a state out of its fields, each with its JSON text.
+    /// Reads a state from its fields, each with its JSON text.
     pub(super) fn read<'a>(
         fields: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, StateError> {
@@ -80,13 +82,13 @@ impl<D: DeserializeOwned> State<D> {
             built_in: &BTreeMap<&str, &str>,
             key: &str,
         ) -> Result<T, StateError> {
-            // A field that may be left out is one that may be null.
+            // Only fields that may be null may be missing.
             let text = built_in.get(key).copied().unwrap_or("null");
             serde_json::from_str(text).map_err(|wrong| StateError(format!("state.{key}: {wrong}")))
         }
         let of_data = |wrong: serde_json::Error| StateError(format!("the agent's data: {wrong}"));
         let read = match (back::from_text(&data), &*data) {
-            // An agent without data has `()`, which is JSON's null.
+            // An agent without data uses `()`, which is null in JSON.
             (Err(wrong), "{}") => back::from_text("null").map_err(|_| wrong),
             (read, _) => read,
         };
@@ -116,7 +118,7 @@ const BUILT_IN: [&str; 8] = [
     "metrics",
 ];
 
-/// Why a state cannot be used.
+/// Why a state is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateError(pub(super) String);
 
@@ -135,7 +137,7 @@ impl From<NotJson> for StateError {
 }
 
 impl<D> State<D> {
-    /// The state before the first step.
+    /// Creates the state before the first step.
     pub fn new(task: impl Into<String>, data: D) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -150,7 +152,7 @@ impl<D> State<D> {
         }
     }
 
-    /// The same state around other data.
+    /// Returns the same state with other data.
     #[must_use]
     pub fn with<E>(self, data: E) -> State<E> {
         let State {
@@ -177,11 +179,12 @@ impl<D> State<D> {
         }
     }
 
-    /// Asks for the end of the run: a [`Code`], or its name, or a stop reason in the format's words, with the answer where
-    /// there is one. The answer stays, whatever the reason; with `final` and `success` it is judged as any answer is.
+    /// Requests the end of the run. `reason` is a [`Code`], its name, or a stop reason of the trace
+    /// format. The answer is kept for every reason. With `final` and `success`, it is judged like
+    /// any other answer.
     ///
     /// # Errors
-    /// A word that is none of these; `final` or `success` without an answer.
+    /// Fails if the reason is unknown, or if it is `final` or `success` and there is no answer.
     pub fn set_stop(
         &mut self,
         reason: impl Into<Code>,
@@ -189,7 +192,7 @@ impl<D> State<D> {
     ) -> Result<(), StateError> {
         let code = reason.into();
         let reason = match StopReason::parse(code.as_str()) {
-            // A code of a rule stands for the reason that it ends under.
+            // The code of a rule is replaced with its stop reason.
             StopReason::Other if !matches!(code, Code::Custom(_)) => {
                 code.stop_reason(&Source::Agent)
             }
@@ -204,8 +207,8 @@ impl<D> State<D> {
         Ok(())
     }
 
-    /// Says whether a success criterion of the task holds, and what shows it. It stands in the state's metadata under
-    /// `criteria`, and at the end in the task's result.
+    /// Records whether a success criterion of the task holds, with the evidence. It is stored in
+    /// the state's metadata under `criteria`, and becomes part of the task's result.
     pub fn set_criterion(
         &mut self,
         criterion: impl Into<String>,
@@ -225,7 +228,7 @@ impl<D> State<D> {
         }
     }
 
-    /// What was said of a success criterion: whether it holds, and what shows it.
+    /// Returns the judgment on a success criterion: whether it holds, and the evidence.
     pub(super) fn criterion(&self, criterion: &str) -> (Option<bool>, Option<String>) {
         let told = self
             .metadata
@@ -245,10 +248,10 @@ impl<D> State<D> {
         )
     }
 
-    /// Whether the built-in fields agree with each other.
+    /// Checks that the built-in fields are consistent.
     ///
     /// # Errors
-    /// The first that does not, and why.
+    /// Describes the first inconsistent field.
     pub fn validate(&self) -> Result<(), StateError> {
         let wrong = |what: String| Err(StateError(what));
         if self.schema_version != SCHEMA_VERSION {
@@ -293,13 +296,13 @@ fn check_stop(reason: &str, answer: Option<&str>) -> Result<(), StateError> {
 pub(super) struct Snapshot(Vec<(String, Box<RawValue>)>);
 
 impl Snapshot {
-    /// Takes the state down; numbers that JSON does not have become text.
+    /// Takes a snapshot of the state. Numbers that JSON doesn't support become text.
     pub(super) fn of<D: Serialize>(state: &State<D>) -> Result<Self, StateError> {
         Ok(Self(fields(state, NonFinite::AsText)?))
     }
 
-    /// Whether every field has a name of its own; a field of the agent's that is called like a built-in one would
-    /// hide it.
+    /// Checks that all field names are unique. A field of the agent's data with the name of a
+    /// built-in one would hide it.
     pub(super) fn check_names(&self) -> Result<(), StateError> {
         for name in BUILT_IN {
             if self.0.iter().filter(|(key, _)| key == name).count() > 1 {
@@ -311,7 +314,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// A hash of the state, its step counter and metrics left out.
+    /// Returns a hash of the state without its step counter and metrics.
     pub(super) fn signature(&self) -> u64 {
         let counted = |key: &str| !matches!(key, "current_step" | "metrics");
         let fields = self.0.iter().filter(|(key, _)| counted(key));
@@ -320,7 +323,7 @@ impl Snapshot {
         })
     }
 
-    /// Replaces this by `next` and returns what changed.
+    /// Replaces this snapshot with `next` and returns the changes.
     pub(super) fn advance(&mut self, next: Snapshot) -> StateDiff {
         let same_shape =
             self.0.len() == next.0.len() && self.0.iter().zip(&next.0).all(|(a, b)| a.0 == b.0);
@@ -341,7 +344,7 @@ impl Snapshot {
             }
             return StateDiff(changes);
         }
-        // A field that is absent is told as null, as QitOS does.
+        // A missing field is recorded as null, as in QitOS.
         let mut old = before.0;
         for (key, after) in &self.0 {
             match old.iter().position(|(name, _)| name == key) {
@@ -370,7 +373,7 @@ impl Snapshot {
         StateDiff(changes)
     }
 
-    /// A field's JSON text.
+    /// Returns a field's JSON text.
     pub(super) fn get(&self, field: &str) -> Option<&str> {
         self.0
             .iter()
@@ -378,7 +381,7 @@ impl Snapshot {
             .map(|(_, text)| text.get())
     }
 
-    /// Sets a field; false where there is none of this name.
+    /// Sets a field. Returns false if there is no such field.
     pub(super) fn set(&mut self, field: &str, value: &Value) -> bool {
         let slot = self.0.iter_mut().find(|(key, _)| key == field);
         let text = serde_json::value::to_raw_value(value).ok();
@@ -387,7 +390,7 @@ impl Snapshot {
             .is_some()
     }
 
-    /// Makes the state again that this was taken of, as far as it can be written.
+    /// Restores the state from which the snapshot was taken, as far as it can be serialized.
     pub(super) fn state<D: DeserializeOwned>(&self) -> Result<State<D>, StateError> {
         State::read(self.0.iter().map(|(key, text)| (key.as_str(), text.get())))
     }
@@ -399,7 +402,7 @@ impl Serialize for Snapshot {
     }
 }
 
-/// What a step changed: top-level fields, each with its value before and after.
+/// The changes of a step: top-level fields, each with its value before and after.
 #[derive(Debug, Clone, Default)]
 pub struct StateDiff(Vec<Change>);
 
@@ -413,17 +416,17 @@ struct Change {
 static NOTHING: StateDiff = StateDiff(Vec::new());
 
 impl StateDiff {
-    /// No change.
+    /// Returns an empty diff.
     pub(super) fn nothing() -> &'static Self {
         &NOTHING
     }
 
-    /// The fields that changed.
+    /// Returns the names of the changed fields.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|change| change.key.as_str())
     }
 
-    /// A field's JSON text before and after.
+    /// Returns a field's JSON text before and after.
     pub fn get(&self, key: &str) -> Option<(&str, &str)> {
         let change = self.0.iter().find(|change| change.key == key)?;
         Some((change.before.get(), change.after.get()))

@@ -1,4 +1,4 @@
-//! What happens in a step? Gate, decision, gate, actions, state, critics, gate, and the line that tells it.
+//! Executes one step: gate, decision, gate, actions, state, critics, gate, and the step's line.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,12 @@ use super::tool::ToolCx;
 use super::toolbox::ToolResult;
 use crate::stop::{Code, Gate, Outcome, Phase, Ruling, Source, StepError, StepFacts, StopVerdict};
 
-/// The outputs of one step together are cut to this, so that its line stays below what readers parse.
+/// Maximum size of all outputs of one step together, in bytes. Keeps the step's line below the
+/// limit of readers.
 const MAX_STEP_BYTES: usize = 2 << 20;
 
 impl<A: Agent> Session<A> {
-    /// One step; a verdict ends the run.
+    /// Runs one step. Returns a verdict if the run ends.
     pub(super) async fn step(&mut self, step: u64) -> Option<StopVerdict> {
         let mut facts = StepFacts::begin(step, self.run.ms());
         facts.resumed = self.run.goes_on && step == self.run.first;
@@ -63,7 +64,7 @@ impl<A: Agent> Session<A> {
         self.end_step(record, ruling, next)
     }
 
-    /// Asks the rules at a gate.
+    /// Checks the rules at a gate.
     fn ask(&mut self, gate: Gate, facts: &mut StepFacts) -> Ruling {
         self.outside(gate, facts);
         self.rules.check(
@@ -75,7 +76,7 @@ impl<A: Agent> Session<A> {
         )
     }
 
-    /// Whether the run was cancelled before this step came to an end of its own.
+    /// Returns whether the run was cancelled before the step could complete.
     fn is_interrupted(&self, record: &StepRecord) -> bool {
         self.parts.cancel.wish() == Wish::Now && !record.facts.candidate
     }
@@ -140,7 +141,8 @@ impl<A: Agent> Session<A> {
         Ok(())
     }
 
-    /// What the environment gave; where it failed, or the run was cancelled, the next gate ends the run.
+    /// Returns the environment's result. If the environment failed or the run was cancelled,
+    /// returns `None`, and the next gate ends the run.
     fn env_gave<T>(&mut self, what: &str, answer: Result<Result<T, EnvError>, Lost>) -> Option<T> {
         match answer {
             Ok(Ok(given)) => return Some(given),
@@ -195,7 +197,8 @@ impl<A: Agent> Session<A> {
                 .tools
                 .first_part(decision.actions.get(place..).unwrap_or_default())
             {
-                // The result of a call that is not made; one that may be made waits until all of its part were asked for.
+                // The results of calls that are refused. Calls that are allowed wait until the
+                // guards have decided on all calls of their part.
                 let mut refused = Vec::with_capacity(part.len());
                 let mut admitted = Vec::with_capacity(part.len());
                 for action in part {
@@ -334,15 +337,16 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Makes the state what it was before the step.
+    /// Restores the state from before the step.
     fn put_back(&mut self) -> Result<(), String> {
         self.state = self.snapshot.state().map_err(|wrong| wrong.to_string())?;
-        // What an earlier part of the run came to is over.
+        // The result of an earlier part of the run no longer applies.
         (self.state.stop_reason, self.state.final_result) = (None, None);
         Ok(())
     }
 
-    /// Fills in what the last gate looks at; the state afterwards, if it can be written down.
+    /// Adds the facts for the last gate. Returns a snapshot of the new state, if it can be
+    /// serialized.
     fn measure(&mut self, record: &mut StepRecord, env: Option<&EnvStep>) -> Option<Snapshot> {
         let stops = caught_now(|| self.agent.should_stop(&self.state));
         let stops = stops.unwrap_or_else(|text| {
@@ -371,7 +375,7 @@ impl<A: Agent> Session<A> {
             }
         }
         if !record.facts.candidate {
-            // What ends under another reason is kept, and is no answer to be judged.
+            // An answer that was set with another stop reason is kept, but not judged.
             let is_answer = matches!(
                 self.state.stop_reason.as_deref(),
                 None | Some("final" | "success")
@@ -389,7 +393,8 @@ impl<A: Agent> Session<A> {
             || record.facts.env_terminal
             || record.facts.final_answer.is_some();
         if all_failed && !ends && !self.is_interrupted(record) && record.facts.error.is_none() {
-            // The agent sees the failures and the run goes on; in a row they count as failed steps.
+            // The agent gets the errors and the run continues. Several such steps in a row count as
+            // failed steps.
             let message = record
                 .results
                 .first()
@@ -409,7 +414,7 @@ impl<A: Agent> Session<A> {
                     .signature
                     .as_ref()
                     .map(|signature| caught_now(|| signature(&self.state)));
-                // 53 bits, so that readers whose numbers are doubles keep it whole.
+                // 53 bits, so that readers with double-precision numbers keep it exact.
                 record.facts.signature = match custom {
                     None => Some(next.signature() >> 11),
                     Some(Ok(hash)) => Some(hash >> 11),
@@ -432,7 +437,7 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Writes the step down and says whether the run goes on.
+    /// Records the step and returns the verdict, if the run ends.
     fn end_step(
         &mut self,
         mut record: StepRecord,
@@ -454,7 +459,7 @@ impl<A: Agent> Session<A> {
         }
         #[derive(Serialize)]
         struct GoesOn {
-            /// What the next prompt says beside the agent's own words.
+            /// Feedback for the next prompt, in addition to the agent's own text.
             #[serde(skip_serializing_if = "Vec::is_empty")]
             feedback: Vec<String>,
         }
@@ -499,7 +504,8 @@ impl<A: Agent> Session<A> {
         ruling.verdict
     }
 
-    /// Puts what the rules said into the state; whether that changed it. An answer that nobody accepted is a text.
+    /// Applies the ruling to the state, and returns whether the state changed. An answer that
+    /// wasn't accepted becomes the last text.
     fn settle(&mut self, record: &StepRecord, ruling: &Ruling) -> bool {
         let completed = ruling
             .verdict
@@ -534,7 +540,8 @@ impl<A: Agent> Session<A> {
     }
 }
 
-/// What the agent knows in a step. Takes the session apart, so that the agent itself is left free to be borrowed.
+/// Returns the agent's context for a step. Takes the parts of the session separately, so that the
+/// agent can be borrowed mutably.
 pub(super) fn cx<'a, D>(
     run: &'a super::run::Run,
     parts: &'a super::builder::Parts<D>,
@@ -572,19 +579,20 @@ impl StepRecord {
     }
 }
 
-/// The code of a reason that an agent sets; `None` for those that only say that it has had enough.
+/// Returns the code of a stop reason that the agent set. `None` for reasons that only request the
+/// end.
 fn stop_code(reason: &str) -> Option<Code> {
     match reason {
         "final" | "success" | "agent_condition" => None,
         "unrecoverable_error" => Some(Code::AgentFailed),
         "interrupt" => Some(Code::CancelledAfterStep),
         "env_terminal" => Some(Code::EnvTerminal),
-        // The others are codes themselves; a word that is none was refused by the state.
+        // All other reasons are codes. The state has already refused unknown ones.
         other => Some(Code::from(other)),
     }
 }
 
-/// Left out of an event where nothing failed, as most often.
+/// Omits the count from an event if nothing failed, which is the usual case.
 fn is_none_of_them(failed: &usize) -> bool {
     *failed == 0
 }

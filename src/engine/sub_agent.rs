@@ -1,4 +1,5 @@
-//! Who does a part of the work? Another agent, as a tool of this one; and one engine made anew for each of many tasks.
+//! Delegates tasks to other agents, as a tool of an agent or with a new engine for each of many
+//! tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +17,14 @@ use super::tool::{Tool, ToolCx, ToolError, ToolLimits};
 use crate::error::{Error, Kind, Result};
 use crate::trace::RunWriter;
 
-/// A tool that gives a task to another agent. Its run is recorded beside the one that calls it, which it names as its
-/// parent; the result names it too. It is dropped with the call, and its tokens count in its own run.
+/// A tool that delegates a task to another agent. The child run is recorded next to the parent run
+/// and names it as its parent. The tool's result names the child run. The child run is dropped with
+/// the call. Its tokens count in its own run.
 ///
-/// The run is called `PARENT.TOOL-STEP-NUMBER`, as in `first.scout-0-2`: the run that calls, the tool's name, the step that
-/// calls, and a number that goes up with each call of this tool. Where the calling run is not recorded, this one is neither,
-/// unless the builder that `make` gives has a writer; it then names no parent.
+/// The child run's name is `PARENT.TOOL-STEP-NUMBER`, such as `first.scout-0-2`: the parent run,
+/// the tool's name, the step with the call, and a number that increases with each call of this
+/// tool. If the parent run isn't recorded, the child run isn't either, unless the builder that
+/// `make` returns has a writer. It then names no parent.
 ///
 /// ```
 /// # use trace_board::engine::{Agent, Builder, Engine, SubAgent};
@@ -47,13 +50,13 @@ pub struct Delegation {
     pub task: String,
 }
 
-/// What became of it.
+/// The result of a delegated task.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Delegated {
-    /// Its answer.
+    /// The child run's answer.
     pub answer: String,
-    /// Its run, where it is recorded.
+    /// The child run's id, if the run is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
 }
@@ -67,12 +70,12 @@ impl<F> std::fmt::Debug for SubAgent<F> {
 }
 
 impl<F> SubAgent<F> {
-    /// A sub-agent whose engine `make` begins for each call.
+    /// Creates a sub-agent. `make` returns a new engine builder for each call.
     pub fn new<A: Agent>(name: impl Into<String>, description: impl Into<String>, make: F) -> Self
     where
         F: Fn() -> Builder<A> + Send + Sync,
     {
-        // Its own limits end it.
+        // The child run's own limits end it.
         let limits = ToolLimits {
             timeout: None,
             ..ToolLimits::default()
@@ -86,14 +89,14 @@ impl<F> SubAgent<F> {
         }
     }
 
-    /// Sets how long a call may take.
+    /// Sets the timeout and retries of a call.
     #[must_use]
     pub fn limits(mut self, limits: ToolLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The engine of one call, and the run that it records.
+    /// Creates the engine for one call, and the id of the run if it is recorded.
     fn begin<A: Agent>(&self, cx: ToolCx<'_>) -> Result<(Engine<A>, Option<String>)>
     where
         F: Fn() -> Builder<A>,
@@ -105,7 +108,7 @@ impl<F> SubAgent<F> {
         let Some((root, parent)) = place else {
             return Ok((builder.build()?, None));
         };
-        // Calls of one step, attempts, and a step that is done anew have runs of their own.
+        // Several calls in a step, retries and repeated steps each need their own run.
         let id = loop {
             let place = self.started.fetch_add(1, Ordering::Relaxed);
             let id = format!("{parent}.{}-{}-{place}", plain(&self.name), cx.step);
@@ -141,7 +144,7 @@ where
         self.limits
     }
 
-    /// They know nothing of each other.
+    /// Calls are independent of each other.
     fn is_parallel(&self) -> bool {
         true
     }
@@ -168,7 +171,7 @@ where
     }
 }
 
-/// A name that a directory may have in it.
+/// Replaces characters that may not be allowed in a directory name.
 fn plain(name: &str) -> String {
     let letters = name.chars().take(40);
     letters
@@ -182,12 +185,12 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-/// Runs many tasks, each on an engine that `make` begins for it, so that no counter of one run reaches another; at most
-/// `at_once` of them are under way, and one is begun only then. The results are in the order of the tasks. To drop this
-/// ends every run that is under way.
+/// Runs many tasks concurrently, each with a new engine from `make`, so that runs share no
+/// counters. At most `at_once` runs are in progress, and an engine is only created when its run can
+/// start. The results have the order of the tasks. Dropping the future ends all runs in progress.
 ///
 /// # Errors
-/// Of a task whose engine cannot be made; the others go on.
+/// A task whose engine can't be built has an error as its result. The other tasks still run.
 pub async fn run_all<A: Agent + 'static>(
     tasks: impl IntoIterator<Item = Task>,
     at_once: usize,

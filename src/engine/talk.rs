@@ -1,5 +1,5 @@
-//! What was said between an agent and its model? The conversation, in a form that strict servers take: every call has
-//! an id, and every id an answer.
+//! Keeps the conversation between an agent and its model in a form that strict servers accept:
+//! every call has an id, and every call has a result.
 
 use super::chat::{Message, Reply, Request, Role, ToolCall, ToolSpec};
 use super::decision::Action;
@@ -8,23 +8,23 @@ use super::history::{History, HistoryPolicy};
 use super::parse::Parser;
 use super::toolbox::ToolResult;
 
-/// What a model was asked and answered so far.
+/// The messages to and from the model so far.
 pub(super) struct Conversation {
     history: History,
-    /// Empty where calls are written as text.
+    /// Empty if calls are written as text.
     tools: Vec<ToolSpec>,
-    /// What the tools take of each request, estimated.
+    /// Estimated tokens of the tools in each request.
     tools_tokens: u64,
-    /// How to write a decision; `None` where calls are native.
+    /// Instructions on how to write a decision. `None` if calls are native.
     instructions: Option<String>,
     system: Option<String>,
-    /// A critic's prompt instead of the agent's.
+    /// A critic's replacement for the agent's prompt.
     replacement: Option<String>,
-    /// What actions gave before the model was first asked.
+    /// Results of actions before the first request to the model.
     early: Vec<Message>,
-    /// What the model said, oldest first; replies without text are left out.
+    /// The model's texts, oldest first. Replies without text are skipped.
     texts: Vec<String>,
-    /// The ids of the newest calls that have no answer yet.
+    /// The ids of the newest calls that don't have a result yet.
     open: Vec<String>,
 }
 
@@ -51,12 +51,12 @@ impl Conversation {
         }
     }
 
-    /// What the model said so far, oldest first.
+    /// Returns the model's texts so far, oldest first.
     pub(super) fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// Whether the model was asked before.
+    /// Returns whether the model was called before.
     pub(super) fn has_begun(&self) -> bool {
         !self.history.is_empty()
     }
@@ -65,12 +65,13 @@ impl Conversation {
         self.replacement = prompt;
     }
 
-    /// The critic's prompt, which stays until a request with it was answered.
+    /// Returns the critic's prompt, which is kept until a request with it has been answered.
     pub(super) fn replacement(&self) -> Option<String> {
         self.replacement.clone()
     }
 
-    /// Takes in what the actions gave: a model's call under its id, others in words.
+    /// Adds the results of actions. Results of the model's calls are sent under their ids, others
+    /// as text.
     pub(super) fn results(&mut self, actions: &[Action], results: &[ToolResult]) {
         let mut words = Vec::new();
         let mut answers = Vec::new();
@@ -88,13 +89,13 @@ impl Conversation {
                 ))),
             }
         }
-        // Answers must follow the calls at once.
+        // Results must directly follow their calls.
         self.add(answers);
         self.close();
         self.add(words);
     }
 
-    /// Answers the calls that were not carried out.
+    /// Adds results for the calls that weren't executed.
     pub(super) fn close(&mut self) {
         let answers = self
             .open
@@ -112,8 +113,8 @@ impl Conversation {
         }
     }
 
-    /// What is new for the model: the system message where it changed, what happened before it was first asked, and
-    /// `user`.
+    /// Returns the new messages for the model: the system message if it changed, what happened
+    /// before the first request, and `user`.
     pub(super) fn add_turn(&mut self, system: Option<String>, user: String) -> Vec<Message> {
         self.close();
         let mut new: Vec<Message> = self.instruct(system).into_iter().collect();
@@ -124,14 +125,14 @@ impl Conversation {
         if !user.is_empty() {
             new.push(Message::user(user));
         } else if !ends_with_user && self.early.is_empty() {
-            // Most servers refuse a conversation that ends with the assistant, or that is empty.
+            // Most servers refuse an empty conversation or one that ends with the assistant.
             new.push(Message::user("Go on."));
         }
         new.extend(self.early.iter().cloned());
         new
     }
 
-    /// The system message, where it is new or changed.
+    /// Returns the system message if it is new or changed.
     fn instruct(&mut self, prompt: Option<String>) -> Option<Message> {
         let parts = [prompt, self.instructions.clone()].into_iter().flatten();
         let system = parts
@@ -143,7 +144,8 @@ impl Conversation {
         (is_new && !system.is_empty()).then(|| Message::system(system))
     }
 
-    /// The request that tells `new` after what the policy lets through, and its tokens, estimated.
+    /// Returns a request with `new` after the messages that the policy selects, and its estimated
+    /// tokens.
     pub(super) fn request(&self, new: &[Message], policy: &dyn HistoryPolicy) -> (Request, u64) {
         let system = self
             .system
@@ -170,7 +172,7 @@ impl Conversation {
         )
     }
 
-    /// Takes in what was said in a step of an earlier time.
+    /// Replays the messages of an earlier step.
     pub(super) fn retell(&mut self, step: u64, said: Vec<Exchange>) {
         let mut new = Vec::new();
         for said in said {
@@ -192,12 +194,12 @@ impl Conversation {
         }
     }
 
-    /// Makes requests shorter; false where they cannot be.
+    /// Shortens future requests. Returns false if that isn't possible.
     pub(super) fn shrink(&mut self) -> bool {
         self.history.shrink()
     }
 
-    /// Takes in a turn: what was new, and what the model said to it.
+    /// Adds a turn: the new messages and the model's reply.
     pub(super) fn push(&mut self, new: Vec<Message>, reply: &Reply) {
         let mut turn: Vec<_> = new
             .into_iter()
@@ -218,7 +220,7 @@ impl Conversation {
     }
 }
 
-/// Gives every call an id of its own, where the server gave none.
+/// Sets an id for each call without a unique one.
 pub(super) fn with_ids(step: u64, calls: &mut [ToolCall]) {
     let mut seen = std::collections::BTreeSet::new();
     for (place, call) in calls.iter_mut().enumerate() {

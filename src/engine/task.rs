@@ -1,4 +1,4 @@
-//! What is an agent asked to do? A task with its files, limits and needs, and what must be right before the first step.
+//! Defines tasks, with their files, limits and requirements, and the checks before the first step.
 
 use std::path::{Component, Path};
 
@@ -7,73 +7,73 @@ use serde_json::{Map, Value};
 
 use crate::stop::{Budget, Origin};
 
-/// A task.
+/// A task for an agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Task {
-    /// Its name; `None` for a task of words alone.
+    /// The task's id. `None` for a task that only has an objective.
     pub id: Option<String>,
-    /// What is to be done, in words.
+    /// The objective, in words.
     pub objective: String,
-    /// What it works with.
+    /// The resources for the task.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Resource>,
-    /// The environment it needs.
+    /// The required environment.
     pub env_spec: Option<EnvSpec>,
-    /// What must be kept to, by name.
+    /// Constraints, by name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub constraints: Map<String, Value>,
-    /// When it counts as done, in words. Whether they hold is for the agent and its critics to say; see
+    /// Success criteria, in words. The agent and its critics judge whether they hold; see
     /// [`State::set_criterion`](super::State::set_criterion).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub success_criteria: Vec<String>,
-    /// Limits that go before the engine's, field by field.
+    /// Limits that override the engine's. Limits that aren't set here are the engine's.
     pub budget: TaskBudget,
     /// Values for the agent.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub inputs: Map<String, Value>,
-    /// Anything else.
+    /// Additional data.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// The limits of a task; 0 lets nothing run.
+/// The limits of a task. A limit of 0 lets nothing run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TaskBudget {
     /// Completed steps.
     pub max_steps: Option<u64>,
-    /// Seconds.
+    /// Run time in seconds.
     pub max_runtime_seconds: Option<f64>,
-    /// Tokens sent and received.
+    /// Input and output tokens.
     pub max_tokens: Option<u64>,
 }
 
-/// Something a task works with.
+/// A resource for a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Resource {
-    /// What it is.
+    /// The kind of resource.
     pub kind: ResourceKind,
-    /// Where it lies, relative to the workspace.
+    /// The path, relative to the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Where it is on the network.
+    /// The network address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
-    /// Where it is copied to before the first step, relative to the workspace and inside of it. Nothing that is there is
-    /// written over, and nothing is fetched from the network.
+    /// Where to copy the resource before the first step: a path inside the workspace, relative to
+    /// it. Existing files aren't overwritten, and nothing is fetched from the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_to: Option<String>,
-    /// Whether the run cannot begin without it: a required path must exist.
+    /// Whether the resource is required. A required path must exist before the run starts.
     #[serde(default)]
     pub required: bool,
 }
 
-/// Kinds of resource.
+/// The kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -82,16 +82,16 @@ pub enum ResourceKind {
     File,
     /// A directory.
     Dir,
-    /// An address.
+    /// A network address.
     Url,
-    /// Something that the run makes.
+    /// A file that the run creates.
     Artifact,
-    /// A picture.
+    /// An image.
     Image,
 }
 
 impl Resource {
-    /// A file or another thing with a path.
+    /// Creates a resource with a path.
     pub fn at(kind: ResourceKind, path: impl Into<String>) -> Self {
         Self {
             kind,
@@ -102,7 +102,7 @@ impl Resource {
         }
     }
 
-    /// An address.
+    /// Creates a resource with a network address.
     pub fn url(uri: impl Into<String>) -> Self {
         Self {
             kind: ResourceKind::Url,
@@ -113,14 +113,14 @@ impl Resource {
         }
     }
 
-    /// Says where in the workspace it is copied to before the first step.
+    /// Sets where in the workspace to copy the resource before the first step.
     #[must_use]
     pub fn mount_to(mut self, place: impl Into<String>) -> Self {
         self.mount_to = Some(place.into());
         self
     }
 
-    /// Says that the run cannot begin without it.
+    /// Marks the resource as required.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
@@ -128,29 +128,29 @@ impl Resource {
     }
 }
 
-/// The environment a task needs.
+/// The environment that a task requires.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EnvSpec {
-    /// The name of the environment, where it must be a certain one.
+    /// The environment's name, if a specific one is required.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// How it is set up; the environment reads it when it is reset.
+    /// The configuration, which the environment reads when it is reset.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
-    /// What it must offer.
+    /// The required capabilities.
     pub capabilities: Vec<String>,
 }
 
-/// What is wrong with a task.
+/// A problem with a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TaskIssue {
-    /// The name of the fault; `ENV_..` where the environment does not fit, `TASK_..` elsewhere.
+    /// The code: `ENV_..` if the environment doesn't match the task, `TASK_..` otherwise.
     pub code: &'static str,
     /// What is wrong and what to do.
     pub message: String,
-    /// Where in the task.
+    /// The field of the task.
     pub field: String,
 }
 
@@ -167,7 +167,7 @@ impl TaskIssue {
         }
     }
 
-    /// Whether the environment is to blame.
+    /// Returns whether the problem is the environment.
     pub fn is_env(&self) -> bool {
         self.code.starts_with("ENV_")
     }
@@ -186,7 +186,7 @@ impl From<String> for Task {
 }
 
 impl Task {
-    /// A task of words alone.
+    /// Creates a task that only has an objective.
     pub fn new(objective: impl Into<String>) -> Self {
         Self {
             objective: objective.into(),
@@ -194,42 +194,42 @@ impl Task {
         }
     }
 
-    /// Names it.
+    /// Sets the id.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Limits its steps.
+    /// Limits the steps.
     #[must_use]
     pub fn max_steps(mut self, steps: u64) -> Self {
         self.budget.max_steps = Some(steps);
         self
     }
 
-    /// Limits its time.
+    /// Limits the run time, in seconds.
     #[must_use]
     pub fn max_runtime(mut self, seconds: f64) -> Self {
         self.budget.max_runtime_seconds = Some(seconds);
         self
     }
 
-    /// Limits its tokens.
+    /// Limits the input and output tokens.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u64) -> Self {
         self.budget.max_tokens = Some(tokens);
         self
     }
 
-    /// Adds something it works with.
+    /// Adds a resource.
     #[must_use]
     pub fn resource(mut self, resource: Resource) -> Self {
         self.resources.push(resource);
         self
     }
 
-    /// Names the environment it needs.
+    /// Adds a capability that the environment must have.
     #[must_use]
     pub fn needs(mut self, capability: impl Into<String>) -> Self {
         self.env_spec
@@ -239,7 +239,7 @@ impl Task {
         self
     }
 
-    /// Names the environment that it must run in, and how that is set up.
+    /// Sets the required environment and its configuration.
     #[must_use]
     pub fn env(mut self, kind: impl Into<String>, config: Map<String, Value>) -> Self {
         let spec = self.env_spec.get_or_insert_default();
@@ -247,7 +247,7 @@ impl Task {
         self
     }
 
-    /// Adds something that must be kept to.
+    /// Adds a constraint.
     #[must_use]
     pub fn constraint(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.constraints.insert(name.into(), value.into());
@@ -261,14 +261,14 @@ impl Task {
         self
     }
 
-    /// Says when it counts as done.
+    /// Adds a success criterion.
     #[must_use]
     pub fn success(mut self, criterion: impl Into<String>) -> Self {
         self.success_criteria.push(criterion.into());
         self
     }
 
-    /// Everything that is wrong with the task itself; its paths are looked for in `workspace`.
+    /// Returns all problems of the task itself. Paths are resolved in `workspace`.
     pub fn issues(&self, workspace: Option<&Path>) -> Vec<TaskIssue> {
         let mut issues = Vec::new();
         if self.id.as_deref().is_some_and(|id| id.trim().is_empty()) {
@@ -306,7 +306,8 @@ impl Task {
         issues
     }
 
-    /// The task's limits as a part of the budget; a time that is no number is left to [`Task::issues`].
+    /// Returns the task's limits as a budget. Skips an invalid time, which [`Task::issues`]
+    /// reports.
     pub(super) fn limits(&self) -> Budget {
         let mut budget = Budget::default();
         if let Some(steps) = self.budget.max_steps {
@@ -379,7 +380,7 @@ impl Resource {
         }
     }
 
-    /// Why it cannot be copied to `to`.
+    /// Returns why the resource can't be copied to `to`.
     fn wrong_mount(&self, to: &str, workspace: Option<&Path>) -> Option<String> {
         if self.path.is_none() {
             return Some(format!(

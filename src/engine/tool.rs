@@ -1,7 +1,7 @@
-//! What is a tool? A named function with typed arguments, which may fail without ending the run.
+//! Defines tools: named functions with typed arguments, whose failures don't end the run.
 //!
-//! What an agent may call is a [`Toolbox`]; it checks arguments, keeps time and tries again, and turns every failure,
-//! a panic too, into a result that the agent sees.
+//! A [`Toolbox`] holds the tools of an agent. It checks arguments, applies timeouts and retries,
+//! and turns every failure, including a panic, into a result for the agent.
 
 use std::fmt;
 use std::future::Future;
@@ -19,7 +19,7 @@ use super::env::Shared;
 use super::off_limits::OffLimits;
 use super::state::Snapshot;
 
-/// A tool.
+/// A tool that an agent can call.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -52,60 +52,63 @@ use super::state::Snapshot;
 /// }
 /// ```
 pub trait Tool: Send + Sync {
-    /// The arguments; unknown ones are refused where the type says `deny_unknown_fields`.
+    /// The arguments. Unknown arguments are refused if the type has `deny_unknown_fields`.
     type Args: DeserializeOwned + JsonSchema + Send;
     /// The result.
     type Output: Serialize + Send;
 
-    /// Its name, unlike every other in the toolbox.
+    /// Returns the tool's name, which must be unique in the toolbox.
     fn name(&self) -> &str;
 
-    /// What it does, for the model.
+    /// Returns a description for the model.
     fn description(&self) -> &str;
 
-    /// Does it. A tool that blocks moves its work to [`tokio::task::spawn_blocking`](https://docs.rs/tokio/latest/tokio/task/fn.spawn_blocking.html).
+    /// Executes the call. A blocking tool should move its work to
+    /// [`tokio::task::spawn_blocking`](https://docs.rs/tokio/latest/tokio/task/fn.spawn_blocking.html).
     fn call(
         &self,
         args: Self::Args,
         cx: ToolCx<'_>,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 
-    /// The JSON Schema of its arguments. That of a tool which is known at run time only is a value: such a tool takes a
-    /// [`serde_json::Map`] and gives its schema here. Nothing is held against it before the call.
+    /// Returns the JSON Schema of the arguments. A tool whose schema is only known at run time
+    /// takes a [`serde_json::Map`] and returns its schema here. Arguments aren't validated against
+    /// the schema before the call.
     fn schema(&self) -> Value {
         schema_of::<Self::Args>()
     }
 
-    /// Timeout and retries.
+    /// Returns the timeout and retries.
     fn limits(&self) -> ToolLimits {
         ToolLimits::default()
     }
 
-    /// Whether calls of it that stand next to each other in one decision may be under way at the same time, with each
-    /// other and with those of other tools that may. Their results keep the order of the calls.
+    /// Returns whether adjacent calls in one decision may run at the same time, if all their tools
+    /// allow it. The results keep the order of the calls.
     fn is_parallel(&self) -> bool {
         false
     }
 
-    /// What it needs of the environment, such as `files` or `shell`; checked before the first step.
+    /// Returns the capabilities that the environment must have, such as `files` or `shell`. Checked
+    /// before the first step.
     fn needs(&self) -> &[&str] {
         &[]
     }
 }
 
-/// Where a call happens.
+/// The context of a tool call.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ToolCx<'a> {
     /// The step's ordinal.
     pub step: u64,
-    /// The directory of the task's files, where it has one.
+    /// The directory with the task's files, if set.
     pub workspace: Option<&'a Path>,
-    /// How many times this call was tried before.
+    /// Number of earlier attempts of this call.
     pub attempt: u32,
-    /// Where the call must write nothing, whatever it is asked.
+    /// Directories to which the call must not write.
     pub off_limits: &'a OffLimits,
-    /// The run's directory, where it is recorded.
+    /// The run's directory, if the run is recorded.
     pub run: Option<&'a Path>,
     pub(super) cancel: Option<&'a Cancel>,
     pub(super) state: Option<&'a Snapshot>,
@@ -113,7 +116,7 @@ pub struct ToolCx<'a> {
 }
 
 impl<'a> ToolCx<'a> {
-    /// A call outside of a run, to try a tool.
+    /// Creates a context outside a run, for trying out a tool.
     pub fn alone(off_limits: &'a OffLimits) -> Self {
         Self {
             step: 0,
@@ -127,15 +130,17 @@ impl<'a> ToolCx<'a> {
         }
     }
 
-    /// The handle that ends the run. Work that a tool moved elsewhere hears of the end by it; the call itself is dropped.
+    /// Returns the handle that ends the run. Work that a tool moved elsewhere can use it to notice
+    /// the end. The call itself is dropped.
     pub fn cancel(&self) -> Cancel {
         self.cancel.cloned().unwrap_or_default()
     }
 
-    /// A field of the state before the step: a built-in one or one of the agent's.
+    /// Returns a field of the state before the step, either a built-in one or one of the agent's
+    /// data.
     ///
     /// # Errors
-    /// There is none of this name, or it is no `T`.
+    /// Fails if there is no such field, or if its value isn't a `T`.
     pub fn state<T: DeserializeOwned>(&self, field: &str) -> Result<T, ToolError> {
         let text = self
             .state
@@ -145,26 +150,26 @@ impl<'a> ToolCx<'a> {
         read.map_err(|wrong| ToolError::new(format!("the field {field:?} of the state: {wrong}")))
     }
 
-    /// What the environment shares with tools, see [`Env::shared`](super::Env::shared); `None` where it shares none, or no
-    /// `T`.
+    /// Returns the data that the environment shares with tools; see
+    /// [`Env::shared`](super::Env::shared). `None` if there is no data or it isn't a `T`.
     pub fn env<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.env.cloned()?.downcast().ok()
     }
 }
 
-/// How long and how often.
+/// The timeout and retries of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// A call that takes longer is dropped and is an error.
+    /// Time limit of a call. A call that exceeds it is dropped and fails.
     pub timeout: Option<Duration>,
-    /// How often a failure that says so is tried again.
+    /// Maximum number of retries after retryable failures.
     pub retries: u32,
-    /// How long to wait before the first retry; doubled each time.
+    /// Delay before the first retry. Doubles with each retry.
     pub backoff: Duration,
 }
 
 impl Default for ToolLimits {
-    /// A minute, no retries.
+    /// Returns a timeout of one minute and no retries.
     fn default() -> Self {
         Self {
             timeout: Some(Duration::from_secs(60)),
@@ -174,19 +179,20 @@ impl Default for ToolLimits {
     }
 }
 
-/// Why a call failed. The run goes on: the agent sees the error as the call's result.
+/// Why a call failed. The run continues, and the agent gets the error as the call's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError {
-    /// The sort of failure, as recorded in `tool_invocations`: `runtime_error`, `invalid_arguments`, ...
+    /// The category of the failure, as recorded in `tool_invocations`: `runtime_error`,
+    /// `invalid_arguments`, ...
     pub category: &'static str,
-    /// What happened, for the agent.
+    /// The error message, for the agent.
     pub message: String,
-    /// Whether the same call may go better next time.
+    /// Whether a retry of the same call may succeed.
     pub retryable: bool,
 }
 
 impl ToolError {
-    /// A failure of the tool's own work.
+    /// Creates an error with the category `runtime_error`.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             category: "runtime_error",
@@ -195,14 +201,14 @@ impl ToolError {
         }
     }
 
-    /// A failure of another sort.
+    /// Sets the category.
     #[must_use]
     pub fn category(mut self, category: &'static str) -> Self {
         self.category = category;
         self
     }
 
-    /// Says that the same call may go better next time.
+    /// Marks the error as retryable.
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.retryable = true;
@@ -216,14 +222,16 @@ impl fmt::Display for ToolError {
     }
 }
 
-/// So that `?` works with any error. The type is itself none, as that would be two conversions for one.
+/// Makes `?` work with any error. `ToolError` doesn't implement `Error` itself, since this
+/// conversion would then conflict with the identity conversion.
 impl<E: std::error::Error> From<E> for ToolError {
     fn from(error: E) -> Self {
         ToolError::new(super::value::told(&error))
     }
 }
 
-/// The JSON Schema of a type, without references to elsewhere: many models follow none.
+/// Returns the JSON Schema of a type with all references inlined, because many models don't follow
+/// references.
 fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;

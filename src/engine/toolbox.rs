@@ -1,4 +1,5 @@
-//! What may an agent call? Named tools; a call is checked, timed, tried again, and always gives a result.
+//! Holds the tools of an agent by name. Every call is validated, timed and retried, and always has
+//! a result.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,12 +20,13 @@ use super::erased::Boxed;
 use super::tool::{Tool, ToolCx, ToolError, ToolLimits};
 use super::value::to_value_lossy;
 
-/// A larger result is cut in the middle, said so, and kept as text. QitOS 0.6 cuts at 50,000 characters.
+/// Maximum size of a result, in bytes. A larger one loses its middle, with a note, and is kept as
+/// text. QitOS 0.6 truncates at 50,000 characters.
 pub const MAX_RESULT_BYTES: usize = 256 << 10;
 
-/// However little room a step has left, so much of a result is kept.
+/// Minimum number of bytes kept of a result, even if a step has less room.
 const MIN_RESULT_BYTES: usize = 1 << 10;
-/// An error's message is cut to this many bytes.
+/// Maximum length of an error's message, in bytes.
 const MAX_ERROR_BYTES: usize = 16 << 10;
 
 /// The tools of a run, by name.
@@ -41,33 +43,33 @@ impl Toolbox {
     /// Adds a tool.
     ///
     /// # Errors
-    /// A name that is empty or taken.
+    /// Fails if the name is empty or taken.
     pub(super) fn add(&mut self, tool: impl Tool + 'static) -> Result<(), String> {
         let name = tool.name().to_owned();
         if name.trim().is_empty() {
             return Err("a tool has no name".to_owned());
         }
         if self.0.contains_key(&name) {
-            return Err(format!("there are two tools called {name:?}"));
+            return Err(format!("two tools are named {name:?}"));
         }
         self.0.insert(name, Box::new(tool));
         Ok(())
     }
 
-    /// The tools as a model is told of them, by name.
+    /// Returns the tools as described to a model, sorted by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.0.values().map(|tool| tool.spec()).collect()
     }
 
-    /// What each tool needs of the environment.
+    /// Returns each tool's required capabilities.
     pub(super) fn needs(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
         self.0
             .iter()
             .map(|(name, tool)| (name.as_str(), tool.needs()))
     }
 
-    /// The first actions, which are done before the others are asked for, and the others: one action, or several that may
-    /// run together. `None` where there are none.
+    /// Splits off the first actions to execute: one action, or several that may run in parallel.
+    /// Returns them and the rest. `None` if there are no actions.
     pub(super) fn first_part<'a>(
         &self,
         actions: &'a [Action],
@@ -83,8 +85,8 @@ impl Toolbox {
             .is_some_and(|tool| tool.is_parallel())
     }
 
-    /// Does the actions of a part, at the same time; a failure of one is its own result. One that was changed into the
-    /// call of a tool that may not is done alone.
+    /// Executes the actions of a part in parallel. A failure only affects its own result. An action
+    /// that was changed to a tool that can't run in parallel runs alone.
     pub(super) async fn call_all(
         &self,
         actions: &[Cow<'_, Action>],
@@ -107,7 +109,7 @@ impl Toolbox {
         results
     }
 
-    /// Does one action.
+    /// Executes one action.
     pub(super) async fn call(
         &self,
         action: &Action,
@@ -216,7 +218,7 @@ impl Toolbox {
     }
 }
 
-/// What the futures give, in their order; they are under way at the same time.
+/// Polls the futures concurrently and returns their outputs in order.
 async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
     let mut done: Vec<_> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|waker| {
@@ -252,28 +254,28 @@ fn cancelled() -> (Status, ToolError) {
     )
 }
 
-/// What one action gave.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
-    /// How it went.
+    /// The status of the call.
     pub status: Status,
-    /// The output; null where it failed.
+    /// The output; null if the call failed.
     pub output: Value,
-    /// The output's full size in bytes, where it was cut.
+    /// The full size of the output in bytes, if it was truncated.
     pub cut: Option<usize>,
-    /// Why it failed.
+    /// Why the call failed.
     pub error: Option<ToolError>,
-    /// How often it was tried; 0 where there is no such tool.
+    /// Number of attempts. 0 if there is no such tool.
     pub attempts: u32,
-    /// How long it took, all attempts together.
+    /// Duration of all attempts together.
     pub latency: Duration,
 }
 
 impl ToolResult {
-    /// An action that was not done because the run ended before it.
+    /// Creates the result of an action that wasn't executed because the run ended first.
     pub(super) fn skipped(action: &Action) -> Self {
         let (status, error) = cancelled();
         Self {
@@ -287,7 +289,7 @@ impl ToolResult {
         }
     }
 
-    /// An action that a guard refused.
+    /// Creates the result of an action that a guard refused.
     pub(super) fn refused(action: &Action, reason: &str) -> Self {
         let error = ToolError::new(format!("not allowed: {reason}")).category("denied");
         Self {
@@ -297,7 +299,7 @@ impl ToolResult {
         }
     }
 
-    /// Cuts the output to `room` bytes, or a little more, and tells how much of the room it takes.
+    /// Truncates the output to about `room` bytes, and returns how many bytes it takes.
     pub(super) fn fit(&mut self, room: usize) -> usize {
         let (output, cut) = bounded(std::mem::take(&mut self.output), room.max(MIN_RESULT_BYTES));
         self.cut = self.cut.or(cut);
@@ -309,12 +311,12 @@ impl ToolResult {
         }
     }
 
-    /// Whether it went well.
+    /// Returns whether the call succeeded.
     pub fn is_ok(&self) -> bool {
         self.status == Status::Success
     }
 
-    /// The result as one text, for a model.
+    /// Returns the result as text for a model.
     pub fn text(&self) -> String {
         match (&self.error, &self.output) {
             (Some(error), _) => format!("error: {error}"),
@@ -324,22 +326,23 @@ impl ToolResult {
     }
 }
 
-/// How a call went.
+/// The status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Status {
-    /// It gave an output.
+    /// The call returned an output.
     Success,
-    /// It failed.
+    /// The call failed.
     Error,
-    /// It took too long.
+    /// The call timed out.
     TimedOut,
-    /// The run ended meanwhile.
+    /// The run ended during the call.
     Cancelled,
 }
 
-/// Cuts a result that is too large for a line: the first 70 %, a mark with the numbers, the last 30 %.
+/// Truncates a result that is too large for a line: keeps the first 70% and the last 30%, with a
+/// note of the numbers in between.
 fn bounded(output: Value, limit: usize) -> (Value, Option<usize>) {
     let text = match output {
         Value::Null | Value::Bool(_) | Value::Number(_) => return (output, None),
@@ -367,7 +370,7 @@ fn bounded(output: Value, limit: usize) -> (Value, Option<usize>) {
     (Value::String(cut), Some(text.len()))
 }
 
-/// Cuts a message to about `max` bytes and says so.
+/// Truncates a message to about `max` bytes, with a note.
 pub(super) fn clip(message: &mut String, max: usize) {
     if message.len() > max {
         let whole = message.len();
@@ -376,7 +379,7 @@ pub(super) fn clip(message: &mut String, max: usize) {
     }
 }
 
-/// [`Tool`] behind a pointer, with arguments and output as JSON.
+/// [`Tool`] in a form that can be boxed, with arguments and output as JSON.
 trait DynTool: Send + Sync {
     fn spec(&self) -> ToolSpec;
     fn needs(&self) -> Vec<String>;
@@ -415,7 +418,7 @@ impl<T: Tool> DynTool for T {
         cx: ToolCx<'a>,
     ) -> Boxed<'a, Result<Value, ToolError>> {
         Box::pin(async move {
-            // A tool without arguments may call them `()`, which is JSON's null.
+            // A tool without arguments may use `()` as their type, which is null in JSON.
             let args = match args.is_empty() {
                 true => T::Args::deserialize(Value::Object(args))
                     .or_else(|wrong| T::Args::deserialize(Value::Null).map_err(|_| wrong)),

@@ -1,11 +1,12 @@
-//! How does a user's value become JSON? Without losing a number that JSON does not have.
+//! Converts values to JSON without losing numbers that JSON doesn't support.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::strict::{NonFinite, write_json};
 
-/// The value as JSON, where NaN and the infinities become text; a value that cannot be JSON becomes a text that says so.
+/// Converts a value to JSON. NaN and the infinities become text. A value that can't be converted
+/// becomes a text with the error.
 pub(super) fn to_value_lossy<T: Serialize + ?Sized>(value: &T) -> Value {
     let mut text = Vec::new();
     let written =
@@ -15,13 +16,13 @@ pub(super) fn to_value_lossy<T: Serialize + ?Sized>(value: &T) -> Value {
     read.unwrap_or_else(|wrong| Value::String(format!("[not JSON: {wrong}]")))
 }
 
-/// An error in words, with what caused it.
+/// Formats an error with its causes.
 pub(super) fn told(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let said = error.to_string();
-        // Some errors say in their own words what their cause says.
+        // Some error messages already include their cause.
         if !message.contains(&said) {
             message = format!("{message}: {said}");
         }

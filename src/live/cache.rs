@@ -1,12 +1,15 @@
-//! Keeps what was known of the runs when the board last ran, in one file for each root outside of all run directories.
+//! Caches the summaries of runs between starts of the board, in one file per root outside of all
+//! run directories.
 //!
-//! A row is a checksum, a summary, and the stamps of the files that the summary was made of: it counts only while they still
-//! look the same. Changes are appended: of two rows for a run the later one counts, and a board that ends while it writes
-//! loses only the rows that aren't written yet. The file may be deleted at any time. Where another build of the board wrote
-//! it, or a row is torn or damaged, runs are read again. It holds tasks and answers, so only its owner may read it.
+//! A row is a checksum, a summary, and the stamps of the files that the summary was made from. It's
+//! valid only while the files still have these stamps. Changes are appended: the later of two rows
+//! for the same run counts, and a board that stops while writing loses only the rows that aren't
+//! written yet. The file may be deleted at any time. If another build of the board wrote it, or a
+//! row is torn or damaged, the affected runs are read again. The file contains tasks and answers,
+//! so only its owner may read it.
 //!
-//! The checksum finds damage. It doesn't stop anybody who can write to the file: a row is no evidence, and opening a run
-//! works out its summary from the trace again ([`Run::index`]).
+//! The checksum detects damage. It doesn't stop anyone who can write to the file, so a row is no
+//! evidence: opening a run recomputes its summary from the trace ([`Run::index`]).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,20 +27,21 @@ use crate::analysis::summary::Summary;
 use crate::own::{self, Access};
 use crate::trace::{RunLocation, Stamps};
 
-/// Longer rows are neither written nor read. A row has some 2 KB.
+/// Longer rows are neither written nor read. A row has about 2 KB.
 const MAX_ROW_BYTES: usize = 1 << 20;
-/// No more of a file is read: 100,000 runs take some 200 MB.
+/// The most bytes read from a file. 100,000 runs take about 200 MB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-/// A row begins with so many hexadecimal digits, the checksum of the rest, and a space.
+/// The number of hexadecimal digits of the checksum at the start of a row. A space and the checked
+/// text follow.
 const SUM_DIGITS: usize = 16;
 
-/// What a file holds, by run directory.
+/// The content of a file, by run directory.
 pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary, Option<Stored>)>;
 
-/// What shows a run of an object store whose files are not here.
+/// The data to show a run of an object store whose files aren't in the local mirror.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Stored {
-    /// What its root calls it.
+    /// The run's key in its root.
     pub(super) key: String,
     pub(super) known: RunLocation,
 }
@@ -59,19 +63,20 @@ struct Entry {
     stored: Option<Stored>,
 }
 
-/// Where the files lie, and which program's words they hold.
+/// The directory of the cache files, and the build whose rows are valid.
 #[derive(Debug)]
 pub(super) struct Cache {
     dir: PathBuf,
     build: String,
-    /// Of which runs, by a hash of their places, the files hold what, by a hash of its stamps.
+    /// The runs that the files contain, by a hash of their path, with a hash of their stamps and
+    /// corrections.
     noted: Mutex<HashMap<u64, u64>>,
-    /// The board is ending: what takes long is given up.
+    /// Set when the board is stopping, to abandon long writes.
     stopping: AtomicBool,
 }
 
 impl Cache {
-    /// The cache in `dir`; `None` where this program cannot tell which build it is.
+    /// Opens the cache in `dir`. Returns `None` if the build of this program can't be determined.
     pub(super) fn open(dir: &Path) -> Option<Self> {
         Some(Self {
             dir: dir.to_owned(),
@@ -81,14 +86,15 @@ impl Cache {
         })
     }
 
-    /// Returns what was known of the runs below `root`, a path without links; nothing where no file fits.
+    /// Returns the cached rows of the runs below `root`, a path without symlinks. Returns nothing
+    /// if there's no valid file.
     pub(super) fn load(&self, root: &Path) -> Entries {
         let place = self.file(root);
         let file = match own::open(&place, Access::Read) {
             Ok(file) => file,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!("the index cache {} is not used: {error}", place.display());
+                    tracing::warn!("ignoring the index cache {}: {error}", place.display());
                 }
                 return Entries::new();
             }
@@ -112,7 +118,7 @@ impl Cache {
         if damaged > 0 {
             let place = place.display();
             tracing::warn!(
-                "the index cache {place} has {damaged} damaged rows; their runs are read again"
+                "the index cache {place} has {damaged} damaged rows; the board reads those runs again"
             );
         }
         self.noted().extend(
@@ -127,18 +133,20 @@ impl Cache {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives up writing a file anew, which may take longer than the board has left.
+    /// Abandons a rewrite of a file, which may take longer than the board has left.
     pub(super) fn hurry(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Writes the file anew with what is known of those `runs` that are parked. The root puts `prefix` before their keys.
+    /// Rewrites the file with those of the `runs` that are parked. `prefix` is what the root puts
+    /// before their keys.
     ///
     /// # Errors
-    /// What the system says, or the board is ending; a file that was there before stays as it was.
+    /// Returns the system's error, or an error if the board is stopping. An existing file is then
+    /// unchanged.
     pub(super) fn save(&self, root: &Path, prefix: &str, runs: &[Arc<Run>]) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
-        // Its owner alone may read a temporary file.
+        // A temporary file is readable by its owner only.
         let file_beside = tempfile::NamedTempFile::new_in(&self.dir)?;
         let mut out = BufWriter::new(file_beside);
         out.write_all(&self.first_line(root)?)?;
@@ -161,11 +169,11 @@ impl Cache {
         Ok(())
     }
 
-    /// Adds what is known of those `runs` that are parked and of which the file does not say that, those that take longest to
-    /// read first. Whoever ends the board meanwhile loses the rest alone.
+    /// Appends those of the `runs` that are parked and missing from the file, those that take
+    /// longest to read first. If the board is killed meanwhile, only the rest is lost.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub(super) fn add(&self, root: &Path, prefix: &str, runs: &[Arc<Run>]) -> io::Result<()> {
         let place = self.file(root);
         let first_line = self.first_line(root)?;
@@ -179,7 +187,7 @@ impl Cache {
         let mut file = match ours {
             Some(file) => file,
             None => {
-                // Nothing in it counts, so nothing is noted.
+                // No row in it is valid.
                 self.noted().clear();
                 fs::create_dir_all(&self.dir)?;
                 let mut beside = tempfile::NamedTempFile::new_in(&self.dir)?;
@@ -200,7 +208,7 @@ impl Cache {
             return Ok(());
         }
         due.sort_by_key(|(size, ..)| Reverse(*size));
-        // The last line may be torn where the last board was ended.
+        // The last line may be torn if the previous board was killed.
         file.write_all(b"\n")?;
         for (_, stamps, run) in due {
             if let Some(line) = line(run, stamps, prefix) {
@@ -225,7 +233,8 @@ impl Cache {
         }
     }
 
-    /// The file for `root`. Two roots of one name would only drive out each other: the head says whose it is.
+    /// Returns the file for `root`. If two roots had the same hash, they would only replace each
+    /// other, because the head names the root.
     fn file(&self, root: &Path) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         root.hash(&mut hasher);
@@ -233,7 +242,8 @@ impl Cache {
     }
 }
 
-/// The entry of a run whose files look so; `None` where it does not read as it is written.
+/// Returns the row of a run whose files have these stamps, or `None` if it wouldn't read back
+/// unchanged.
 fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
     let summary = run.alone();
     let key = run.key().as_str();
@@ -253,7 +263,7 @@ fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
         summary: Summary::clone(&summary),
         stored,
     };
-    // A path that is no text cannot be written as JSON; its run is read again.
+    // A path that isn't UTF-8 can't be written as JSON. Its run is read again at the next start.
     let text = serde_json::to_vec(&entry).ok()?;
     serde_json::from_slice::<Entry>(&text)
         .ok()
@@ -267,7 +277,7 @@ fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// Reads a row; `None` where it isn't as it was written.
+/// Parses a row. Returns `None` if it's damaged.
 fn checked(line: &[u8]) -> Option<Entry> {
     let (digits, text) = line.split_at_checked(SUM_DIGITS)?;
     let text = text.strip_prefix(b" ")?;
@@ -278,14 +288,15 @@ fn checked(line: &[u8]) -> Option<Entry> {
     serde_json::from_slice(text).ok()
 }
 
-/// The checksum of a row. The build that wrote the row is the one that reads it, so the hash may differ between builds.
+/// Returns the checksum of a row. The build that wrote a row also reads it, so the hash may differ
+/// between builds.
 fn sum(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
     hasher.finish()
 }
 
-/// Marks a run whose files look so, and whose row was corrected so many times.
+/// Returns a hash of the run's path, and a hash of its stamps and its number of corrections.
 fn mark(dir: &Path, stamps: Stamps, corrections: u64) -> (u64, u64) {
     let hash = |text: &dyn std::fmt::Debug| {
         let mut hasher = DefaultHasher::new();
@@ -295,7 +306,7 @@ fn mark(dir: &Path, stamps: Stamps, corrections: u64) -> (u64, u64) {
     (hash(&dir), hash(&(stamps, corrections)))
 }
 
-/// This very program: another build may sum runs up in other words.
+/// Identifies this build of the program. Another build may summarize runs differently.
 fn build() -> Option<String> {
     let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
     let made = program

@@ -1,6 +1,8 @@
-//! What may have changed? A set of paths that the system told of, folded while nobody looks.
+//! Collects the paths that may have changed, as file system events report them, until the scanner
+//! takes them.
 //!
-//! Events are hints: new directories often bring none for the files inside, and some file systems bring none at all.
+//! Events are only hints. New directories often produce none for the files inside, and some file
+//! systems produce none at all.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -9,39 +11,39 @@ use std::time::{Duration, Instant};
 
 use notify::event::{EventKind, ModifyKind};
 
-/// More dirty paths than this are one fact: look at everything.
+/// If more paths than this are pending, everything is checked instead.
 const MAX_PATHS: usize = 10_000;
 
-/// The mailbox between the system's events and the scanner.
+/// The mailbox between file system events and the scanner.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
 }
 
-/// What arrived since the last look.
+/// Everything that arrived since the scanner last took it.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     /// Files that may have changed.
     pub(super) paths: HashSet<PathBuf>,
-    /// Directories came, went or moved, or events were lost.
+    /// Whether directories appeared, disappeared or moved, or events were lost.
     pub(super) rescan: bool,
-    /// Events were lost: any file may have changed.
+    /// Whether events were lost, so that any file may have changed.
     pub(super) lost: bool,
-    /// Why the system cannot tell of all changes any more.
+    /// Why the system can no longer report all changes.
     pub(super) fault: Option<String>,
-    /// Something else than the system's events is to be looked at.
+    /// Whether something other than a file system event needs attention.
     pub(super) woken: bool,
-    /// The library is closing.
+    /// Whether the library is closing.
     pub(super) stop: bool,
 }
 
 impl Hints {
-    /// Takes in an event of the system.
+    /// Adds a file system event.
     pub(super) fn take(&self, event: notify::Result<notify::Event>) {
         let mut inbox = self.lock();
         match event {
-            // The board's own reading causes these.
+            // The board's own reads cause these.
             Ok(event) if matches!(event.kind, EventKind::Access(_)) => return,
             Ok(event) => {
                 let moves = matches!(
@@ -56,7 +58,7 @@ impl Hints {
             }
             Err(error) => {
                 (inbox.rescan, inbox.lost) = (true, true);
-                // A directory that came later could not be watched any more.
+                // Directories created from now on can't be watched.
                 if matches!(error.kind, notify::ErrorKind::MaxFilesWatch) {
                     inbox.fault = Some(in_words(&error));
                 }
@@ -76,13 +78,13 @@ impl Hints {
         self.arrived.notify_one();
     }
 
-    /// Ends the scanner.
+    /// Tells the scanner to stop.
     pub(super) fn stop(&self) {
         self.lock().stop = true;
         self.arrived.notify_one();
     }
 
-    /// Waits until something arrives, or until `due`; empties the mailbox.
+    /// Waits until something arrives, or until `due`, and empties the mailbox.
     pub(super) fn wait(&self, due: Instant) -> Inbox {
         let mut inbox = self.lock();
         while inbox.paths.is_empty() && !inbox.rescan && !inbox.woken && !inbox.stop {
@@ -109,17 +111,19 @@ impl Hints {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // The set is whole after every statement, so a poisoned lock holds a good one.
+        // The set is consistent after every statement, so the content of a poisoned lock is valid.
         self.inbox
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Why the system does not tell of changes.
+/// Returns why the system doesn't report changes.
 pub(super) fn in_words(error: &notify::Error) -> String {
     match error.kind {
-        notify::ErrorKind::MaxFilesWatch => "the system's limit on watches is reached".to_owned(),
+        notify::ErrorKind::MaxFilesWatch => {
+            "the system's limit on file watches is reached".to_owned()
+        }
         _ => error.to_string(),
     }
 }

@@ -1,7 +1,7 @@
-//! What changed? Finds runs below the roots, follows them and keeps their indexes.
+//! Finds the runs below the roots, follows them, and keeps their indexes up to date.
 //!
-//! Knows nothing of HTTP or HTML. One number crosses to the outside, the revision: whoever is told a newer one looks
-//! again. It only rises, and a reader that is slow skips numbers without missing a state.
+//! Knows nothing of HTTP or HTML. Readers see only one number, the revision: a newer one means that
+//! something changed. It only rises, so a slow reader may skip numbers without missing a state.
 
 mod cache;
 mod hints;
@@ -33,24 +33,25 @@ pub use crate::trace::{Skipped, SkippedTotal};
 use hints::Hints;
 use supervise::Beat;
 
-/// A scan thread that is silent for longer is said to be stalled: a look at one file takes a fraction of a second.
+/// The scan thread counts as stalled after this long without a sign of life. Checking one file
+/// takes a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So long the thread may take to note what is known when the library is closed.
+/// The time that the scan thread gets to write the index cache when the library is closed.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How to watch.
+/// Options for following roots.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Look at every file this often and take no events from the system.
+    /// Checks every file this often, and ignores file system events.
     pub poll: Option<Duration>,
-    /// A directory outside of the roots where the board notes what it knows, so that the next start need not read runs
-    /// that did not change.
+    /// A directory outside of the roots for the index cache. With it, the next start doesn't have
+    /// to read unchanged runs.
     pub cache: Option<PathBuf>,
-    /// What models take, to estimate costs that are not recorded.
+    /// The prices of models, for estimating costs that aren't recorded.
     pub prices: Arc<Prices>,
-    /// Directories that nobody asked to be opened, and that hold traces by their names.
+    /// Directories that weren't opened, but that contain traces, judging by their names.
     pub elsewhere: Vec<Elsewhere>,
-    /// Object stores, of which some roots are the directories.
+    /// The object stores. Their mirror directories are among the roots.
     pub mirrors: Vec<Arc<Mirror>>,
 }
 
@@ -63,14 +64,14 @@ pub struct Elsewhere {
     pub dir: PathBuf,
 }
 
-/// All runs below some roots, kept up to date by a thread of its own.
+/// All runs below some roots, kept up to date by a background thread.
 #[derive(Debug)]
 pub struct Library {
     shared: Arc<Shared>,
     elsewhere: Vec<Elsewhere>,
-    /// The object stores among the roots, by their places.
+    /// The object stores among the roots, by the root's position.
     mirrors: Vec<(usize, Arc<Mirror>)>,
-    /// Breaks once nothing follows the roots any more; `None` where nothing does.
+    /// Disconnects once nothing follows the roots. `None` if nothing ever did.
     followed: Mutex<Option<mpsc::Receiver<()>>>,
 }
 
@@ -80,60 +81,61 @@ struct Shared {
     status: RwLock<Status>,
     revision: watch::Sender<u64>,
     hints: Arc<Hints>,
-    /// Signs of life of the scan thread, and for how long one may be missing.
+    /// The scan thread's signs of life, and how long one may be overdue.
     beat: Beat,
     patience: Duration,
     #[cfg(test)]
     fault: Mutex<Option<fn()>>,
 }
 
-/// How the watching goes.
+/// The state of watching.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// What brings news.
+    /// How the board learns of changes.
     pub mode: Mode,
-    /// When the roots were last looked at.
+    /// When the roots were last scanned.
     pub looked: Instant,
-    /// Whether the roots were looked at at all.
+    /// Whether the roots were scanned at all.
     pub first_look_done: bool,
-    /// Runs of which not all bytes are in the index yet.
+    /// The number of runs that aren't completely indexed yet.
     pub indexing: usize,
-    /// Whether runs that may hold the same records are still to be compared.
+    /// Whether runs that may contain the same records still have to be compared.
     pub uncompared: bool,
-    /// Why no news come, if none do.
+    /// Why no updates arrive, if that's so.
     pub stalled: Option<String>,
-    /// How often the thread that looks for news failed and was started again.
+    /// How often the scan thread failed and was restarted.
     pub restarts: usize,
     /// The roots.
     pub roots: Vec<RootStatus>,
 }
 
-/// What brings news of changes.
+/// How the board learns of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// Events of the system, and a sweep that catches what they miss.
+    /// File system events, and a sweep that catches what they miss.
     Native,
-    /// Only looking again and again, with the reason.
+    /// Polling only, with the reason.
     Poll(String),
 }
 
-/// One root.
+/// The state of a root.
 #[derive(Debug, Clone)]
 pub struct RootStatus {
-    /// The root as the person typed it.
+    /// The root as the user typed it.
     pub path: PathBuf,
-    /// Why it cannot be read, if it cannot.
+    /// Why the root can't be read, if it can't.
     pub fault: Option<String>,
-    /// Files and directories that are not shown as runs, the first of them.
+    /// The first of the files and directories that aren't shown as runs.
     pub skipped: Arc<[Skipped]>,
-    /// How many there are.
+    /// The number of skipped files and directories.
     pub skipped_total: SkippedTotal,
-    /// Of an object store, how its mirror stands.
+    /// The state of the mirror, if the root is an object store.
     pub mirror: Option<MirrorStatus>,
 }
 
 impl Library {
-    /// Opens roots and follows them until the library is dropped. Returns at once; runs appear as they are found.
+    /// Opens roots and follows them until the library is dropped. Returns immediately, and runs
+    /// appear as they are found.
     pub fn open(roots: Vec<PathBuf>, options: Options) -> Self {
         Self::follow(Shared::new(&roots, &options.mirrors), roots, options)
     }
@@ -171,7 +173,7 @@ impl Library {
         Self::load_with(roots, Arc::default())
     }
 
-    /// The same, with prices to estimate costs by.
+    /// Reads roots once, completely, with prices to estimate costs.
     pub fn load_with(roots: Vec<PathBuf>, prices: Arc<Prices>) -> Self {
         let shared = Arc::new(Shared::new(&roots, &[]));
         let options = Options {
@@ -188,12 +190,13 @@ impl Library {
         }
     }
 
-    /// Directories that hold traces by their names, and that nobody asked to be opened.
+    /// Returns the directories that weren't opened, but that contain traces, judging by their
+    /// names.
     pub fn elsewhere(&self) -> &[Elsewhere] {
         &self.elsewhere
     }
 
-    /// All runs, in order of their keys.
+    /// Returns all runs, ordered by key.
     pub fn runs(&self) -> Vec<Arc<Run>> {
         self.shared
             .runs
@@ -202,14 +205,14 @@ impl Library {
             .unwrap_or_default()
     }
 
-    /// Those of them that count: of several files with the same records, one.
+    /// Returns the runs that count. Of several files with the same records, only one does.
     pub fn counted(&self) -> Vec<Arc<Run>> {
         let mut runs = self.runs();
         runs.retain(|run| run.summary().counts());
         runs
     }
 
-    /// The run with a key.
+    /// Returns the run with this key.
     pub fn run(&self, key: &str) -> Option<Arc<Run>> {
         self.shared
             .runs
@@ -219,12 +222,13 @@ impl Library {
             .cloned()
     }
 
-    /// Follows the roots no longer, once what is known is noted. What it holds can still be read.
+    /// Stops following the roots, after the index cache is written. The runs remain readable.
     pub fn stop(&self) {
         self.shared.hints.stop();
     }
 
-    /// The same, and waits for it; no longer than a second, since a disk may not answer.
+    /// Stops following the roots and waits until the index cache is written, but no longer than a
+    /// second, because a disk may not respond.
     pub fn close(&self) {
         self.stop();
         let followed = self
@@ -232,22 +236,22 @@ impl Library {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .take();
-        // Either way nobody waits any more.
+        // Whether it finished or timed out, the wait is over.
         let _ = followed.map(|end| end.recv_timeout(CLOSE_WITHIN));
     }
 
-    /// The newest revision, and word of newer ones.
+    /// Returns a receiver of the revision.
     pub fn revision(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
     }
 
-    /// Says that no news come.
+    /// Simulates a stall.
     #[cfg(test)]
     pub(crate) fn stall(&self, why: &str) {
         self.shared.say_stalled(Some(why.to_owned()));
     }
 
-    /// How the watching goes.
+    /// Returns the state of watching.
     pub fn status(&self) -> Status {
         let mut status = match self.shared.status.read() {
             Ok(status) => status.clone(),
@@ -309,7 +313,7 @@ impl Shared {
         }
     }
 
-    /// Says why no news come, or that they do, to those too who look at one run.
+    /// Sets why no updates arrive, or clears it. Notifies the followers of single runs, too.
     fn say_stalled(&self, stalled: Option<String>) {
         let mut changed = false;
         self.set_status(|status| {
@@ -330,7 +334,7 @@ impl Shared {
         }
     }
 
-    /// Lets go of all runs: whoever follows one has to ask for it anew.
+    /// Drops all runs. Pages that follow one have to look it up again.
     fn forget_runs(&self) {
         let runs = match self.runs.write() {
             Ok(mut runs) => std::mem::take(&mut *runs),
@@ -340,7 +344,7 @@ impl Shared {
         self.raise(|revision| runs.values().for_each(|run| run.leave(revision)));
     }
 
-    /// Plays the fault that a test asked for.
+    /// Triggers the fault that a test set.
     #[cfg(test)]
     fn play_fault(&self) {
         let fault = self
@@ -351,8 +355,8 @@ impl Shared {
         fault.into_iter().for_each(|fault| fault());
     }
 
-    /// Raises the revision. `before` is told the new number before anybody is woken, so that whoever looks again
-    /// finds it on the run that changed.
+    /// Raises the revision. `before` gets the new number before anyone is notified, so that readers
+    /// find it on the changed run.
     fn raise(&self, before: impl FnOnce(u64)) {
         self.revision.send_modify(|revision| {
             *revision += 1;

@@ -1,4 +1,4 @@
-//! What is kept of one root: its name on the board, where its runs are looked for, and what is known from before.
+//! Holds the state of one root: its name on the board, its scanner, and its cached runs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use crate::trace::{RootDir, RootScan, RootScanner, RunDir, Stamps};
 
 #[derive(Debug)]
 pub(super) struct Root {
-    /// The root as the person typed it.
+    /// The root as the user typed it.
     shown: PathBuf,
-    /// What goes before the keys of its runs, where there are several roots.
+    /// The prefix of its runs' keys. Empty if there's only one root.
     pub(super) prefix: String,
-    /// The store that it mirrors.
+    /// The object store that it mirrors.
     pub(super) mirror: Option<Arc<Mirror>>,
     pub(super) scanner: RootScanner,
-    /// What the system watches for it.
+    /// The directory that the system watches for it.
     pub(super) watched: Option<RootDir>,
-    /// Whether it could not be read at the last look.
+    /// Whether the last scan failed to read it.
     pub(super) fault: bool,
-    /// What the last board knew of its runs; `None` before the first look at it.
+    /// The runs that the previous board cached. `None` before the first scan.
     remembered: Option<Entries>,
 }
 
 impl Root {
-    /// All roots, with distinct prefixes.
+    /// Creates all roots, with distinct prefixes.
     pub(super) fn all(roots: Vec<PathBuf>, mirrors: &[Arc<Mirror>]) -> Vec<Self> {
         let prefixes = prefixes(&roots);
         let root = |(dir, prefix): (PathBuf, String)| Self {
@@ -47,7 +47,7 @@ impl Root {
         roots.into_iter().zip(prefixes).map(root).collect()
     }
 
-    /// The name on the board of the run that this root calls `key`.
+    /// Returns the board's key for the run that this root calls `key`.
     pub(super) fn key(&self, key: RunKey) -> RunKey {
         if self.prefix.is_empty() {
             key
@@ -56,11 +56,11 @@ impl Root {
         }
     }
 
-    /// A run's directory as the person would type it.
+    /// Returns a run's directory as the user would type it.
     pub(super) fn shown(&self, dir: &RunDir) -> String {
         let path = dir.shown();
         let below = path.strip_prefix(dir.root()).unwrap_or(&path);
-        // A root that is one file is called as it was typed.
+        // A root that is a single file is shown as typed.
         let base = if self.scanner.is_file() {
             self.shown.parent().unwrap_or(Path::new(""))
         } else {
@@ -74,12 +74,12 @@ impl Root {
         shown.to_string_lossy().into_owned()
     }
 
-    /// Looks for runs now; the first time the root is there, recalls what the last board knew of them. `before_each` is
+    /// Scans for runs. The first time the root exists, also loads its cached runs. `before_each` is
     /// called before each directory.
     pub(super) fn look(&mut self, cache: Option<&Cache>, before_each: &dyn Fn()) -> RootScan {
         let mut found = self.scanner.scan_with(before_each);
         self.fault = found.fault.is_some();
-        // The notes are those of a directory.
+        // The cache only covers directories.
         let cache = cache.filter(|_| !self.scanner.is_file());
         if let (Some(cache), Some(place), None) = (cache, self.scanner.place(), &self.remembered) {
             self.remembered = Some(cache.load(&place.path));
@@ -90,17 +90,18 @@ impl Root {
         found
     }
 
-    /// What the last board knew of the run in `dir`, if it still holds.
+    /// Returns the cached summary of the run in `dir`, if it's still valid.
     pub(super) fn recall(&mut self, dir: &RunDir) -> Option<(Stamps, Summary)> {
         let (stamps, summary, _) = self.remembered.as_mut()?.remove(dir.path())?;
-        // For how long a run without an end is silent is another answer today; what that says of it may be another one too.
+        // A run without an end has been silent for longer by now, and that may change its
+        // assessment.
         let life = summary.life.clone().at(now(), None);
         let holds =
             life.liveness == summary.life.liveness && Stamps::of(dir).as_ref() == Some(&stamps);
         (holds || self.is_evicted(dir)).then_some((stamps, Summary { life, ..summary }))
     }
 
-    /// Whether files of the run in `dir` were removed from the store's mirror to make room.
+    /// Returns whether files of the run in `dir` were removed from the store's mirror to make room.
     fn is_evicted(&self, dir: &RunDir) -> bool {
         let files = || TraceFile::ALL.map(|file| dir.file(file));
         self.mirror
@@ -108,7 +109,7 @@ impl Root {
             .is_some_and(|mirror| mirror.is_evicted(&files()))
     }
 
-    /// The runs that the last board knew and whose files were evicted, by what the root calls them.
+    /// Returns the cached runs whose files were evicted, with their keys in this root.
     fn recall_evicted(&self, place: &Path) -> Vec<(RunKey, RunDir)> {
         let known = self.remembered.iter().flat_map(Entries::values);
         let evicted = known.filter_map(|(_, _, stored)| {
@@ -119,18 +120,18 @@ impl Root {
         evicted.collect()
     }
 
-    /// Lets go of what nobody recalled: those runs are gone.
+    /// Drops the cached runs that weren't recalled. They no longer exist.
     pub(super) fn forget(&mut self) {
         if let Some(remembered) = self.remembered.as_mut() {
             *remembered = Entries::new();
         }
     }
 
-    /// Asks the system for events below the root where it came, or is another directory than before; says whether it
-    /// asked.
+    /// Watches the root, if it appeared or is a different directory than before. Returns whether it
+    /// started a watch.
     ///
     /// # Errors
-    /// Why the events that come cannot be relied on.
+    /// Returns why the events are unreliable.
     pub(super) fn watch(
         &mut self,
         watcher: &mut notify::RecommendedWatcher,
@@ -144,7 +145,7 @@ impl Root {
             let _ = watcher.unwatch(&before.path);
         }
         let Some(place) = place else { return Ok(false) };
-        // Of one file, what else lies beside it is nobody's business.
+        // For a single file, its neighbors don't matter.
         let mode = match self.scanner.is_file() {
             true => notify::RecursiveMode::NonRecursive,
             false => notify::RecursiveMode::Recursive,
@@ -154,10 +155,10 @@ impl Root {
                 self.watched = Some(place);
                 Ok(true)
             }
-            // A directory went away on the way down; the next look tries again.
+            // A directory disappeared on the way down. The next scan tries again.
             Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => Ok(false),
             Err(error) => {
-                // Events for the directories that fit still come.
+                // Events still arrive for the directories that could be watched.
                 self.watched = Some(place);
                 Err(in_words(&error))
             }
@@ -165,26 +166,26 @@ impl Root {
     }
 }
 
-/// A root as the person typed it: of an object store, its address.
+/// Returns a root as the user typed it. For an object store, this is its address.
 pub(super) fn shown(root: &Path, mirrors: &[Arc<Mirror>]) -> PathBuf {
     let mirror = mirrors.iter().find(|mirror| mirror.dir() == root);
     mirror.map_or_else(|| root.to_owned(), |mirror| mirror.address().into())
 }
 
-/// A run of which nothing was read yet.
+/// A run that hasn't been read.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// Its name on a board over the same roots.
+    /// Its key on a board over the same roots.
     pub key: RunKey,
-    /// Its directory or file as the person would type it.
+    /// Its directory or file as the user would type it.
     pub path: String,
-    /// The root as the person typed it.
+    /// The root as the user typed it.
     pub root: PathBuf,
     /// Its files.
     pub dir: RunDir,
 }
 
-/// The runs below `roots` in order of their keys, and the roots that cannot be looked at, with the reason.
+/// Returns the runs below `roots` ordered by key, and the roots that can't be read with the reason.
 pub fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
     let (mut runs, mut faults) = (BTreeMap::new(), Vec::new());
     let mut known = HashSet::new();
@@ -192,7 +193,7 @@ pub fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
         let look = root.look(None, &|| {});
         faults.extend(look.fault.map(|fault| (root.shown.clone(), fault)));
         for (key, dir) in look.runs {
-            // Where roots overlap, the first one has the run.
+            // If roots overlap, the first one gets the run.
             if known.insert(dir.path().to_owned()) {
                 let (key, path) = (root.key(key), root.shown(&dir));
                 runs.entry(key.clone()).or_insert_with(|| Listed {
@@ -207,7 +208,8 @@ pub fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
     (runs.into_values().collect(), faults)
 }
 
-/// What goes before the keys of each root: nothing for a single one, else its name, made distinct.
+/// Returns the prefix for the keys of each root: none for a single root, otherwise its name, made
+/// distinct.
 fn prefixes(roots: &[PathBuf]) -> Vec<String> {
     if roots.len() < 2 {
         return roots.iter().map(|_| String::new()).collect();

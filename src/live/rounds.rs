@@ -1,4 +1,4 @@
-//! Whose turn is it? Runs that may change are looked at every second, the others one after the other.
+//! Schedules checks of runs: those that may change every second, and the others in turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -7,29 +7,29 @@ use std::sync::Arc;
 use super::run::Run;
 use crate::model::RunKey;
 
-/// All runs, in the order in which they are looked at.
+/// All runs, in the order of their next checks.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// Those that may grow, or of which something is not settled.
+    /// The runs that may grow, or whose state isn't settled.
     lively: BTreeMap<RunKey, Arc<Run>>,
-    /// The lively run that had the last turn.
+    /// The lively run that was checked last.
     last: Option<RunKey>,
-    /// All, the one that waited longest first.
+    /// All runs. The one that waited longest is first.
     ring: VecDeque<Arc<Run>>,
-    /// So many of them are to be looked at at once.
+    /// How many of them have to be checked immediately.
     owed: usize,
 }
 
 impl Rounds {
-    /// Adds a run that was not known.
+    /// Adds a new run.
     pub(super) fn add(&mut self, run: Arc<Run>) {
         self.ring.push_back(run);
     }
 
-    /// Notes how lively a run is after a look at it.
+    /// Updates whether a run is lively, after checking it.
     pub(super) fn note(&mut self, run: &Arc<Run>) {
         if run.is_lively() && !run.is_gone() {
-            // In place of one of the same name that is gone.
+            // May replace a removed run of the same name.
             self.lively.insert(run.key().clone(), Arc::clone(run));
         } else if self
             .lively
@@ -40,7 +40,7 @@ impl Rounds {
         }
     }
 
-    /// The runs that may change. Those follow first that come after the one that had the last turn.
+    /// Returns the lively runs, starting after the one that was checked last.
     pub(super) fn lively(&self) -> Vec<Arc<Run>> {
         let Some(last) = &self.last else {
             return self.lively.values().cloned().collect();
@@ -55,22 +55,22 @@ impl Rounds {
         of(behind).chain(of(first)).collect()
     }
 
-    /// Notes that a lively run had its turn.
+    /// Records that a lively run was checked.
     pub(super) fn had_turn(&mut self, run: &Arc<Run>) {
         self.last = Some(run.key().clone());
     }
 
-    /// How many runs there are, gone ones that had no turn since among them.
+    /// Returns the number of runs. Removed ones count until their next turn.
     pub(super) fn len(&self) -> usize {
         self.ring.len()
     }
 
-    /// Any run may have changed: all are to be looked at at once.
+    /// Schedules an immediate check of all runs, because any may have changed.
     pub(super) fn owe_all(&mut self) {
         self.owed = self.ring.len();
     }
 
-    /// The next of the runs that are to be looked at at once.
+    /// Returns the next run to check immediately.
     pub(super) fn next_owed(&mut self) -> Option<Arc<Run>> {
         self.owed = self.owed.checked_sub(1)?;
         self.next()
@@ -80,7 +80,7 @@ impl Rounds {
         self.owed > 0
     }
 
-    /// The run that waited longest; gone ones leave here.
+    /// Returns the run that waited longest. Removes the runs that are gone.
     pub(super) fn next(&mut self) -> Option<Arc<Run>> {
         while let Some(run) = self.ring.pop_front() {
             if !run.is_gone() {

@@ -1,5 +1,7 @@
-//! Does the scan thread go on? It says so between any two things it does. Where it fails it is started again, and where
-//! it is silent for too long, or failed a moment ago, that is said instead of "all is well".
+//! Supervises the scan thread. It's restarted if it fails. If it's silent for too long or failed a
+//! moment ago, the status says so.
+//!
+//! The thread gives a sign of life between any two of its activities.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -11,12 +13,12 @@ use std::time::{Duration, Instant};
 use super::scan::Scanner;
 use super::{Mode, Options, Shared};
 
-/// The thread is asked this often whether it goes on.
+/// The interval between checks of the thread.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// A thread that failed is started again after this long.
+/// The delay before a failed thread is restarted.
 const RESTART_AFTER: Duration = Duration::from_millis(500);
 
-/// The last sign of life of the scan thread, and what it began to do then.
+/// The scan thread's last sign of life, and the activity it began then.
 #[derive(Debug)]
 pub(super) struct Beat(Mutex<(Instant, String)>);
 
@@ -25,7 +27,7 @@ impl Beat {
         Self(Mutex::new((Instant::now(), "starting".to_owned())))
     }
 
-    /// The thread goes on, with what `doing` says.
+    /// Gives a sign of life, with the activity that begins.
     pub(super) fn beat(&self, doing: &str) {
         let mut beat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         beat.0 = Instant::now();
@@ -33,15 +35,15 @@ impl Beat {
         beat.1.push_str(doing);
     }
 
-    /// What it has been doing for longer than `patience`.
+    /// Returns the current activity if it has taken longer than `patience`.
     fn overdue(&self, patience: Duration) -> Option<String> {
         let beat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (beat.0.elapsed() > patience).then(|| beat.1.clone())
     }
 }
 
-/// Follows roots on a thread that is watched by another one; both end once the library is closed, which is when the
-/// channel that is returned breaks.
+/// Follows roots on a thread that is supervised by another one. Both end once the library is
+/// closed, and the returned channel then disconnects.
 pub(super) fn start(
     shared: &Arc<Shared>,
     roots: Vec<PathBuf>,
@@ -82,7 +84,7 @@ fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
     }
 }
 
-/// Starts the thread; what is received ends with it.
+/// Starts the scan thread. The receiver disconnects when the thread ends.
 fn scan(
     shared: &Arc<Shared>,
     roots: &[PathBuf],
@@ -105,26 +107,26 @@ fn scan(
 }
 
 fn not_started(shared: &Shared, error: &std::io::Error) {
-    let why = format!("the watching thread did not start: {error}");
+    let why = format!("cannot start the watching thread: {error}");
     shared
         .set_status(|status| (status.mode, status.stalled) = (Mode::Poll(why.clone()), Some(why)));
 }
 
-/// Says whether news come, to those too who listen already.
+/// Publishes whether updates arrive, and notifies current readers.
 fn judge(shared: &Shared, failed: bool) {
     let overdue = shared.beat.overdue(shared.patience);
     let stalled = overdue.map(|doing| {
         format!(
-            "no news for longer than {} s: {doing}",
+            "no progress for more than {} s: {doing}",
             shared.patience.as_secs()
         )
     });
     let stalled = stalled
-        .or_else(|| failed.then(|| "reading the runs failed and is started again".to_owned()));
+        .or_else(|| failed.then(|| "reading the runs failed and is being restarted".to_owned()));
     shared.say_stalled(stalled);
 }
 
-/// Does `work`, which may fail on what is in a file; says whether it did not.
+/// Runs `work`, which may panic on the content of a file. Returns `None` if it did.
 pub(super) fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }

@@ -1,13 +1,14 @@
-//! Who is the agent that a file describes? One that leaves every decision to its model and remembers its last calls.
+//! Defines the agent that an agent file describes. Its model makes every decision, and its state
+//! holds the last step's calls.
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Agent, AgentError, Done, Prompt, State, StepCx, Task};
 
-/// What is kept of a call and of its result; the whole of both stands in the step.
+/// Maximum length of a call or result in the state, in bytes. The step has both in full.
 const MAX_NOTE_BYTES: usize = 500;
 
-/// An agent with instructions and no code of its own.
+/// An agent with instructions but no code of its own.
 #[derive(Debug, Clone)]
 pub struct FileAgent {
     name: String,
@@ -15,7 +16,7 @@ pub struct FileAgent {
 }
 
 impl FileAgent {
-    /// An agent that follows `system`.
+    /// Creates an agent with the system prompt `system`.
     pub fn new(name: impl Into<String>, system: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -24,12 +25,12 @@ impl FileAgent {
     }
 }
 
-/// What it carries from step to step: enough to see, for a reader and for the stagnation rule, whether anything moves.
+/// The agent's state: enough for a reader and the stagnation rule to see progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// The last step's calls, each with the beginning of its arguments.
+    /// The last step's tool calls, each with the start of its arguments.
     pub last_calls: Vec<String>,
-    /// The beginnings of their results.
+    /// The starts of their results.
     pub last_results: Vec<String>,
 }
 
@@ -83,7 +84,7 @@ impl Agent for FileAgent {
     }
 }
 
-/// The beginning of a text.
+/// Truncates a text to [`MAX_NOTE_BYTES`].
 fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_NOTE_BYTES))
         .unwrap_or(text)

@@ -1,4 +1,4 @@
-//! How does an agent file become an engine? Its model, tools, critics and rules, put together.
+//! Builds an engine from an agent file: its model, tools, critics and rules.
 
 use std::ffi::OsString;
 
@@ -15,27 +15,28 @@ use crate::tools::{
     ListDir, ReadFile, ReplaceLines, RunCommand, Search, Workspace, WriteFile, passed_on,
 };
 
-/// What an agent file does not hold.
+/// The inputs for an engine that an agent file doesn't contain.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
-    /// The key.
+    /// The API key.
     pub key: Secret,
-    /// The environment; commands get a few harmless variables of it.
+    /// The environment. Commands get a few harmless variables from it.
     pub environment: Vec<(OsString, OsString)>,
-    /// Spreads the waits before retries.
+    /// Seed for the random part of waits before retries.
     pub seed: u64,
 }
 
 impl AgentFile {
-    /// Puts the agent's engine together; what is left to add is where it is recorded and who may end it.
+    /// Creates the builder of the agent's engine. The caller still has to set where to record the
+    /// run and how to cancel it.
     ///
     /// # Errors
-    /// The workspace is not there; the address or the key cannot be used.
+    /// Fails if the workspace doesn't exist, or if the endpoint's address or the key can't be used.
     pub fn engine(&self, around: &Surroundings) -> Result<Builder<FileAgent>> {
         let dir = self.workspace();
         let workspace = Workspace::open(&dir).map_err(|error| {
             error.hint(format!(
-                "`dir` under [workspace] in {} names it",
+                "`dir` under [workspace] in {} sets it",
                 self.path.display()
             ))
         })?;

@@ -1,4 +1,5 @@
-//! How is a real model asked? Over an OpenAI-compatible endpoint, again where that may help, and never for ever.
+//! Calls models over OpenAI-compatible endpoints. Retries temporary failures, within limits on
+//! attempts and time.
 
 use std::fmt;
 use std::future::Future;
@@ -21,46 +22,46 @@ use crate::error::{Error, Kind, Result};
 use crate::stop::Usage;
 use crate::wire::is_unreached;
 
-/// What a server says about an error is cut to so many bytes.
+/// Maximum length of a server's error message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 500;
 
-/// Which model, where, and how it is asked.
+/// A model's endpoint, and how to call it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// The address that `/chat/completions` stands below.
+    /// The base address. Requests go to `/chat/completions` below it.
     pub base_url: String,
-    /// The model's name there.
+    /// The model's name at the endpoint.
     pub model: String,
-    /// The key.
+    /// The API key.
     pub key: Secret,
-    /// Whether the answer comes in pieces.
+    /// Whether to stream replies.
     pub stream: bool,
-    /// Further fields of each request, such as `temperature`.
+    /// Additional fields for each request, such as `temperature`.
     pub settings: Map<String, Value>,
-    /// How many tokens fit into a request and its reply, where that is known.
+    /// Maximum tokens of a request and its reply together, if known.
     pub context_window: Option<u64>,
-    /// Whether what earlier replies had besides their text, such as the model's thought, goes back with them; `None`
-    /// sends it until it is refused.
+    /// Whether to send back the additional fields of earlier replies, such as the model's
+    /// reasoning. `None` sends them until the service refuses them.
     pub send_fields: Option<bool>,
-    /// How often it is asked again.
+    /// When to retry.
     pub retry: Retry,
-    /// How long it may take.
+    /// Time limits for an attempt.
     pub timeouts: Timeouts,
 }
 
-/// How long one attempt may take.
+/// The time limits of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until there is a connection.
+    /// Limit for connecting.
     pub connect: Duration,
-    /// Until the answer begins; one that is not streamed begins when it is complete.
+    /// Limit until the reply begins. A reply that isn't streamed begins when it is complete.
     pub first_byte: Duration,
-    /// Until the answer is complete.
+    /// Limit until the reply is complete.
     pub whole: Duration,
 }
 
 impl Default for Timeouts {
-    /// Ten seconds, five minutes, ten minutes.
+    /// Returns limits of ten seconds, five minutes and ten minutes.
     fn default() -> Self {
         let [connect, first_byte, whole] = [10, 300, 600].map(Duration::from_secs);
         Self {
@@ -71,19 +72,19 @@ impl Default for Timeouts {
     }
 }
 
-/// Waits; tests put something in its place that does not.
+/// Waits between attempts. Tests replace it.
 type Sleep = Box<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// A model behind an endpoint.
+/// A [`ChatModel`] behind an OpenAI-compatible endpoint.
 pub struct Client {
     endpoint: Endpoint,
     http: Http,
     sleep: Sleep,
-    /// How many waits there were; no two draw the same random part.
+    /// Number of waits so far. Each wait uses a different random value.
     waits: AtomicU64,
-    /// How many calls came without an id.
+    /// Number of tool calls that came without an id.
     nameless: AtomicU64,
-    /// Whether the service refused what earlier replies had besides their text.
+    /// Whether the service refused the additional fields of earlier replies.
     refuses_fields: AtomicBool,
 }
 
@@ -101,9 +102,10 @@ struct Failure {
     kind: ModelErrorKind,
     message: String,
     retry_after: Option<Duration>,
-    /// What the answer had taken when it broke off.
+    /// Tokens used before the reply was interrupted.
     usage: Usage,
-    /// The server says that it did nothing, or was not reached: where no answer began, nothing was taken.
+    /// Whether the server refused the request or wasn't reached. If no reply began, such an attempt
+    /// used no tokens.
     is_refusal: bool,
 }
 
@@ -124,10 +126,11 @@ impl Failure {
 }
 
 impl Client {
-    /// Prepares to ask; nothing is sent yet.
+    /// Creates a client. Sends nothing yet.
     ///
     /// # Errors
-    /// An address that is none, a key that no header can hold, a system without certificates.
+    /// Fails if the address is invalid, the key contains characters that a header can't, or the
+    /// system has no certificates.
     pub fn new(endpoint: Endpoint) -> Result<Self> {
         Self::sleeping(
             endpoint,
@@ -139,7 +142,7 @@ impl Client {
         let authorization = endpoint.key.header().map_err(|error| {
             Error::new(
                 Kind::Usage,
-                "the key holds characters that a header cannot carry",
+                "the key contains characters that a header cannot contain",
             )
             .because(error)
         })?;
@@ -171,7 +174,8 @@ impl Client {
         let mut answer = Answer::default();
         let asking = async {
             let posted = timeout(timeouts.first_byte, self.http.post(body)).await;
-            let posted = posted.map_err(|_| late("no answer began", timeouts.first_byte))?;
+            let posted =
+                posted.map_err(|_| late("the reply did not begin", timeouts.first_byte))?;
             let response = posted.map_err(|lost| Failure {
                 is_refusal: is_unreached(&lost),
                 ..Failure::transient(lost)
@@ -185,8 +189,9 @@ impl Client {
             }
         };
         let asked = timeout(timeouts.whole, asking).await;
-        match asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole))) {
-            // One without text and calls too: whoever asked judges it, and its tokens count.
+        match asked.unwrap_or_else(|_| Err(late("the reply was not complete", timeouts.whole))) {
+            // This includes a reply without text and calls: the caller judges it, and its tokens
+            // count.
             Ok(()) => Ok(answer),
             Err(failure) => Err(Failure {
                 usage: answer.spent(body.len(), failure.is_refusal),
@@ -216,7 +221,7 @@ impl Client {
                 },
                 Err(error) => {
                     wrong = Some(Failure::transient(format!(
-                        "a piece of the answer is no JSON: {error}"
+                        "part of the reply is not JSON: {error}"
                     )))
                 }
             }
@@ -231,17 +236,19 @@ impl Client {
         if let Some(failure) = wrong {
             return Err(failure);
         }
-        // Some servers leave out the last word and some the reason; an answer that lacks both is a torn one.
+        // Some servers omit `[DONE]` and others the finish reason. A reply without both was
+        // interrupted.
         if !done && answer.finish_reason.is_none() {
             return Err(ended.err().map_or_else(
-                || Failure::transient("the answer was cut off"),
+                || Failure::transient("the reply ended early"),
                 |error| torn(&error),
             ));
         }
         Ok(())
     }
 
-    /// Whether what earlier replies had besides their text goes back: as the user says, else unless it was refused.
+    /// Returns whether to send back the additional fields of earlier replies. Follows the setting.
+    /// Without one, sends them unless the service refused them.
     fn sends_fields(&self) -> bool {
         self.endpoint
             .send_fields
@@ -264,7 +271,7 @@ impl Client {
         ))
     }
 
-    /// The message as a person may read it: on one line, bounded, and without the key.
+    /// Returns the message for display: on one line, truncated, and without the key.
     fn readable(&self, message: &str) -> String {
         let scrubbed = self.endpoint.key.scrub(message);
         let line = scrubbed.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -279,8 +286,9 @@ impl Client {
         }
     }
 
-    /// The reply without the key, since servers and proxies have been seen to echo headers, and with an id for every
-    /// call: its result is sent back under that id, and a call without a result is refused.
+    /// Removes the key from a reply, since servers and proxies have been seen to echo headers. Also
+    /// gives every tool call an id: the result is sent back under that id, and services refuse a
+    /// call without a result.
     fn cleaned(&self, mut reply: Reply) -> Reply {
         let key = &self.endpoint.key;
         reply.text = key.scrub(&reply.text).into_owned();
@@ -331,7 +339,7 @@ impl ChatModel for Client {
         let mut with_fields = self.sends_fields();
         let mut body = self.body(request, with_fields);
         let mut wasted = Usage::default();
-        // Of all attempts and waits together; what is waited is added and not measured.
+        // Covers all attempts and waits. The lengths of waits are added, not measured.
         let mut spent = Duration::ZERO;
         let mut attempts = 1;
         loop {
@@ -349,13 +357,14 @@ impl ChatModel for Client {
                 Err(failure) => failure,
             };
             wasted = wasted.plus(failure.usage);
-            // Some services refuse a request without its thought, some one with it; which this is, its words tell.
+            // Some services refuse a request without earlier reasoning, others one with it. The
+            // error message tells which.
             if with_fields
                 && self.endpoint.send_fields.is_none()
                 && names_a_field(&failure, request)
             {
                 tracing::debug!(
-                    "asked without the fields of earlier replies, which the service refuses"
+                    "retrying without the fields of earlier replies, which the service refused"
                 );
                 with_fields = false;
                 body = self.body(request, with_fields);
@@ -371,7 +380,7 @@ impl ChatModel for Client {
                 retry_after: failure.retry_after,
                 usage: wasted,
             };
-            // An empty answer is the engine's to judge; all else that is not transient will not go better.
+            // Other errors won't go away. An empty reply is left to the engine.
             if failure.kind != ModelErrorKind::Transient {
                 return Err(error);
             }
@@ -386,24 +395,24 @@ impl ChatModel for Client {
                 .unwrap_or_else(|| retry.wait(attempts, draw));
             spent = spent.saturating_add(begun.elapsed()).saturating_add(wait);
             let (limit, whose) = match request.time_left.filter(|left| *left < retry.total) {
-                Some(left) => (left, "what is left of the run's time".to_owned()),
+                Some(left) => (left, "the run's remaining time".to_owned()),
                 None => (
                     retry.total,
-                    format!("the {} s for one answer", retry.total.as_secs_f64()),
+                    format!("the limit of {} s per reply", retry.total.as_secs_f64()),
                 ),
             };
             if spent > limit {
                 let asked = failure
                     .retry_after
-                    .map(|wait| format!("; it asks to wait {} s", wait.as_secs_f64()));
+                    .map(|wait| format!("; it says to retry after {} s", wait.as_secs_f64()));
                 let (asked, times) = (asked.unwrap_or_default(), times(attempts));
                 error.message.push_str(&format!(
-                    "{asked}{times}, and another attempt does not fit into {whose}"
+                    "{asked}{times}. Another attempt would exceed {whose}"
                 ));
                 return Err(error);
             }
             tracing::debug!(
-                "asked {attempts} times, waiting {} ms: {error}",
+                "attempt {attempts} failed, retrying in {} ms: {error}",
                 wait.as_millis()
             );
             (self.sleep)(wait).await;
@@ -412,16 +421,17 @@ impl ChatModel for Client {
     }
 }
 
-/// How often a server was asked, where that was more than once.
+/// Describes the number of attempts, if there was more than one.
 fn times(attempts: u32) -> String {
     if attempts > 1 {
-        format!(" (asked {attempts} times)")
+        format!(" ({attempts} attempts)")
     } else {
         String::new()
     }
 }
 
-/// What JSON says, with U+FFFD for halves of characters that some servers send: no text can hold them.
+/// Parses JSON. Replaces lone surrogates, which some servers send and no Rust string can hold, with
+/// U+FFFD.
 fn json(bytes: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(bytes).or_else(|wrong| match mended(&String::from_utf8_lossy(bytes)) {
         Some(mended) => serde_json::from_str(&mended),
@@ -429,7 +439,8 @@ fn json(bytes: &[u8]) -> serde_json::Result<Value> {
     })
 }
 
-/// Whether a request was refused with a word on what its messages have besides their text.
+/// Returns whether a request was refused with a message that names an additional field of its
+/// messages.
 fn names_a_field(failure: &Failure, request: &Request) -> bool {
     let calls = request
         .messages
@@ -446,7 +457,7 @@ fn names_a_field(failure: &Failure, request: &Request) -> bool {
         && names.any(|name| failure.message.contains(name.as_str()))
 }
 
-/// An answer that comes as a whole.
+/// Reads a reply that isn't streamed.
 async fn whole(
     response: Response,
     answer: &mut Answer,
@@ -455,7 +466,7 @@ async fn whole(
 ) -> Result<(), Failure> {
     let bytes = response.bytes().await.map_err(|error| torn(&error))?;
     let body = json(&bytes)
-        .map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
+        .map_err(|error| Failure::transient(format!("the reply is not JSON: {error}")))?;
     if let Some(complaint) = Complaint::find(&body) {
         return Err(complained(&complaint, StatusCode::OK));
     }
@@ -466,15 +477,16 @@ async fn whole(
     Ok(())
 }
 
-/// Why an answer did not come to its end; one that is too long would be so again.
+/// Describes a reply that was interrupted. A reply that is too long isn't retried, because it would
+/// be too long again.
 fn torn(error: &str) -> Failure {
     match error.contains(TOO_LONG) {
-        true => Failure::new(ModelErrorKind::Fatal, format!("the answer {TOO_LONG}")),
-        false => Failure::transient(format!("the answer was cut off: {error}")),
+        true => Failure::new(ModelErrorKind::Fatal, format!("the reply {TOO_LONG}")),
+        false => Failure::transient(format!("the reply ended early: {error}")),
     }
 }
 
-/// Why a server refused, and whether it may do better.
+/// Describes a server's refusal, and decides whether a retry may help.
 async fn refused(response: Response) -> Failure {
     let status = response.status;
     let wait = response
@@ -501,7 +513,7 @@ fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
     let busy = matches!(status.as_u16(), 408 | 409 | 429 | 500..=599);
     let kind = match status {
         _ if complaint.is_overflow() => ModelErrorKind::Overflow,
-        // An error in the middle of an answer that began well is the server's trouble, not ours.
+        // An error after a reply began successfully is the server's problem.
         StatusCode::OK => ModelErrorKind::Transient,
         StatusCode::PAYLOAD_TOO_LARGE => ModelErrorKind::Overflow,
         _ if busy => ModelErrorKind::Transient,
@@ -513,7 +525,7 @@ fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
         complaint.message.trim()
     };
     let status = if status == StatusCode::OK {
-        "error in the answer".to_owned()
+        "error in the reply".to_owned()
     } else {
         format!("HTTP {status}")
     };

@@ -1,4 +1,5 @@
-//! Is it good enough? A command's exit status, a pattern, or another model says so, as the agent file describes.
+//! Defines the critics of an agent file, which judge by a command's exit status, a pattern or
+//! another model.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,12 +15,12 @@ use crate::model::price::Prices;
 use crate::stop::Usage;
 use crate::tools::RunCommand;
 
-/// What is quoted of a command's output, or shown of a result to a judge.
+/// Maximum length of a command's output in a reason, or of a result shown to a judge, in bytes.
 const MAX_QUOTE_BYTES: usize = 2000;
-/// How often a judge is asked until it answers in JSON.
+/// Maximum number of requests to a judge until it replies in JSON.
 const MAX_ASKED: u32 = 2;
 
-/// What every critic of a file has.
+/// What all critics of a file have in common.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) name: String,
@@ -28,7 +29,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// What to say of a step that is not judged; `None` where it is.
+    /// Returns the opinion on a step that isn't judged. `None` if it is.
     fn passes_over(&self, step: &CriticCx<'_, Work>) -> Option<Opinion> {
         let judged = self.when == When::EveryStep || step.decision.mode == Mode::Final;
         (!judged).then(|| Opinion::proceed("only answers are judged"))
@@ -45,7 +46,7 @@ impl Common {
     }
 }
 
-/// Passes where a command ends with status 0.
+/// Passes if a command ends with status 0.
 #[derive(Debug)]
 pub(super) struct CommandCritic {
     pub(super) common: Common,
@@ -96,7 +97,7 @@ impl Critic<Work> for CommandCritic {
     }
 }
 
-/// Passes where the answer, or the step's text, matches a pattern, or does not.
+/// Passes if the answer or the step's text matches a pattern, or if it doesn't.
 #[derive(Debug)]
 pub(super) struct RegexCritic {
     pub(super) common: Common,
@@ -128,7 +129,7 @@ impl Critic<Work> for RegexCritic {
     }
 }
 
-/// Passes where another model gives a score that is high enough.
+/// Passes if another model's score is high enough.
 #[derive(Debug)]
 pub(super) struct JudgeCritic {
     pub(super) common: Common,
@@ -177,7 +178,7 @@ impl Critic<Work> for JudgeCritic {
             let told = reply
                 .cost_usd
                 .or_else(|| self.cost(reply.model.as_deref(), used));
-            // What attempts before it took is in no reply's price.
+            // The reply's price doesn't include failed attempts.
             let more = told
                 .zip(self.cost(reply.model.as_deref(), reply.wasted))
                 .map(|(told, wasted)| told + wasted);
@@ -204,7 +205,7 @@ impl Critic<Work> for JudgeCritic {
 }
 
 impl JudgeCritic {
-    /// What tokens cost by the file's prices.
+    /// Estimates the cost of tokens by the file's prices.
     fn cost(&self, model: Option<&str>, usage: Usage) -> Option<f64> {
         if usage == Usage::default() {
             return Some(0.0);
@@ -214,7 +215,7 @@ impl JudgeCritic {
     }
 }
 
-/// What the agent said in a step: its answer, or what it wrote beside its calls.
+/// Returns the agent's text in a step: its answer, or the text next to its calls.
 fn text_of<'a>(step: &CriticCx<'a, Work>) -> Option<&'a str> {
     step.decision
         .final_answer
@@ -222,7 +223,7 @@ fn text_of<'a>(step: &CriticCx<'a, Work>) -> Option<&'a str> {
         .or(step.decision.rationale.as_deref())
 }
 
-/// A step as a judge sees it.
+/// Formats a step for a judge.
 fn shown(step: &CriticCx<'_, Work>) -> String {
     let mut text = format!("The task:\n{}\n", step.state.task);
     if let Some(said) = text_of(step) {
@@ -245,7 +246,8 @@ fn shown(step: &CriticCx<'_, Work>) -> String {
     text
 }
 
-/// The score and the reason in a judge's reply, which may stand in a fence or between sentences.
+/// Extracts the score and the reason from a judge's reply. The JSON may be in a fenced block or
+/// between sentences.
 fn verdict(text: &str) -> Option<(f64, String)> {
     let object = text.get(text.find('{')?..=text.rfind('}')?)?;
     let object: Value = serde_json::from_str(object).ok()?;
@@ -265,7 +267,7 @@ fn estimate(request: &Request, reply: &str) -> Usage {
     Usage::estimated(input, Message::assistant(reply).estimated_tokens())
 }
 
-/// The end of a text, where a command says what went wrong.
+/// Returns the end of a text, because commands report errors at the end.
 fn tail(text: &str) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(MAX_QUOTE_BYTES))..)
         .unwrap_or(text)

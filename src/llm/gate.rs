@@ -1,23 +1,24 @@
-//! Which tools may an agent use, and which only with somebody's consent? Three lists of an agent file.
+//! Limits the tools of an agent, by three lists in the agent file: denied, allowed if a person
+//! agrees, and allowed.
 //!
-//! What is denied is denied, what is to be asked for is asked for, and where there is a list of what is allowed, all
-//! else is denied. So a tool that is in two lists has the stricter answer.
+//! `deny` takes precedence over `ask`, and `ask` over `allow`. If there is an `allow` list, all
+//! other tools are denied. So if a tool is in two lists, the stricter one applies.
 
 use regex::Regex;
 
 use super::agent::Work;
 use crate::engine::{Guard, GuardCx, Pass};
 
-/// The lists, as patterns of tools' names.
+/// The lists, as patterns of tool names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GateRules {
-    /// `None` where all is allowed that is not denied.
+    /// `None` allows every tool that isn't denied.
     pub(super) allow: Option<Vec<Glob>>,
     pub(super) deny: Vec<Glob>,
     pub(super) ask: Vec<Glob>,
 }
 
-/// A pattern of names, in which `*` is any text and `?` any letter.
+/// A pattern in which `*` matches any text and `?` any character.
 #[derive(Debug, Clone)]
 pub(super) struct Glob {
     text: String,
@@ -25,7 +26,7 @@ pub(super) struct Glob {
 }
 
 impl Glob {
-    /// `None` where the text is too long to be a pattern.
+    /// Returns `None` if the text is too long for a pattern.
     pub(super) fn new(text: &str) -> Option<Self> {
         let pattern = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
         let pattern = Regex::new(&format!("^(?s:{pattern})$")).ok()?;
@@ -35,7 +36,7 @@ impl Glob {
         })
     }
 
-    /// As it was written.
+    /// Returns the pattern as written.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -46,7 +47,7 @@ impl Glob {
 }
 
 impl GateRules {
-    /// Whether there is anything to decide.
+    /// Returns whether there are no rules.
     pub(super) fn is_empty(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
     }
@@ -61,9 +62,7 @@ impl GateRules {
             return Pass::Deny(format!("the agent file denies {glob}"));
         }
         if let Some(glob) = first(&self.ask) {
-            return Pass::Ask(format!(
-                "the agent file wants somebody to be asked for {glob}"
-            ));
+            return Pass::Ask(format!("the agent file requires approval for {glob}"));
         }
         match self.allow.as_deref().map(first) {
             Some(None) => Pass::Deny(format!("the agent file does not allow {tool}")),
@@ -113,12 +112,12 @@ mod tests {
         assert_eq!(
             rules(None, &["a.c"], &[]).pass("abc"),
             Pass::Allow,
-            "a dot is a dot"
+            "a dot only matches a dot"
         );
         assert_eq!(
             rules(None, &["read"], &[]).pass("read_file"),
             Pass::Allow,
-            "the whole name counts"
+            "the whole name must match"
         );
         assert!(
             denied(&rules(Some(&[]), &[], &[]), "read_file"),

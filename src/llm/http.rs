@@ -1,6 +1,6 @@
-//! How do bytes go out and come back? One POST to an address, and its answer: a body, or a stream of events.
+//! Sends POST requests to an address and reads the responses, as a body or a stream of events.
 //!
-//! Knows nothing of chats, nor how a server is reached.
+//! Independent of chat formats and connections.
 
 use std::io;
 use std::time::Duration;
@@ -15,14 +15,15 @@ use tokio_stream::StreamExt as _;
 use crate::error::{Error, Kind, Result};
 use crate::wire::{BodyError, Wire, chain};
 
-/// A longer answer is given up: no model writes so much.
+/// Maximum size of a response, in bytes. No model writes that much.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// What is said of it.
+/// The error for a response that is too long.
 pub(super) const TOO_LONG: &str = "is longer than 16 MiB";
-/// A connection that was idle for longer is not used again; servers close theirs about then.
+/// Connections that were idle for longer aren't reused, because servers close theirs at about that
+/// time.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// A place to post to.
+/// An address to post to.
 #[derive(Debug)]
 pub(super) struct Http {
     uri: Uri,
@@ -30,7 +31,7 @@ pub(super) struct Http {
     client: Wire,
 }
 
-/// The head of an answer, with its body still to come.
+/// A response whose body hasn't been read yet.
 pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -38,10 +39,10 @@ pub(super) struct Response {
 }
 
 impl Http {
-    /// Prepares to post to `path` below `base_url`.
+    /// Creates a client for `path` below `base_url`.
     ///
     /// # Errors
-    /// The address is none, or the system has no certificates to check a server's by.
+    /// Fails if the address is invalid, or if the system has no certificates for verifying servers.
     pub(super) fn new(
         base_url: &str,
         path: &str,
@@ -57,19 +58,19 @@ impl Http {
         })
     }
 
-    /// The server, without anything that may be secret.
+    /// Returns the server's authority, which contains nothing secret.
     pub(super) fn server(&self) -> &str {
         self.uri
             .authority()
             .map_or("the server", |authority| authority.as_str())
     }
 
-    /// Sends `body`; the answer's head is here when this returns.
+    /// Sends `body` and returns once the response's head has arrived.
     pub(super) async fn post(&self, body: &bytes::Bytes) -> Result<Response, String> {
         self.post_with(body, &HeaderMap::new()).await
     }
 
-    /// The same with further headers.
+    /// Sends `body` with additional headers.
     pub(super) async fn post_with(
         &self,
         body: &bytes::Bytes,
@@ -101,18 +102,18 @@ impl Http {
 }
 
 impl Response {
-    /// A header as text.
+    /// Returns a header as text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Whether the body is a stream of events, whatever was asked for.
+    /// Returns whether the body is a stream of events, even if none was requested.
     pub(super) fn is_stream(&self) -> bool {
         self.header("content-type")
             .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
     }
 
-    /// The whole body.
+    /// Reads the whole body.
     pub(super) async fn bytes(self) -> Result<bytes::Bytes, String> {
         self.body
             .collect()
@@ -121,7 +122,7 @@ impl Response {
             .map_err(|error| error.to_string())
     }
 
-    /// The data of each event, until `take` has enough or the body ends.
+    /// Passes the data of each event to `take`, until `take` has enough or the body ends.
     pub(super) async fn events(
         self,
         mut take: impl FnMut(&str) -> Enough + Send,
@@ -139,7 +140,7 @@ impl Response {
     }
 }
 
-/// Why a body ended early.
+/// Describes why a body ended early.
 fn cut(error: BodyError) -> io::Error {
     if error.is::<LengthLimitError>() {
         io::Error::other(TOO_LONG)
@@ -148,38 +149,38 @@ fn cut(error: BodyError) -> io::Error {
     }
 }
 
-/// Whether the rest of a stream matters.
+/// Whether to stop reading a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Enough {
     Yes,
     No,
 }
 
-/// The address of `path` below `base_url`; a query, such as a version, stays behind it.
+/// Returns the address of `path` below `base_url`. A query, such as a version, stays at the end.
 fn address(base_url: &str, path: &str) -> Result<Uri> {
     let wrong = |why: &str| {
         Error::new(Kind::Usage, format!("the base_url {why}"))
-            .hint("it looks like https://api.example.com/v1, or http://127.0.0.1:8080/v1 for a server on this machine")
+            .hint("use a URL like https://api.example.com/v1, or http://127.0.0.1:8080/v1 for a server on this machine")
     };
     let base: Uri = base_url
         .trim()
         .parse()
-        .map_err(|error| wrong("is no address").because(error))?;
+        .map_err(|error| wrong("is not a valid URL").because(error))?;
     let (Some(scheme), Some(authority)) = (base.scheme_str(), base.authority()) else {
-        return Err(wrong("needs http:// or https:// and a host"));
+        return Err(wrong("must have http:// or https:// and a host"));
     };
     if !matches!(scheme, "http" | "https") {
-        return Err(wrong("needs http:// or https://"));
+        return Err(wrong("must start with http:// or https://"));
     }
-    // Errors name the address, so nothing secret may be in its part that is shown.
+    // Errors name this part of the address, so it must not contain secrets.
     if authority.as_str().contains('@') {
-        return Err(wrong("must not hold a user or a password")
-            .hint("name the key's variable in api_key_env"));
+        return Err(wrong("must not contain a user name or password")
+            .hint("set api_key_env to the variable with the key"));
     }
     let query = base
         .query()
         .map_or_else(String::new, |query| format!("?{query}"));
-    // What is the whole address stays as it is.
+    // Without a path, `base_url` is the complete address and stays unchanged.
     let below = if path.is_empty() {
         base.path()
     } else {
@@ -187,7 +188,7 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     };
     let text = format!("{scheme}://{authority}{below}{path}{query}");
     text.parse()
-        .map_err(|error| wrong("is no address").because(error))
+        .map_err(|error| wrong("is not a valid URL").because(error))
 }
 
 #[cfg(test)]
@@ -214,15 +215,21 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_without_its_secrets() {
         let wrong = |base: &str| address(base, "/x").unwrap_err().to_string();
-        assert_eq!(wrong("localhost:8080/v1"), "the base_url is no address");
+        assert_eq!(
+            wrong("localhost:8080/v1"),
+            "the base_url is not a valid URL"
+        );
         assert_eq!(
             wrong("/v1"),
-            "the base_url needs http:// or https:// and a host"
+            "the base_url must have http:// or https:// and a host"
         );
-        assert_eq!(wrong("ftp://a/b"), "the base_url needs http:// or https://");
+        assert_eq!(
+            wrong("ftp://a/b"),
+            "the base_url must start with http:// or https://"
+        );
         assert_eq!(
             wrong("https://me:pass@a.example/v1"),
-            "the base_url must not hold a user or a password"
+            "the base_url must not contain a user name or password"
         );
     }
 }

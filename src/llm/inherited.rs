@@ -1,11 +1,11 @@
 //! Closes the files that this process inherited, except its standard streams.
 //!
-//! A shell opens `3<key` or `<(command)` for a program and for everything that the program starts. Files that this
-//! process opens itself are closed in its children; inherited ones are not.
+//! A shell opens `3<key` or `<(command)` for a program and for everything that the program starts.
+//! Files that this process opens itself are closed in its children; inherited ones are not.
 
 use std::io;
 
-/// The descriptors above 2 that this process was started with.
+/// The file descriptors above 2 with which this process was started.
 #[derive(Debug)]
 pub struct Inherited {
     #[cfg(unix)]
@@ -13,10 +13,11 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Finds them. To be called before this process opens a file that it keeps: all that is open then was given to it.
+    /// Finds the inherited descriptors. Must be called before this process opens a file that it
+    /// keeps, so that all open files are inherited ones.
     ///
     /// # Errors
-    /// The system has no list of open files.
+    /// Fails if the system has no list of open files.
     #[cfg(unix)]
     pub fn find() -> io::Result<Self> {
         let listed = std::fs::read_dir("/dev/fd")?;
@@ -33,17 +34,18 @@ impl Inherited {
         Ok(Self { descriptors })
     }
 
-    /// Finds them; other systems hand over only what is named when a program is started.
+    /// Finds nothing, because other systems pass on only the files that are named when a program is
+    /// started.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     #[cfg(not(unix))]
     pub fn find() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// Closes them. To be called once the files that are named by a descriptor, as in `/dev/fd/3`, were read, and before
-    /// the first command is started.
+    /// Closes the descriptors. Must be called after files named by a descriptor, such as
+    /// `/dev/fd/3`, have been read, and before the first command is started.
     pub fn close(self) {
         #[cfg(unix)]
         for number in self.descriptors {

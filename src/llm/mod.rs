@@ -1,7 +1,9 @@
-//! How is a real model asked, and by whom? A client for OpenAI-compatible endpoints, and agents that a file describes.
+//! Calls real models: a client for OpenAI-compatible endpoints, and agents that are described by a
+//! file.
 //!
-//! Knows the engine and the tools; reads no arguments, no environment and no terminal, which are `cli`'s. An
-//! [`AgentFile`] becomes an engine. Whatever comes from outside is kept free of the [`Secret`] before anybody records it.
+//! Uses the engine and the tools. Doesn't read arguments, the environment or the terminal, which
+//! `cli` does. An [`AgentFile`] becomes an engine. The [`Secret`] is removed from all outside data
+//! before it is recorded.
 
 mod agent;
 mod build;

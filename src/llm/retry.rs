@@ -1,4 +1,5 @@
-//! When is a server asked again? After a wait that it names, or one that grows and is never quite the same.
+//! Decides when to retry a request: after a delay that the server names, or after a growing delay
+//! with jitter.
 
 use std::time::Duration;
 
@@ -7,23 +8,24 @@ use jiff::fmt::rfc2822::DateTimeParser;
 
 use crate::engine::splitmix64;
 
-/// How often, and how long in between.
+/// How often to retry, and how long to wait in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// How often a request is sent again after its first failure.
+    /// Number of retries after the first attempt.
     pub retries: u32,
-    /// The first wait; doubled each time, and shortened at random by up to a half.
+    /// The first delay. It doubles each time, and is shortened randomly by up to half.
     pub first: Duration,
-    /// No wait that we choose is longer.
+    /// Maximum delay. Doesn't apply to delays that the server asks for.
     pub longest: Duration,
-    /// All waits of one answer together, those that the server asks for included, are no longer.
+    /// Maximum time for all attempts and delays of one reply together, including delays that the
+    /// server asks for.
     pub total: Duration,
-    /// Decides the random part.
+    /// Seed of the random part.
     pub seed: u64,
 }
 
 impl Default for Retry {
-    /// Four times, from half a second on, within two minutes.
+    /// Returns four retries with delays from half a second up to 30 seconds, within two minutes.
     fn default() -> Self {
         let (first, longest) = (Duration::from_millis(500), Duration::from_secs(30));
         Self {
@@ -37,18 +39,20 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The wait after failure number `failures`, counted from 1; `draw` tells apart the waits of one seed.
+    /// Returns the delay after failure number `failures`, which starts at 1. Each `draw` gives a
+    /// different random part for the same seed.
     pub(super) fn wait(&self, failures: u32, draw: u64) -> Duration {
         let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
         let full = self.first.saturating_mul(factor).min(self.longest);
-        // The upper 53 bits make an even number from 0 to 1; clients that failed together come back apart.
+        // The upper 53 bits give a uniform number from 0 to 1. The random part keeps clients that
+        // failed together from retrying together.
         let even = (splitmix64(self.seed ^ splitmix64(draw)) >> 11) as f64 / (1_u64 << 53) as f64;
         full.mul_f64(1.0 - even / 2.0)
     }
 }
 
-/// What `Retry-After` asks for: seconds, or a date, which counts from the answer's own `Date`. So a wrong clock on
-/// either side does not matter.
+/// Parses `Retry-After`, which holds seconds or a date. A date is compared with the response's own
+/// `Date`, so a wrong clock on either side doesn't matter.
 pub(super) fn retry_after(value: &str, date: Option<&str>) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
@@ -104,7 +108,7 @@ mod tests {
         assert_eq!(
             retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now),
             seconds(0),
-            "a time gone by asks for no wait"
+            "a time in the past requires no wait"
         );
         for nonsense in ["soon", "-1", "NaN", "inf", ""] {
             assert_eq!(retry_after(nonsense, now), None, "{nonsense}");

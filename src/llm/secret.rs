@@ -1,7 +1,7 @@
-//! What must never be seen again? The key: neither in a trace, nor in a message, nor on the terminal.
+//! Keeps the API key out of traces, messages and the terminal.
 //!
-//! Whatever comes back from outside (a server's complaint, a model's answer, a tool's output) goes through
-//! [`Secret::scrub`] before anybody keeps it: servers echo keys, and a command can read the key's file.
+//! All data from outside (a server's error, a model's reply, a tool's output) passes through
+//! [`Secret::scrub`] before it is kept: servers echo keys, and a command can read the key's file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,17 +13,18 @@ use serde_json::Value;
 
 use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
 
-/// What stands in the key's place.
+/// The replacement for the key.
 const SCRUBBED: &str = "[key]";
-/// A shorter key is a placeholder such as `none`, which may well be a word of the text.
+/// A shorter key is a placeholder such as `none`, which may be a word of the text.
 const MIN_KEY_BYTES: usize = 8;
 
-/// Keeps the memory of this process, which holds the key, from the commands that it starts: they get it neither from
-/// `/proc`, nor by tracing the process. Its environment may still be read by commands of the root user. Called before the
-/// first thread is started; threads and commands inherit it.
+/// Protects the memory of this process, which holds the key, from the commands it starts. They
+/// can't read it from `/proc` or by tracing the process. Commands of the root user may still read
+/// its environment. Must be called before the first thread is started, because threads and commands
+/// inherit the setting.
 ///
 /// # Errors
-/// The system has no such means, or refuses it.
+/// Fails if the system doesn't support this (only Linux does) or refuses it.
 pub fn close_process() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -33,8 +34,9 @@ pub fn close_process() -> io::Result<()> {
         };
 
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-        // The memory of what cannot be dumped is open to whoever may trace all processes: to commands of the root user,
-        // unless they begin without that right. Nobody else has it to give away.
+        // The memory of a process that can't be dumped is still open to processes that may trace
+        // all others. Commands of the root user may, unless they start without that capability.
+        // Other users don't have it.
         let tracing = CapabilitySet::SYS_PTRACE;
         if rustix::process::geteuid().is_root() && capability_is_in_bounding_set(tracing)? {
             remove_capability_from_bounding_set(tracing)?;
@@ -45,11 +47,11 @@ pub fn close_process() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What every system's pipe takes without anybody who reads it.
+/// Number of bytes that every system's pipe holds without a reader.
 #[cfg(unix)]
 const MAX_PIPED_BYTES: usize = 4096;
 
-/// A key, or none; never shown.
+/// An API key, or none. Never displayed.
 #[derive(Clone, Default)]
 pub struct Secret(Option<Arc<str>>);
 
@@ -64,7 +66,8 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Takes a key; blanks around it come from files and are dropped, and an empty one is none.
+    /// Creates a secret from a key. Trims whitespace, which comes from files. An empty key counts as
+    /// none.
     pub fn new(key: Option<&str>) -> Self {
         Self(
             key.map(str::trim)
@@ -73,17 +76,20 @@ impl Secret {
         )
     }
 
-    /// A pipe that holds the key and nothing more, and that stays open in a program that this process becomes.
+    /// Returns a pipe that holds only the key. It stays open if this process executes another
+    /// program.
     ///
     /// # Errors
-    /// What the system says; a key that is longer than any pipe holds at once.
+    /// Fails if the system can't create the pipe, or if the key is longer than a pipe can hold.
     #[cfg(unix)]
     pub fn pipe(&self) -> io::Result<io::PipeReader> {
         use std::io::Write as _;
 
         let key = self.0.as_deref().unwrap_or_default();
         if key.len() > MAX_PIPED_BYTES {
-            return Err(io::Error::other("the key is too long to be handed over"));
+            return Err(io::Error::other(
+                "the key is too long to pass on through a pipe",
+            ));
         }
         let (reader, mut writer) = io::pipe()?;
         writer.write_all(key.as_bytes())?;
@@ -91,15 +97,15 @@ impl Secret {
         Ok(reader)
     }
 
-    /// Whether there is a key.
+    /// Returns whether there is a key.
     pub fn is_some(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The header that presents it; `None` where there is no key.
+    /// Returns the authorization header. `None` if there is no key.
     ///
     /// # Errors
-    /// It holds characters that no header may hold.
+    /// Fails if the key contains characters that a header can't.
     pub(super) fn header(&self) -> Result<Option<HeaderValue>, http::header::InvalidHeaderValue> {
         let header = |key: &Arc<str>| {
             let mut value = HeaderValue::from_str(&format!("Bearer {key}"))?;
@@ -113,7 +119,7 @@ impl Secret {
         self.0.as_deref().filter(|key| key.len() >= MIN_KEY_BYTES)
     }
 
-    /// The text without the key.
+    /// Returns the text with the key replaced.
     pub fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.searched() {
             Some(key) if text.contains(key) => Cow::Owned(text.replace(key, SCRUBBED)),
@@ -121,7 +127,7 @@ impl Secret {
         }
     }
 
-    /// A JSON value without the key, in names and values.
+    /// Returns a JSON value with the key replaced in names and values.
     pub fn scrub_value(&self, value: Value) -> Value {
         match value {
             _ if self.searched().is_none() => value,
@@ -140,7 +146,7 @@ impl Secret {
         }
     }
 
-    /// How much of the end of `text` may be the beginning of the key.
+    /// Returns the length of the longest end of `text` that may be the start of the key.
     fn begun_in(&self, text: &str) -> usize {
         let Some(key) = self.searched() else { return 0 };
         let longest = key.len().saturating_sub(1).min(text.len());
@@ -154,7 +160,7 @@ impl Secret {
     }
 }
 
-/// Text that comes in pieces, passed on without the key, which may come in pieces too.
+/// Removes the key from streamed text, even if the key is split over several pieces.
 #[derive(Debug)]
 pub(super) struct Pieces<'a> {
     secret: &'a Secret,
@@ -169,7 +175,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Passes on what cannot be part of the key.
+    /// Passes on the text that can't be part of the key.
     pub(super) fn push(&mut self, piece: &str, on_text: &(dyn Fn(&str) + Send + Sync)) {
         self.held.push_str(piece);
         let scrubbed = self.secret.scrub(&self.held).into_owned();
@@ -188,7 +194,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A tool whose results are kept free of the key.
+/// A tool that removes the key from its results.
 #[derive(Debug, Clone)]
 pub struct Scrubbed<T> {
     tool: T,
@@ -196,7 +202,7 @@ pub struct Scrubbed<T> {
 }
 
 impl<T: Tool> Scrubbed<T> {
-    /// Keeps `secret` out of what `tool` gives.
+    /// Wraps `tool` and removes `secret` from its results.
     pub fn new(tool: T, secret: Secret) -> Self {
         Self { tool, secret }
     }

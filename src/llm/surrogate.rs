@@ -1,8 +1,9 @@
-//! What does a JSON text say whose strings hold halves of characters? The same, with U+FFFD in their places.
+//! Replaces lone surrogates in JSON text with U+FFFD.
 //!
-//! `"\\ud83d"` alone is JSON by its grammar and no text; servers that cut answers between bytes of UTF-16 send it.
+//! `"\ud83d"` alone is valid JSON grammar but not text. Servers that split replies between UTF-16
+//! units send it.
 
-/// The text with every lone surrogate escape replaced; `None` where there is none.
+/// Returns the text with every lone surrogate escape replaced. `None` if there are none.
 pub(super) fn mended(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -10,7 +11,7 @@ pub(super) fn mended(text: &str) -> Option<String> {
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
-        // A backslash and what it escapes, at least.
+        // The length of a backslash plus the character it escapes.
         let second = escape.chars().nth(1).map_or(0, char::len_utf8);
         let taken = match unit(escape) {
             Some(0xd800..=0xdbff)
@@ -34,7 +35,7 @@ pub(super) fn mended(text: &str) -> Option<String> {
     changed.then_some(out)
 }
 
-/// The unit of UTF-16 that an escape at the start of `text` stands for.
+/// Returns the UTF-16 unit of the escape at the start of `text`.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u16::from_str_radix(digits, 16)

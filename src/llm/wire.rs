@@ -1,15 +1,17 @@
-//! How is a request written, and an answer read? The chat completions of OpenAI, as all the world speaks them.
+//! Writes requests and reads replies of OpenAI's chat completions protocol, which many servers
+//! implement.
 //!
-//! Many servers speak it a little differently: fields are missing, null, of another type, or new. So an answer is read
-//! field by field out of whatever JSON it is, and only what is not there at all is missed.
+//! Many servers deviate slightly: fields are missing, null, of another type, or new. For this
+//! reason, a reply is read field by field from any JSON, and nothing fails because of an unexpected
+//! field.
 
 use serde_json::{Map, Value, json};
 
 use crate::engine::{Message, Reply, Request, Role, ToolCall, ToolSpec};
 use crate::stop::Usage;
 
-/// The body of a request; `settings` are further fields as the user wrote them, `with_fields` says whether what
-/// messages and calls had besides goes back with them.
+/// Returns the body of a request. `settings` are additional fields from the user. `with_fields`
+/// decides whether the additional fields of earlier messages and calls are sent back.
 pub(super) fn request(
     model: &str,
     stream: bool,
@@ -32,7 +34,7 @@ pub(super) fn request(
     }
     if stream {
         body.insert("stream".to_owned(), true.into());
-        // Without it most servers do not say what a streamed answer cost.
+        // Without it, most servers don't report the usage of a streamed reply.
         body.insert("stream_options".to_owned(), json!({"include_usage": true}));
     }
     body.extend(settings.clone());
@@ -51,7 +53,7 @@ fn message(message: &Message, with_fields: bool) -> Value {
         .iter()
         .map(|it| call(it, with_fields))
         .collect();
-    // Beside calls, some servers refuse an empty text and want none.
+    // Some servers refuse an empty text next to calls and require null.
     let content = (!message.content.is_empty() || calls.is_empty()).then_some(&message.content);
     let mut written = json!({"role": role, "content": content});
     if let Some(fields) = written.as_object_mut() {
@@ -79,7 +81,7 @@ fn call(call: &ToolCall, with_fields: bool) -> Value {
     written
 }
 
-/// Sets what `more` has, level by level.
+/// Merges `more` into `value` recursively.
 fn merge(value: &mut Value, more: &Value) {
     match (value, more) {
         (Value::Object(members), Value::Object(more)) => {
@@ -96,22 +98,22 @@ fn tool(spec: &ToolSpec) -> Value {
     json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
 }
 
-/// What a server complains about, in an error's body or in the middle of an answer.
+/// A server's error, from an error response or in the middle of a reply.
 pub(super) struct Complaint {
-    /// Its words.
+    /// The error message.
     pub(super) message: String,
-    /// Its code or type, where it gives one.
+    /// The error's code or type, if given.
     pub(super) code: String,
 }
 
 impl Complaint {
-    /// The complaint in `body`, where there is one.
+    /// Returns the error in `body`, if there is one.
     pub(super) fn find(body: &Value) -> Option<Self> {
         let error = body
             .get("error")
             .filter(|error| !error.is_null())
             .or_else(|| {
-                // Without an `error`, an answer with choices is an answer.
+                // Without an `error`, a body with choices is a reply.
                 (body.get("choices").is_none()
                     && ["message", "detail"]
                         .iter()
@@ -139,7 +141,7 @@ impl Complaint {
         })
     }
 
-    /// Whether it says that the request is longer than the model can take.
+    /// Returns whether the error says that the request exceeds the model's context window.
     pub(super) fn is_overflow(&self) -> bool {
         const WORDS: [&str; 8] = [
             "context_length_exceeded",
@@ -156,21 +158,21 @@ impl Complaint {
     }
 }
 
-/// An answer, whole or as far as it has come.
+/// A reply, complete or as far as it was received.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     text: String,
     calls: Vec<Begun>,
-    /// What the message has besides, such as the model's thought, by name.
+    /// Additional fields of the message, such as the model's reasoning.
     fields: Map<String, Value>,
     pub(super) usage: Option<Usage>,
     cost_usd: Option<f64>,
-    /// Why it ended; without one it has not ended.
+    /// Missing until the reply has ended.
     pub(super) finish_reason: Option<String>,
     model: Option<String>,
 }
 
-/// A call, and where in the stream it stands.
+/// A tool call, and its index in the stream.
 #[derive(Debug)]
 struct Begun {
     index: Option<u64>,
@@ -178,12 +180,12 @@ struct Begun {
 }
 
 impl Answer {
-    /// Takes a whole answer, or one piece of it, and returns the piece of text. Both have the same shape but for the
-    /// name of one field.
+    /// Adds a complete reply or one piece of it, and returns its text. Both have the same shape,
+    /// except for the name of one field.
     pub(super) fn take(&mut self, piece: &Value) -> String {
         if let Some(usage) = piece.get("usage").and_then(usage) {
             self.usage = Some(usage);
-            // Not in OpenAI's own protocol; OpenRouter and LiteLLM add it.
+            // Not part of OpenAI's protocol. OpenRouter and LiteLLM add it.
             self.cost_usd = piece.pointer("/usage/cost").and_then(Value::as_f64);
         }
         if self.model.is_none() {
@@ -216,14 +218,14 @@ impl Answer {
         self.keep_parts(said.get("content"));
         let mut text = said.get("content").map(text).unwrap_or_default();
         if text.is_empty() {
-            // A model that declines says so in a field of its own.
+            // A model that declines uses a separate field for its text.
             text = said.get("refusal").map(self::text).unwrap_or_default();
         }
         self.text.push_str(&text);
         text
     }
 
-    /// Keeps a content whose parts are more than text, such as the thought before it, as it stands.
+    /// Keeps the original content if it has parts other than text, such as reasoning.
     fn keep_parts(&mut self, content: Option<&Value>) {
         let is_text = |part: &Value| part.get("type").is_none_or(|kind| kind == "text");
         let begun = self.fields.get_mut("content").and_then(Value::as_array_mut);
@@ -244,8 +246,9 @@ impl Answer {
         }
     }
 
-    /// Takes a call or a piece of one. Pieces go together by index; where a server gives none, a piece with a new id
-    /// begins a call and one without an id goes on with the last.
+    /// Adds a tool call or a piece of one. Pieces are joined by index. If the server gives no
+    /// index, a piece with a new id starts a call, and a piece without an id continues the last
+    /// one.
     fn call(&mut self, piece: &Value, whole: bool) {
         let index = piece.get("index").and_then(Value::as_u64);
         let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -257,7 +260,7 @@ impl Answer {
         let arguments = match function.get("arguments") {
             Some(Value::String(text)) => text.clone(),
             None | Some(Value::Null) => String::new(),
-            // Some servers give the arguments themselves instead of their text.
+            // Some servers send the arguments as an object instead of text.
             Some(value) => value.to_string(),
         };
         let same = |begun: &Begun| match index {
@@ -294,7 +297,8 @@ impl Answer {
                 if begun.call.id.is_empty() {
                     begun.call.id = id.to_owned();
                 }
-                // Most send the name once; one that comes again in full is no second half.
+                // Most servers send the name once. If it comes again in full, it isn't a second
+                // part.
                 if begun.call.name != name {
                     begun.call.name.push_str(name);
                 }
@@ -310,8 +314,9 @@ impl Answer {
         }
     }
 
-    /// What a request took whose answer did not come to its end: as it says itself, else estimated from what was sent and
-    /// what came. Nothing of an answer may have come of one that was worked on; one that was refused took nothing then.
+    /// Returns the tokens of a request whose reply was interrupted: the reported usage, or else an
+    /// estimate from the sent and received text. Even if no reply arrived, the model may have
+    /// worked on one, so the request counts. A refused request without a reply used no tokens.
     pub(super) fn spent(self, sent_bytes: usize, is_refusal: bool) -> Usage {
         let told = self.usage;
         let came = self.reply(1).message().estimated_tokens();
@@ -321,7 +326,7 @@ impl Answer {
         })
     }
 
-    /// The answer as the engine takes it.
+    /// Converts the answer to the engine's type.
     pub(super) fn reply(self, attempts: u32) -> Reply {
         let mut reply = Reply::text(self.text);
         reply.tool_calls = self.calls.into_iter().map(|begun| begun.call).collect();
@@ -335,7 +340,7 @@ impl Answer {
     }
 }
 
-/// Text, or the texts of parts.
+/// Returns the text of a message's content, which may consist of several parts.
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -347,7 +352,7 @@ fn text(content: &Value) -> String {
     }
 }
 
-/// Takes in all members of `from` but the named ones and those that say nothing.
+/// Copies all members of `from` into `fields`, except for those in `but`, nulls and empty lists.
 fn keep(fields: &mut Map<String, Value>, from: &Value, but: &[&str]) {
     let says_nothing =
         |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
@@ -362,8 +367,8 @@ fn keep(fields: &mut Map<String, Value>, from: &Value, but: &[&str]) {
     }
 }
 
-/// Adds the next piece of a value. A field's text goes on with each piece; inside of lists and objects only what is
-/// known to be long does, since kinds and ids come again in full.
+/// Appends the next piece of a value. The text of a field is appended. Inside lists and objects,
+/// only text with a key in `LONG` is appended, because kinds and ids are repeated in full.
 fn go_on(begun: &mut Value, piece: &Value, is_text: bool) {
     const LONG: [&str; 7] = [
         "text",
@@ -401,7 +406,7 @@ fn go_on(begun: &mut Value, piece: &Value, is_text: bool) {
     }
 }
 
-/// What an answer cost; `None` unless both numbers are there.
+/// Reads the usage of a reply. `None` if either token count is missing.
 fn usage(usage: &Value) -> Option<Usage> {
     let tokens = |key: &str| usage.pointer(key).and_then(Value::as_u64);
     let (input, output) = (tokens("/prompt_tokens")?, tokens("/completion_tokens")?);
@@ -416,7 +421,7 @@ fn usage(usage: &Value) -> Option<Usage> {
     ]
     .into_iter()
     .find_map(tokens);
-    // Some count the thought beside what was written, as the total then shows.
+    // Some servers don't include reasoning tokens in the output tokens, as their total shows.
     let beside = reasoning.filter(|thought| {
         let told = tokens("/total_tokens");
         *thought > 0

@@ -1,4 +1,4 @@
-//! What does a mirror do, whatever the store answers?
+//! Checks a mirror against all kinds of store responses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -88,7 +88,7 @@ fn objects_come_grow_are_replaced_and_go() {
     assert_eq!(files(&mirror), BTreeMap::from(all));
     let mut gets = store.gets();
     gets.sort();
-    // What was replaced by something longer is found out by its checksum.
+    // A checksum reveals that an object was replaced by a longer one.
     let path = "/bucket/runs/a/";
     assert_eq!(
         gets,
@@ -146,7 +146,7 @@ fn a_store_that_is_away_or_refuses_takes_nothing_and_is_told() {
         store.bucket().down = None;
         until(&mirror, "it is back", |status| status.trouble.is_none());
     }
-    // A while is waited for, and no more is seen of it.
+    // The mirror waits a little and recovers.
     store.bucket().odd.extend([
         Odd::Status(503, "SlowDown"),
         Odd::Status(429, ""),
@@ -204,7 +204,7 @@ fn bodies_that_are_cut_or_damaged_are_never_shown() {
         files(&mirror),
         held(&[("a.jsonl", "ONE TWO THREE\nFOUR\n")])
     );
-    // A damaged rest looks like that of another object.
+    // A damaged tail looks like that of another object.
     let path = "/bucket/runs/a.jsonl";
     assert_eq!(
         store.gets(),
@@ -220,7 +220,7 @@ fn bodies_that_are_cut_or_damaged_are_never_shown() {
 fn without_checksums_pieces_are_compared_and_proven_once_the_object_is_quiet() {
     let store = Fake::new();
     store.put_tagged("runs/a.jsonl", b"one\n", "x-1");
-    // Looks like a checksum and is none.
+    // Looks like a checksum but isn't one.
     store.put_tagged("runs/b.jsonl", b"one\n", &"0".repeat(32));
     let mirror = store.follow(None, 1 << 20);
     settled(&mirror);
@@ -301,7 +301,8 @@ fn the_next_start_fetches_only_what_changed() {
     let beside = store.follow(Some(cache.path()), 1 << 20);
     assert_ne!(beside.dir(), dir, "two boards do not write one directory");
     drop((mirror, beside));
-    // As after a board that was killed: a torn note, a file that is not as noted, one that nobody noted.
+    // As after a board was killed: a torn note, a file that differs from its note, and a file
+    // without a note.
     let notes = dir.ancestors().nth(2).unwrap().join("notes.jsonl");
     let torn = fs::read_to_string(&notes).unwrap() + "{\"key\":\"a.js";
     fs::write(&notes, torn).unwrap();
@@ -347,7 +348,7 @@ fn the_cache_keeps_within_its_limit_and_says_what_is_left_out() {
     );
 }
 
-/// Asks for a file, and waits until it is here or why it is not is known.
+/// Requests a file and waits until it arrives or fails.
 fn asked(mirror: &Mirror, path: &Path) -> Option<String> {
     mirror.ask(path);
     until(mirror, "it came or failed", |_| {
@@ -379,7 +380,7 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
             && mirror.hold(&[file("a")]).is_none()
     );
 
-    // The oldest of the others makes room; what was opened stays, however old it is.
+    // The oldest other file is evicted. The opened file stays, however old it is.
     store.gets();
     assert_eq!(asked(&mirror, &file("a")), None);
     assert_eq!(fs::read(file("a")).unwrap(), [b'x'; 400]);
@@ -390,7 +391,7 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
         assert!(file("a").exists() && mirror.is_evicted(&[file("b")]));
     }
 
-    // What was opened longer ago makes room for what is opened now.
+    // Files opened longer ago are evicted for a file opened now.
     for name in ["b", "c", "d", "b"] {
         assert_eq!(asked(&mirror, &file(name)), None);
         assert!(file(name).exists() && mirror.status().kept_bytes <= 1_300);
@@ -398,7 +399,7 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     let names = ["a", "b", "c", "d"];
     let evicted = names.iter().find(|name| !file(name).exists()).unwrap();
 
-    // Where the store is away, that is said, and it may be asked for again.
+    // An unavailable store is reported, and the file can be requested again.
     store.bucket().locked = true;
     assert!(asked(&mirror, &file(evicted)).is_some_and(|why| why.contains("403 AccessDenied")));
     assert_eq!(
@@ -409,7 +410,7 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     store.bucket().locked = false;
     assert_eq!(asked(&mirror, &file(evicted)), None);
 
-    // The next start knows what was evicted, and that it went.
+    // The next start knows that the file was evicted.
     drop(mirror);
     let mirror = store.follow(Some(cache.path()), 1_300);
     assert_ne!(mirror.status().evicted, 0);
@@ -485,7 +486,7 @@ fn a_body_without_an_end_is_cut_off_at_the_listed_size() {
     assert_eq!(status.odd[0].reason, said);
     until(&mirror, "it is tried again", |status| status.odd_total == 0);
     assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
-    // Beside what was under way in the sockets.
+    // Includes what was in flight in the sockets.
     assert!(
         store.bucket().endless_bytes < 64 << 20,
         "{}",
@@ -562,7 +563,7 @@ fn a_long_listing_keeps_to_the_budget_while_it_runs() {
             ..options
         }
     });
-    // Those that the budget allows are sent at once, and no other one for the rest of the minute.
+    // The requests within the limit are sent at once, and no more for the rest of the minute.
     let waiting = until(&mirror, "it waits", |status| {
         status.listing == Some(7) && status.paused_until.is_some()
     });

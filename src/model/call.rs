@@ -1,36 +1,37 @@
-//! How did each call of a step go, and how long did it take? In as few bytes as the index can keep of it.
+//! Summarizes the outcome and duration of each tool call in the few bytes that the index can
+//! afford.
 
 use super::step::{Invocation, NO_ANSWER, NOT_RECORDED, Outcome, Step};
 use super::{Names, StepHead, Symbol};
 
-/// One call in the index: its tool, how it went and how long it took.
+/// A tool call in the index: its tool, its outcome and its duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallMark {
-    /// The tool; empty where the call does not name it.
+    /// The tool, or the empty symbol if the call doesn't name it.
     pub name: Symbol,
-    /// How it went.
+    /// The outcome.
     pub end: CallEnd,
-    /// Milliseconds; infinite where that is not recorded, in half the bytes of an option.
+    /// Milliseconds, or infinity if not recorded. This takes half the bytes of an `Option`.
     ms: f32,
 }
 
-/// How a call went.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd {
-    /// Nothing came back yet.
+    /// No result yet.
     Open,
-    /// What came back does not say.
+    /// A result is recorded, but not whether the call succeeded.
     Untold,
-    /// Well.
+    /// Succeeded.
     Well,
-    /// It failed.
+    /// Failed.
     Failed,
-    /// Somebody stopped it, or it was not made.
+    /// Cancelled, or skipped.
     Stopped,
 }
 
 impl CallMark {
-    /// Those of a step, in order.
+    /// Returns the marks of a step's calls, in order.
     pub(super) fn all(step: &Step<'_>, names: &mut Names) -> impl Iterator<Item = Self> {
         step.calls.iter().enumerate().map(|(at, call)| {
             let (result, invocation) = told(step, at);
@@ -55,19 +56,20 @@ impl CallMark {
         })
     }
 
-    /// How long it took, in milliseconds.
+    /// Returns the duration in milliseconds, if recorded.
     pub fn ms(self) -> Option<f32> {
         Some(self.ms).filter(|ms| ms.is_finite())
     }
 
-    /// Whether it went well; `None` where that is not known.
+    /// Returns whether the call succeeded, or `None` if unknown.
     pub fn is_ok(self) -> Option<bool> {
         self.end.is_ok()
     }
 }
 
 impl StepHead {
-    /// How many of its calls failed; `None` where it is not known of each how it went.
+    /// Returns how many of the step's calls failed, or `None` unless the outcome of every call is
+    /// known.
     pub fn tool_errors(&self) -> Option<u32> {
         let is_told =
             self.fate.is_readable() && self.calls.iter().all(|call| call.is_ok().is_some());
@@ -76,7 +78,7 @@ impl StepHead {
 }
 
 impl CallEnd {
-    /// Whether it went well; `None` where that is not known.
+    /// Returns whether the call succeeded, or `None` if unknown.
     pub fn is_ok(self) -> Option<bool> {
         match self {
             CallEnd::Open | CallEnd::Untold => None,
@@ -85,7 +87,7 @@ impl CallEnd {
         }
     }
 
-    /// How many calls of a step failed, also of those that it does not name.
+    /// Counts the failed calls of a step, including results without a matching call.
     pub(super) fn count_failed(step: &Step<'_>) -> u32 {
         let places = 0..step.results.len().max(step.invocations.len());
         let ends = places
@@ -94,7 +96,8 @@ impl CallEnd {
         u32::try_from(ends.filter(|end| *end == CallEnd::Failed).count()).unwrap_or(u32::MAX)
     }
 
-    /// By what came back, and by how it was carried out where that is recorded apart.
+    /// Derives the outcome from the result, and from the invocation where the trace records one
+    /// separately.
     pub fn of(result: Option<&Outcome<'_>>, invocation: Option<&Invocation<'_>>) -> Self {
         let stopped = |status: Option<&str>| matches!(status, Some("cancelled" | "skipped"));
         let result_word = result.and_then(|result| result.status.as_deref());
@@ -116,7 +119,7 @@ impl CallEnd {
     }
 }
 
-/// What is told of the call at a place.
+/// Returns the result and the invocation of the call at `at`.
 fn told<'s, 'a>(
     step: &'s Step<'a>,
     at: usize,

@@ -1,4 +1,5 @@
-//! What is kept of an event line? The place of the line, its phase and time, and the few facts that explain a run.
+//! Defines the index entry of an event line: its position, phase and time, and the few facts that
+//! explain a run.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::num::NonZeroU64;
@@ -8,33 +9,34 @@ use super::stated::Said;
 use super::step::{CriticAction, Invocation, Value};
 use super::{Fate, Span, Symbol};
 
-/// One line of `events.jsonl` as the index keeps it.
+/// One line of `events.jsonl` in the index.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EventHead {
-    /// Where the line lies.
+    /// The position of the line.
     pub span: Span,
-    /// The line's number in its file, counted from 1; blank lines count here.
+    /// The 1-based line number in the file. Blank lines count.
     pub line: u64,
-    /// How well the line could be read.
+    /// How well the line could be parsed.
     pub fate: Fate,
-    /// What it is to the run.
+    /// The role of the event in the run.
     pub kind: EventKind,
-    /// Whether the event says that it went well; true where it says nothing.
+    /// Whether the event reports success. True if it doesn't say.
     pub ok: bool,
-    /// The step the event names. Life cycle events all name step 0.
+    /// The step that the event names. Life cycle events all name step 0.
     pub step_id: Option<i64>,
-    /// The phase, as written.
+    /// The recorded phase.
     pub phase: Symbol,
-    /// The stage inside the phase, as written.
+    /// The recorded stage inside the phase.
     pub stage: Symbol,
-    /// The id of the run that the event names; empty where it names none.
+    /// The run id that the event names, or the empty symbol.
     pub run: Symbol,
     /// Microseconds since the Unix epoch.
     pub ts: Option<i64>,
 }
 
 impl EventHead {
-    /// Whether the line holds nothing that the board knows: it is no record, or one without a known field.
+    /// Returns whether the line is blank to the board, because it isn't a record or has no known
+    /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.phase == Symbol::default() && self.stage == Symbol::default();
         let is_placed = self.step_id.is_some() || self.ts.is_some();
@@ -42,133 +44,134 @@ impl EventHead {
     }
 }
 
-/// What an event is to the run it belongs to.
+/// The role of an event in its run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EventKind {
-    /// Tools are set up.
+    /// Tools are being set up.
     Setup,
-    /// Tools are torn down.
+    /// Tools are being torn down.
     Teardown,
-    /// The run begins; it may hold the state it begins with.
+    /// The run begins. The event may contain the initial state.
     RunStart,
     /// The run ends.
     RunEnd,
     /// A step begins.
     StepStart,
-    /// A step begins; holds the state before it.
+    /// A step begins. The event contains the state before it.
     StateBefore,
-    /// Something else on the way to a decision.
+    /// Another event that leads to a decision.
     Deciding,
-    /// What the model is asked.
+    /// The prompt for the model.
     Prompt,
-    /// What the model wrote.
+    /// The model's reply.
     Output,
-    /// What was decided.
+    /// The decision.
     Decided,
     /// Tools are called.
     Acting,
-    /// A critic asked for a stop.
+    /// A critic requested a stop.
     CriticStop,
-    /// The stop rules were asked, and the run goes on.
+    /// The stop rules were evaluated, and the run continues.
     Checked,
-    /// The stop rules were asked, and end the run.
+    /// The stop rules were evaluated, and end the run.
     Stopped,
     /// The engine recovers from an error, or gives up.
     Recovery,
-    /// Anything else inside a step.
+    /// Any other event inside a step.
     Inside,
-    /// Nothing the board knows.
+    /// An event that the board doesn't know.
     #[default]
     Other,
 }
 
-/// What a line of events says, beyond what the index keeps; borrowed from its text.
+/// The fields of an event line that the index doesn't keep, borrowed from its text.
 #[derive(Debug, Clone, Default)]
 pub struct Event<'a> {
     /// The error.
     pub error: Option<Value<'a>>,
     /// The messages of a prompt.
     pub messages: Option<Value<'a>>,
-    /// How many messages stand before these.
+    /// The number of messages before these.
     pub messages_before: Option<f64>,
-    /// What the model wrote.
+    /// The model's reply.
     pub output: Option<Value<'a>>,
-    /// The calls it made besides.
+    /// The tool calls of the reply, if recorded separately.
     pub tool_calls: Option<Value<'a>>,
-    /// The state that the run begins with, or that before a step.
+    /// The state at the start of the run, or before a step.
     pub state: Option<Value<'a>>,
     /// Why the run stops.
     pub stop_reason: Option<Value<'a>>,
-    /// What the stop rules looked at in a step that has no line.
+    /// The facts that the stop rules evaluated in a step that has no line.
     pub facts: Option<Value<'a>>,
 }
 
-/// What an event tells about the run, beyond its head.
+/// A fact about the run that an event states, beyond its head.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventNote {
     /// The run begins.
     Init(Box<InitNote>),
     /// The step limit inside the agent's state, which is not the engine's budget.
     StateLimit(i64),
-    /// What the step's requests took so far.
+    /// The tokens of the step's requests so far.
     Spent(SpentNote),
-    /// What was decided.
+    /// The decision.
     Decision(Box<DecisionNote>),
-    /// What the critics of the step said, as [`critics_hash`].
+    /// The outputs of the step's critics, as [`critics_hash`].
     CriticOutputs(u64),
-    /// What calls came to, as [`invocations_hash`].
+    /// The outcome of the tool calls, as [`invocations_hash`].
     Invoked(u64),
     /// The critics let the step pass.
     Passed,
-    /// `CHECK_STOP` stopped the run.
+    /// A `CHECK_STOP` event stopped the run.
     Stop(Box<StopNote>),
-    /// The critics' verdict for the step: its stage and the reason.
+    /// The critics' verdict on the step, as its stage and the reason.
     Critics(Box<str>),
-    /// An error in words.
+    /// An error message.
     Error(Box<str>),
     /// The run ends.
     End(Box<EndNote>),
     /// A request did not fit the model's context window.
     Overflow(Box<str>),
-    /// When the step that the event begins was asked for; microseconds since the epoch.
+    /// When the step that this event begins was requested, in microseconds since the epoch.
     Asked(i64),
-    /// When that was over which the event tells the beginning of; microseconds since the epoch.
+    /// When the activity that this event begins was over, in microseconds since the epoch.
     Until(i64),
 }
 
-/// What the event of a decision says.
+/// The content of a decision event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DecisionNote {
     /// The decision as one line.
     pub line: Option<Box<str>>,
-    /// What its step's line says too.
+    /// The part that the line of its step repeats.
     pub decided: Decided,
 }
 
-/// What the event of a decision and the line of its step both say.
+/// The facts that both a decision event and its step's line state.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Decided {
-    /// The mode: `act`, `final`, `wait`, `handoff`; empty where the event has none.
+    /// The mode: `act`, `final`, `wait` or `handoff`. Empty if the event has none.
     pub mode: Symbol,
-    /// How many actions there are, and a hash of the names of the first, as [`names_hash`].
+    /// The number of actions, and a hash of the names of the first ones, as [`names_hash`].
     pub actions: Option<(u32, u64)>,
-    /// A hash of the names and arguments of all actions, as [`StepHead::asked_hash`](super::StepHead::asked_hash).
+    /// A hash of the names and arguments of all actions, as
+    /// [`StepHead::asked_hash`](super::StepHead::asked_hash).
     pub asked: Option<u64>,
-    /// The answer as a hash; `None` inside where it is none.
+    /// The answer as a hash. The inner `None` means that the event has no answer.
     pub answer: Option<Option<NonZeroU64>>,
 }
 
-/// A hash of the names of actions, in order.
+/// Hashes the names of actions, in order.
 pub fn names_hash<'a>(names: impl Iterator<Item = &'a str>) -> u64 {
     hashed(names)
 }
 
-/// A hash of what critics asked for and the scores that they gave, in order.
+/// Hashes the critics' requested actions and scores, in order.
 pub fn critics_hash(outputs: impl Iterator<Item = (CriticAction, Option<f64>)>) -> u64 {
     hashed(outputs.map(|(action, score)| (action as u8, score.map(f64::to_bits))))
 }
 
-/// A hash of the tools that were called, how each call went and how long it took, in order.
+/// Hashes the invocations' tools, statuses and durations, in order.
 pub fn invocations_hash<'a>(invocations: impl Iterator<Item = &'a Invocation<'a>>) -> u64 {
     let took = |invocation: &Invocation<'_>| invocation.effort.latency_ms.map(f64::to_bits);
     hashed(invocations.map(|invocation| {
@@ -186,7 +189,7 @@ fn hashed<T: Hash>(items: impl Iterator<Item = T>) -> u64 {
     hasher.finish()
 }
 
-/// Tokens that the event of a reply records.
+/// The tokens that a reply event records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpentNote {
     /// Tokens sent.
@@ -197,27 +200,28 @@ pub struct SpentNote {
     pub is_estimate: bool,
 }
 
-/// What the INIT event says.
+/// The content of the INIT event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InitNote {
-    /// The task in words.
+    /// The text of the task.
     pub task: Option<Box<str>>,
     /// The model's name.
     pub model: Option<Box<str>>,
-    /// The step budget of the task, if it sets one.
+    /// The task's step budget, if it sets one.
     pub max_steps: Option<i64>,
-    /// The token budget of the task, if it sets one.
+    /// The task's token budget, if it sets one.
     pub max_tokens: Option<i64>,
-    /// The time budget of the task in seconds, if it sets one.
+    /// The task's time budget in seconds, if it sets one.
     pub max_seconds: Option<f64>,
-    /// Whether somebody goes on with the run before it in the directory: its steps are steps of this one.
+    /// Whether this run continues the previous run in the directory, whose steps then belong to
+    /// this run too.
     pub goes_on: bool,
 }
 
-/// What a stopping `CHECK_STOP` event says.
+/// The content of a `CHECK_STOP` event that stopped the run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StopNote {
-    /// The reason, as written.
+    /// The recorded reason.
     pub reason: Option<Box<str>>,
     /// The rule's own words.
     pub detail: Option<Box<str>>,
@@ -229,15 +233,16 @@ pub struct StopNote {
     pub odd_answer: Option<Said>,
 }
 
-/// What an END event says.
+/// The content of an END event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndNote {
-    /// The reason, as written.
+    /// The recorded reason.
     pub reason: Option<Box<str>>,
-    /// The first preflight issue: code and message.
+    /// The first preflight issue, as code and message.
     pub issue: Option<Box<str>>,
-    /// The verdict, where it is recorded.
+    /// The verdict, if recorded.
     pub stop: Option<Box<StopVerdict>>,
-    /// The facts of a step that has no line, as JSON. `None` also if they are longer than an index keeps.
+    /// The facts of a step that has no line, as JSON. Also `None` if they are longer than the index
+    /// keeps.
     pub facts: Option<Box<str>>,
 }

@@ -1,19 +1,21 @@
-//! Do two steps ask for the same, get the same and change the state alike? Hashes of the whole of it, where the index keeps only its
-//! beginning.
+//! Hashes what steps ask for, what they get and how they change the state, so that steps can be
+//! compared in full where the index keeps only the beginning of each text.
 //!
-//! What differs from run to run without anybody having decided it stays out: of an action only its name and its
-//! arguments count, not its id, time limit or number of tries; of a result what the tool gave, without what a writer wraps
-//! it in and what it says of its own duration. Nothing else is left out of arguments and outputs.
+//! Hashes exclude whatever varies between runs without a decision. Of an action, only its name and
+//! arguments count, not its id, time limit or number of tries. Of a result, only the tool's output
+//! counts, not the writer's wrapper or the recorded duration. Nothing else in arguments and outputs
+//! is excluded.
 //!
-//! What a step asks for has the same hash on every machine and in every version of the board, since tables of many runs are
-//! put together and compared. The other hashes hold within one process and are never written down.
+//! The hash of what a step asks for is the same on every machine and in every version of the board,
+//! because tables of many runs are combined and compared. The other hashes are valid within one
+//! process and are never stored.
 
 use std::hash::{Hash, Hasher};
 
 use super::json::{self, Json, walk};
 use super::step::{Outcome, Value};
 
-/// Members of an output that say how long it took.
+/// The members of an output that record its duration.
 const TIMES: [&str; 6] = [
     "elapsed_ms",
     "elapsed",
@@ -23,16 +25,16 @@ const TIMES: [&str; 6] = [
     "duration",
 ];
 
-/// What a hash is made of.
+/// The state of a hash.
 #[derive(Default)]
 pub(super) struct Print(Stable);
 
-/// A hash of what it is fed, whatever the machine's width and order of bytes: sixteen bytes at a time, folded into the state by
-/// a multiplication to twice the width.
+/// A hasher whose result doesn't depend on the machine's word size or byte order. It takes 16 bytes
+/// at a time and folds them into the state by a widening multiplication.
 #[derive(Default)]
 struct Stable(u64);
 
-/// Two odd numbers with as many ones as zeros, the binary digits of pi.
+/// Two odd constants from the hexadecimal digits of pi.
 const MIX: [u64; 2] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7345];
 
 impl Stable {
@@ -90,20 +92,20 @@ impl Hasher for Stable {
 }
 
 impl Print {
-    /// Takes a word in.
+    /// Feeds a word.
     pub(super) fn word(&mut self, word: &str) {
         word.hash(&mut self.0);
     }
 
-    /// Takes a value in; spelling and the order of keys do not count.
+    /// Feeds a value. Spelling and the order of keys don't count.
     pub(super) fn value(&mut self, value: Option<Value<'_>>) {
         json::hash(&value.map_or(Json::Null, Value::json), &mut self.0);
     }
 
-    /// Takes in what a tool gave: its output, or the error where there is nothing else. How long it took is no part of
-    /// what it says.
+    /// Feeds a tool's output, or its error if there is no output. Members that record a duration
+    /// don't count.
     pub(super) fn result(&mut self, result: &Outcome<'_>) {
-        // Writers that do not wrap write a failed call as its error alone.
+        // Writers without a wrapper record a failed call as its error alone.
         let only_error = |text: &str| {
             let mut members = walk::members(text);
             text.starts_with('{')
@@ -122,14 +124,15 @@ impl Print {
             .write_u64(json::hash_of_text(text, |key| TIMES.contains(&key)));
     }
 
-    /// The hash.
+    /// Returns the hash.
     pub(super) fn done(self) -> u64 {
         self.0.finish()
     }
 }
 
-/// The hash of a value, such as what a step changed in the state: each key with what it was and became. Order and
-/// spelling do not count; nothing at all is one hash, whether it is written as `{}`, as `null` or not at all.
+/// Returns the hash of a value, such as a step's state changes: each key with its values before and
+/// after. Order and spelling don't count. An empty value has the same hash whether it's written as
+/// `{}`, as `null`, or not at all.
 pub(super) fn hash_of(value: Option<Value<'_>>) -> u64 {
     let mut print = Print::default();
     if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -138,7 +141,7 @@ pub(super) fn hash_of(value: Option<Value<'_>>) -> u64 {
     print.done()
 }
 
-/// The hash of bytes as they are.
+/// Returns the hash of the unmodified bytes.
 pub(super) fn of_line(line: &[u8]) -> u64 {
     let mut print = Print::default();
     line.hash(&mut print.0);
@@ -161,7 +164,7 @@ mod tests {
         print.done()
     }
 
-    /// Tables that were written before are compared with it.
+    /// Stored tables are compared with this hash.
     #[test]
     fn a_call_has_the_same_hash_for_ever() {
         let hash = of(
@@ -210,7 +213,7 @@ mod tests {
             .flat_map(|word| args.iter().map(|args| of(word, args)))
             .collect();
         assert_eq!(hashes.len(), words.len() * args.len());
-        // All bits tell: numbers that count up spread over any few of them.
+        // Every bit matters: consecutive numbers spread over any subset of the bits.
         let low: HashSet<u64> = (0..4096)
             .map(|n| of("read", &n.to_string()) & 0xffff)
             .collect();

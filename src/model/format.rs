@@ -1,42 +1,44 @@
-//! What can a trace of some format hold? Asked where something is not there: it is absent, or no trace of this sort has it.
+//! Describes what a trace of each format can contain. When a value is missing, this decides whether
+//! it's absent or the format never records it.
 //!
-//! The rows stand in [`crate::format`]; must not know the keys of any.
+//! [`crate::format`] contains the table of formats. This module must not know any of their keys.
 
 use super::TraceFile;
 
-/// What a file is called that holds what a program printed.
+/// The name for a file that contains a program's captured output.
 pub const CAPTURED: &str = "captured stream";
 
-/// A way in which a tool writes its traces.
+/// A format in which a tool writes its traces.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// The writer in words.
+    /// The writer's name for display.
     pub name: &'static str,
-    /// What it can hold.
+    /// What the format can record.
     pub can: Capabilities,
-    /// Where the whole state of a run stands.
+    /// Where the trace records the full state of a run.
     pub state: StateRecord,
-    /// The keys of the state that the engine itself counts up between steps, and that no step is recorded to change.
+    /// The state keys that the engine itself increments between steps. No step records these
+    /// changes.
     pub counters: &'static [&'static str],
-    /// Whether a prompt holds only the messages that no prompt before it held.
+    /// Whether a prompt contains only messages that no earlier prompt contained.
     pub prompts_hold_news: bool,
-    /// What the one file of a run is called, where a run is one: "session file". Empty for a directory of three files.
+    /// The name for the file of a run if a run is a single file: "session file". Empty for a
+    /// directory of three files.
     pub file: &'static str,
-    /// Why a trace of it may end without a word of how its run ended, whatever the reason was, as the end of a sentence.
-    /// Empty where a run that ends so has died.
+    /// Why a trace of this format may end without recording an end, whatever the reason was, as the
+    /// end of a sentence. Empty if a run whose trace ends this way has died.
     pub untold: &'static str,
-    /// Whether its files are named by ids, so that only the task says what a run is about.
+    /// Whether its files are named by ids, so that only the task describes a run.
     pub is_session: bool,
-    /// Whether its records stand in the order of their times, so that one which does not is odd.
+    /// Whether its records are in chronological order, so that an exception is an issue.
     pub is_in_order: bool,
-    /// Whether a step is one reply of the model. Where it is not, nobody knows how many there were.
+    /// Whether a step is one reply of the model. If not, the number of replies is unknown.
     pub tells_replies: bool,
-    /// Puts the line of step `n` together from the records that it is spread over; `None` where steps have lines of
-    /// their own.
+    /// Assembles the line of step `n` from its records, or `None` if each step has its own line.
     pub assemble: Option<fn(usize, &[String]) -> String>,
 }
 
-/// A format is one row of a table.
+/// Formats are rows of one table, so the name identifies them.
 impl PartialEq for Format {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -44,23 +46,24 @@ impl PartialEq for Format {
 }
 
 impl Format {
-    /// Whether a run of it is one file, whose records are its events.
+    /// Returns whether a run of this format is a single file, whose records are its events.
     pub fn is_one_file(&self) -> bool {
         !self.file.is_empty()
     }
 
-    /// Whether it is what a program printed, and has no times. Only what such a run asks for tells its steps apart.
+    /// Returns whether this format is a program's captured output without times. Steps of such a
+    /// run can only be distinguished by what they ask for.
     pub fn is_untimed_stream(&self) -> bool {
         self.file == CAPTURED && self.can.times == Can::No
     }
 
-    /// Whether a step that tells of no change of the state changed nothing. Where only some tools of an agent tell what they
-    /// changed, silence says nothing.
+    /// Returns whether a step that records no state change changed nothing. If only some of an
+    /// agent's tools record their changes, a missing record proves nothing.
     pub fn tells_each_change(&self) -> bool {
         !self.is_one_file() || self.can.state == Can::Yes
     }
 
-    /// What people call the file that an event or a step stands in.
+    /// Returns the name for the file that contains an event or a step.
     pub fn file_name(&self, file: TraceFile) -> &'static str {
         if self.is_one_file() {
             self.file
@@ -69,7 +72,7 @@ impl Format {
         }
     }
 
-    /// That of a run which does not say who wrote it.
+    /// The format of a run that doesn't name its writer.
     pub const UNKNOWN: Self = Self {
         name: "",
         can: Capabilities {
@@ -100,40 +103,40 @@ impl Default for &'static Format {
     }
 }
 
-/// Whether a trace can hold something.
+/// Whether a trace can record something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Can {
-    /// Never: where it is not there, it is unknown.
+    /// Never. A missing value is unknown.
     No,
-    /// Some writers, or some steps.
+    /// Some writers or some steps do.
     Partly,
-    /// Wherever it applies: where it is not there, something is wrong or there is nothing.
+    /// Wherever it applies. A missing value means that there is none, or that the trace is damaged.
     Yes,
 }
 
-/// What a trace can hold.
+/// What a trace can record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What the state was and how each step changed it.
+    /// The state, and how each step changed it.
     pub state: Can,
-    /// The scores of critics.
+    /// The critics' scores.
     pub scores: Can,
     /// When a step began and ended.
     pub times: Can,
-    /// Tokens of each step.
+    /// The tokens of each step.
     pub tokens: Can,
-    /// What a step cost.
+    /// The cost of a step.
     pub cost: Can,
-    /// The rules that the run was under, with who set their limits.
+    /// The rules that governed the run, and who set their limits.
     pub limits: Can,
-    /// Whether the task was done.
+    /// Whether the task was solved.
     pub success: Can,
-    /// What the stop rules looked at in each step.
+    /// The facts that the stop rules evaluated in each step.
     pub facts: Can,
 }
 
 impl Capabilities {
-    /// Nothing of it: a row of the table names what it can.
+    /// None of these. Rows of the table name what they can record.
     pub const NONE: Self = Self {
         state: Can::No,
         scores: Can::No,
@@ -146,11 +149,11 @@ impl Capabilities {
     };
 }
 
-/// Where the whole state of a run stands; all else are changes.
+/// Where the trace records the full state of a run. Everything else is a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateRecord {
-    /// Once, in the event that begins the run. Nothing but a step changes it.
+    /// Once, in the event that begins the run. Only steps change the state.
     Initial,
-    /// With the steps, as each observed it; it may change between them.
+    /// With each step, as observed. The state may change between steps.
     Observed,
 }

@@ -1,89 +1,93 @@
-//! What is odd about the files? Every oddity is a value with its place, never a log line.
+//! Represents the issues found in a run's files. Every issue is a value with its position, never a
+//! log line.
 
 use std::collections::BTreeMap;
 
 use super::TraceFile;
 
-/// At most this many issues of a run are listed; all are counted. A file of a million broken lines has one cause.
+/// The most issues listed per run. All are counted. A file of a million broken lines has one cause.
 const MAX_LISTED: usize = 1_000;
 
-/// One oddity and its place.
+/// An issue and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// What sort of oddity it is.
+    /// The kind of issue.
     pub kind: IssueKind,
-    /// The file it is in.
+    /// The file that has the issue.
     pub file: TraceFile,
-    /// The line, counted from 1.
+    /// The 1-based line.
     pub line: Option<u64>,
     /// The byte offset of the line's start.
     pub offset: Option<u64>,
-    /// One sentence for a person.
+    /// One sentence that explains the issue.
     pub reason: String,
 }
 
-/// The sorts of oddity.
+/// The kinds of issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IssueKind {
-    /// A file of the run is not there.
+    /// A file of the run doesn't exist.
     Missing,
-    /// A file cannot be read, and that stays so as long as it does not change: it is not a regular file, or too large.
+    /// A file can't be read as long as it doesn't change, because it isn't a regular file or is too
+    /// large.
     Unreadable,
-    /// A file cannot be read right now, though it may not be the file's fault: missing rights, no room to unpack it, a device
-    /// that fails. Nothing is known of what it says.
+    /// A file can't be read right now, for a reason that may not be the file's: missing
+    /// permissions, no space to decompress it, a failing device. Its content is unknown.
     Away,
-    /// A line or a manifest ends in the middle.
+    /// A line or a manifest is truncated.
     Torn,
-    /// A line or a manifest is not JSON.
+    /// A line or a manifest isn't JSON.
     NotJson,
     /// A line or a manifest is JSON, but not an object.
     Foreign,
     /// A line is blank.
     Blank,
-    /// A line is JSON only after a repair: bare `NaN`, bad UTF-8, a lone surrogate.
+    /// A line is JSON only after a repair: bare `NaN`, invalid UTF-8, a lone surrogate.
     Repaired,
-    /// A field has a type or a value that no known writer gives it.
+    /// A field has a type or a value that no known writer uses.
     Field,
     /// A line is longer than the board parses.
     TooLong,
-    /// A line holds several complete records.
+    /// A line contains several complete records.
     Joined,
-    /// A last line without its line end.
+    /// The last line has no line terminator.
     Unterminated,
-    /// Step ids repeat, or events cannot be joined to steps for certain.
+    /// Step ids repeat, or events can't be joined to steps with certainty.
     Join,
     /// Events name a step that has no line.
     NoStepLine,
     /// Counts or names in the manifest differ from the files.
     Count,
-    /// The directory has another name than the run its manifest speaks of.
+    /// The directory's name differs from the run's name in the manifest.
     Renamed,
-    /// Several runs wrote into one directory.
+    /// Several runs wrote to the same directory.
     Segments,
     /// Records of another run were copied into the file.
     Copied,
     /// The run went back to before some of its steps.
     Left,
-    /// A value was blanked by the writer.
+    /// The writer redacted a value.
     Redacted,
     /// Time goes backwards between events.
     Time,
-    /// Times name no offset.
+    /// Times have no UTC offset.
     Offset,
-    /// A schema version the board does not know.
+    /// The board doesn't know the schema version.
     Version,
-    /// A step begins with another state than the one before it left, and its writer promises that it does not.
+    /// A step begins with a different state than the previous one left, although its writer rules
+    /// that out.
     State,
-    /// The state was changed between two steps, by no step.
+    /// The state changed between two steps.
     Outside,
     /// Step ids jump: lines between them are missing.
     Gap,
-    /// Lines are counted and not kept: they hold no record, or the run has more than the board keeps.
+    /// Lines are counted but not kept, because they contain no record or the run has more than the
+    /// board keeps.
     Skipped,
 }
 
 impl IssueKind {
-    /// Whether the oddity costs data (a problem) or is only worth knowing (a note).
+    /// Returns whether the issue costs data (a problem) or is only worth knowing (a note).
     pub fn is_problem(self) -> bool {
         use IssueKind::{
             Away, Count, Field, Foreign, Gap, Missing, NotJson, Repaired, Skipped, State, TooLong,
@@ -97,7 +101,7 @@ impl IssueKind {
             )
     }
 
-    /// A word or two for tables.
+    /// Returns a short label for tables.
     pub fn label(self) -> &'static str {
         match self {
             IssueKind::Missing => "missing file",
@@ -131,7 +135,7 @@ impl IssueKind {
     }
 }
 
-/// The issues of a run: all counted, the first ones listed.
+/// The issues of a run. All are counted, and the first ones are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Issues {
     counts: BTreeMap<IssueKind, usize>,
@@ -139,7 +143,7 @@ pub struct Issues {
 }
 
 impl Issues {
-    /// Counts an issue and lists it while there is room.
+    /// Counts an issue, and lists it if there's room.
     pub fn push(&mut self, issue: Issue) {
         *self.counts.entry(issue.kind).or_default() += 1;
         if self.listed.len() < MAX_LISTED {
@@ -147,12 +151,12 @@ impl Issues {
         }
     }
 
-    /// How many there are, listed or not.
+    /// Returns how many issues there are, listed or not.
     pub fn total(&self) -> usize {
         self.counts.values().sum()
     }
 
-    /// How many cost data.
+    /// Returns how many issues cost data.
     pub fn problems(&self) -> usize {
         self.counts
             .iter()
@@ -161,17 +165,17 @@ impl Issues {
             .sum()
     }
 
-    /// The listed ones, in order of discovery.
+    /// Returns the listed issues, in order of discovery.
     pub fn listed(&self) -> &[Issue] {
         &self.listed
     }
 
-    /// How many of each sort.
+    /// Returns the number of issues of each kind.
     pub fn counts(&self) -> impl Iterator<Item = (IssueKind, usize)> {
         self.counts.iter().map(|(kind, count)| (*kind, *count))
     }
 
-    /// How many of one sort.
+    /// Returns the number of issues of one kind.
     pub fn count(&self, kind: IssueKind) -> usize {
         self.counts.get(&kind).copied().unwrap_or_default()
     }

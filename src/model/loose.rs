@@ -1,8 +1,8 @@
-//! How is a field of any type read without failing? These readers accept every JSON value.
+//! Reads fields of any type without failing. These readers accept every JSON value.
 //!
-//! A derived struct refuses a whole line when one field has an unexpected type. A trace written by somebody
-//! else must not lose a line for that, so each field is read as "the scalar that is there", "the object, if it is
-//! one" or "the array, if it is one".
+//! A derived struct rejects a whole line if one field has an unexpected type. Lines that other
+//! programs wrote must not be lost for that reason, so each field is read as "the scalar, if it's
+//! one", "the object, if it's one" or "the array, if it's one".
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,8 +12,8 @@ use super::stated::Said;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Defines structs for the fields of an object that the board reads. Each field may be missing and is of a type that
-/// accepts every value, so reading one fails only where the text is no JSON.
+/// Defines structs for the fields of an object that the board reads. Each field may be missing and
+/// has a type that accepts every value, so reading one fails only if the text isn't JSON.
 macro_rules! wire {
     ($($(#[$meta:meta])* $vis:vis struct $name:ident<$life:lifetime> { $($field_vis:vis $field:ident: $type:ty),* $(,)? })*) => {
         $(
@@ -29,7 +29,7 @@ macro_rules! wire {
 
 pub(crate) use wire;
 
-/// A scalar of any type; arrays and objects are passed over and only named.
+/// A scalar of any type. The content of arrays and objects is skipped.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Scalar<'a> {
     #[default]
@@ -44,8 +44,8 @@ pub(crate) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// Reads a value whose syntax was checked; `None` where it cannot be decoded: a number too large for any type, or half
-    /// of a surrogate pair.
+    /// Reads a value whose syntax was checked. Returns `None` if it can't be decoded: a number too
+    /// large for any type, or half of a surrogate pair.
     pub(crate) fn of(value: &'a str) -> Option<Self> {
         match value.bytes().next()? {
             b'[' => Some(Scalar::Array),
@@ -64,7 +64,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// The text of a string that is not empty.
+    /// Returns the text of a nonempty string.
     pub(crate) fn text(&self) -> Option<&str> {
         self.str().filter(|text| !text.is_empty())
     }
@@ -76,7 +76,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// A finite number.
+    /// Returns a finite number.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Scalar::Int(value) => Some(*value as f64),
@@ -85,7 +85,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// A whole number, also when it is spelled `1.0`.
+    /// Returns an integer, even if spelled `1.0`.
     pub(crate) fn int(&self) -> Option<i64> {
         match self {
             Scalar::Int(value) => Some(*value),
@@ -96,7 +96,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// What it states where a text belongs, if it is no text.
+    /// Returns what the value states in place of a text, or `None` if it's a text or missing.
     pub(crate) fn odd(&self) -> Option<Said> {
         Some(match self {
             Scalar::Absent | Scalar::Str(_) => return None,
@@ -108,7 +108,7 @@ impl Scalar<'_> {
         })
     }
 
-    /// The type in words, for issues.
+    /// Returns the type in words, for issues.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Scalar::Absent => "missing",
@@ -167,7 +167,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
     }
 }
 
-/// An object read as `T`, or the scalar (or array) that stands in its place.
+/// An object read as `T`, or the scalar or array found instead.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Maybe<'a, T> {
     Value(T),
@@ -235,10 +235,10 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Maybe<'a, T> {
     }
 }
 
-/// At most this many items of an array are kept by [`Many`].
+/// The most items of an array that [`Many`] keeps.
 const MAX_ITEMS: usize = 4_096;
 
-/// An array read item by item as `T`, or what stands in its place.
+/// An array read item by item as `T`, or the value found instead.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Many<'a, T> {
     pub(crate) items: Vec<T>,

@@ -1,4 +1,5 @@
-//! The parts of a manifest that lists and verdicts need. For the rest, pages show the file itself.
+//! Defines the parts of a manifest that lists and verdicts need. For the rest, pages show the file
+//! itself.
 
 use super::Format;
 use super::end::{Bound, Budget, Ended, Op, Reading, StopVerdict};
@@ -17,42 +18,46 @@ pub enum ManifestState {
     Read(Box<Manifest>),
 }
 
-/// The fields of a manifest that the index keeps. Strings are copied verbatim; `None` means not recorded.
+/// The fields of a manifest that the index keeps. Strings are copied verbatim. `None` means not
+/// recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
-    /// The recorded run id; not trusted as an identity.
+    /// The recorded run id. It isn't trusted as an identity.
     pub run_id: Option<Box<str>>,
     /// `running`, `completed`, `failed`, `stopped`, or any other status.
     pub status: Option<Box<str>>,
-    /// Microseconds since the epoch: creation or the last refresh while running, the end afterwards.
+    /// Microseconds since the epoch: the creation or the last refresh while running, the end
+    /// afterwards.
     pub updated_at: Option<i64>,
-    /// When the run began, if recorded; microseconds since the epoch.
+    /// When the run began in microseconds since the epoch, if recorded.
     pub started_at: Option<i64>,
     /// The process id of the writer, if recorded.
     pub pid: Option<i64>,
     /// The machine that the writer runs on, if recorded.
     pub host: Option<Box<str>>,
-    /// Steps the writer counted.
+    /// The number of steps that the writer counted.
     pub step_count: Option<i64>,
-    /// Steps according to the run's own summary. A writer that was handed over to another one may have counted none.
+    /// The number of steps in the run's own summary. A writer that handed over to another one may
+    /// have counted none.
     pub steps_summed: Option<i64>,
-    /// Events the writer counted.
+    /// The number of events that the writer counted.
     pub event_count: Option<i64>,
-    /// The stop reason, as written.
+    /// The recorded stop reason.
     pub stop_reason: Option<Box<str>>,
     /// The answer.
     pub final_result: Option<Box<str>>,
     /// Whether the writer considers the task done.
     pub success: Option<bool>,
-    /// Tokens of the whole run. Also `None` if a scripted run records 0.
+    /// The tokens of the whole run. Also `None` if a scripted run records 0.
     pub tokens: Option<u64>,
-    /// Run time in seconds on the writer's monotonic clock.
+    /// The run time in seconds on the writer's monotonic clock.
     pub latency_s: Option<f64>,
     /// The cost of the run in US dollars. Also `None` if recorded as 0.
     pub cost_usd: Option<f64>,
     /// Whether the writer estimated any of the cost from tokens and prices.
     pub cost_estimated: bool,
-    /// The titles of the session, in order of precedence: the user's, the program's, and those of summaries.
+    /// The titles of the session, in order of precedence: the user's, the program's, and those of
+    /// summaries.
     pub titles: Vec<Box<str>>,
     /// The name of the model; `None` if recorded as "unknown".
     pub model: Option<Box<str>>,
@@ -60,15 +65,17 @@ pub struct Manifest {
     pub model_changed: bool,
     /// The starting agent.
     pub agent: Option<Box<str>>,
-    /// The run that started this one.
+    /// The parent run.
     pub parent: Option<Box<str>>,
-    /// Further statements of the file, field by field, about facts that other records may state too. If the file also
-    /// states one of the fields above in other places, each of those has an entry here.
+    /// Further statements of the file, field by field, about facts that other records may state
+    /// too. If the file also states one of the fields above in other places, each of those has an
+    /// entry here.
     pub statements: Vec<Statement>,
     /// The budget in effect, if recorded.
     pub budget: Option<Budget>,
-    /// The stop rules of the run and the counters it resumed with, as JSON: an object with `stop_rules` and
-    /// `resumed_from`. `None` if no rules are recorded, or if the text is longer than an index keeps.
+    /// The stop rules of the run and the counters it resumed with, as JSON: an object with
+    /// `stop_rules` and `resumed_from`. `None` if no rules are recorded, or if the text is longer
+    /// than an index keeps.
     pub rules: Option<Box<str>>,
     /// The verdict that ended the run, if recorded.
     pub stop: Option<Box<StopVerdict>>,
@@ -78,7 +85,7 @@ pub struct Manifest {
     pub branched_after: Option<u64>,
     /// The classes of the criteria that could stop the run, if recorded.
     pub criteria: Option<Vec<Box<str>>>,
-    /// Failures that reached the recovery policy.
+    /// The failures that reached the recovery policy.
     pub failures: Vec<Failure>,
     /// How many of these failures the file lists.
     pub failures_listed: usize,
@@ -88,80 +95,88 @@ pub struct Manifest {
     pub altered: Vec<Box<str>>,
     /// The configured seed.
     pub seed: Option<i64>,
-    /// Hash of the prompt.
+    /// The hash of the prompt.
     pub prompt_hash: Option<Box<str>>,
-    /// Hash of the configuration.
+    /// The hash of the configuration.
     pub config_hash: Option<Box<str>>,
     /// The format of the run.
     pub format: &'static Format,
     /// How the run ended, if another tool's format records that.
     pub ended: Option<Box<Ended>>,
-    /// The end to assume if no more records follow: the last record is an error, and there is no end record.
+    /// The end to assume if no more records follow: the last record is an error, and there is no
+    /// end record.
     pub presumed_end: Option<Box<Ended>>,
-    /// The last turn is over or asks the user something, and the user may continue. No record shows that the program
-    /// has exited.
+    /// Whether the last turn is over or asks the user something, so that the user may continue. No
+    /// record shows that the program has exited.
     pub awaits_user: bool,
-    /// The tool whose call asks the user a question or for permission. It has no answer, and no records follow it.
+    /// The tool whose call asks the user a question or for permission, if it has no answer and no
+    /// records follow it.
     pub asks_user: Option<Box<str>>,
     /// The limits of the run, if another tool's trace names them.
     pub limits: Vec<ToolLimit>,
-    /// The program that wrote the trace and its version, if the trace names them.
+    /// The program that wrote the trace and its version, if recorded.
     pub tool: Option<Box<str>>,
     /// The directory that the agent worked in.
     pub project: Option<Box<str>>,
     /// The number of turns, each from one user prompt to the next.
     pub turns: Option<u64>,
-    /// Runs that this one started.
+    /// The number of child runs.
     pub children: Option<u64>,
-    /// The ids of those child runs, as far as this run's own records name them.
+    /// The ids of the child runs, as far as this run's own records name them.
     pub child_ids: Vec<Box<str>>,
     /// Whether the recorded totals of the run include its child runs.
     pub totals_with_children: bool,
     /// The tokens by kind, if recorded for the run as a whole.
     pub usage: Usage,
-    /// Replies of the model, as counted by the run itself.
+    /// The number of model replies, as counted by the run itself.
     pub model_calls: Option<u64>,
-    /// Tool results whose calls are not in the records.
+    /// The number of tool results whose calls aren't in the records.
     pub answers_without_calls: usize,
-    /// The total that a record of another tool states for the whole run, for comparison with the steps.
+    /// The total that a record of another tool states for the whole run, for comparison with the
+    /// steps.
     pub total: Option<Total>,
-    /// The tokens are those of a whole thread. They include those of earlier runs that this one continues, if any.
+    /// Whether the tokens are those of a whole thread. They then include the tokens of any earlier
+    /// runs that this one continues.
     pub tokens_of_thread: bool,
     /// The sum over the steps, if each step records its tokens.
     pub tokens_summed: Option<u64>,
     /// The sum of cached tokens, if each step records them.
     pub cached_summed: Option<u64>,
-    /// The run that this one continues: both are segments of one thread, in separate files.
+    /// The run that this one continues. Both are segments of one thread, in separate files.
     pub continues: Option<Box<str>>,
     /// The points at which the conversation was compacted.
     pub compactions: Vec<Compaction>,
-    /// Some replies of the model are not in the records, so their number is unknown.
+    /// Whether some replies of the model aren't in the records, so that their number is unknown.
     pub replies_untold: bool,
-    /// The tokens are the sum of what the steps record.
+    /// Whether the tokens are the sum of what the steps record.
     pub tokens_of_steps: bool,
-    /// The records don't show where each step of the run begins, so the number of steps is unknown.
+    /// Whether the records don't show where each step of the run begins, so that the number of
+    /// steps is unknown.
     pub steps_untold: bool,
-    /// The last step made a tool call, and the time of its result is not recorded.
+    /// Whether the last step made a tool call whose result has no recorded time.
     pub end_untold: bool,
-    /// Records that were copied from another run into this one's file.
+    /// The records that were copied from another run into this one's file.
     pub copied: Option<Copied>,
-    /// Scores of the run as a whole.
+    /// The scores of the run as a whole.
     pub scores: Vec<RunScore>,
-    /// Who withdrew the outcome of the run, and why, as the end of a sentence: "invalidated by me: grader was wrong".
+    /// Who withdrew the outcome of the run, and why, as the end of a sentence: "invalidated by me:
+    /// grader was wrong".
     pub invalidation: Option<Box<str>>,
-    /// Further facts that the writer records, one sentence each: failed attempts before this one, failed checks despite
-    /// a full reward.
+    /// Further facts that the writer records, one sentence each: failed attempts before this one,
+    /// failed checks despite a full reward.
     pub notes: Vec<Box<str>>,
-    /// Contradictions between records of another tool about the end or the totals. Each is a sentence without a full
-    /// stop.
+    /// Contradictions between records of another tool about the end or the totals. Each is a
+    /// sentence without a full stop.
     pub conflicts: Vec<Box<str>>,
     /// The task, and the options of the agent and the model, if the trace records any of them.
     pub trial: Option<Box<Trial>>,
-    /// The document that holds the run ends in the middle. An end that it states may precede missing steps.
+    /// Whether the document of the run is truncated. An end that it states may precede missing
+    /// steps.
     pub is_cut: bool,
-    /// The document of the run is final: it is in an archive, or states that the run is over.
+    /// Whether the document of the run is final, because it's in an archive or states that the run
+    /// is over.
     pub is_closed: bool,
-    /// Why the missing part of such a document cannot be read.
+    /// Why the missing part of such a document can't be read.
     pub damage: Option<Box<str>>,
 }
 
@@ -213,7 +228,8 @@ pub struct Total {
     pub tokens: u64,
     /// The name of the record: "result", "cost-state".
     pub record: &'static str,
-    /// A possible reason for a difference from the steps, such as "4 retries are recorded". May be empty.
+    /// A possible reason for a difference from the steps, such as "4 retries are recorded". May be
+    /// empty.
     pub aside: Box<str>,
     /// Whether the total includes child runs, whose replies are in other files.
     pub has_children: bool,
@@ -223,7 +239,8 @@ pub struct Total {
     pub children: Option<u64>,
     /// The part of the tokens that came from a cache.
     pub cached: Option<u64>,
-    /// Input tokens according to the record and to the replies, if the replies don't record their output.
+    /// The input tokens according to the record and to the replies, if the replies don't record
+    /// their output.
     pub read: Option<(u64, u64)>,
 }
 
@@ -234,7 +251,7 @@ pub struct Compaction {
     pub event: usize,
     /// The tokens of the conversation before the compaction, if recorded.
     pub tokens: Option<u64>,
-    /// What triggered it, in the tool's term; empty if not recorded.
+    /// What triggered it, in the tool's term. Empty if not recorded.
     pub trigger: Box<str>,
 }
 
@@ -277,12 +294,12 @@ impl ToolLimit {
         Self { bound, ..self }
     }
 
-    /// Returns whether the recorded use reaches the limit; `None` if unknown.
+    /// Returns whether the recorded use reaches the limit, or `None` if unknown.
     pub fn is_reached(&self) -> Option<bool> {
         self.is_reached_by(self.used?, self.bound)
     }
 
-    /// Returns whether the given use reaches the limit; `None` if unknown.
+    /// Returns whether the given use reaches the limit, or `None` if unknown.
     pub fn is_reached_by(&self, used: f64, bound: Bound) -> Option<bool> {
         let reading = Reading::compare(used, self.op, self.limit, self.unit);
         match (bound, self.op.holds(used, self.limit)) {
@@ -319,8 +336,8 @@ impl Failure {
 }
 
 impl Manifest {
-    /// Returns how many steps ran. This is the count of written lines or, without one, the count in the summary. The
-    /// summary of a resumed run includes the earlier steps.
+    /// Returns how many steps ran. This is the count of written lines or, without one, the count in
+    /// the summary. The summary of a resumed run includes the earlier steps.
     pub fn steps_counted(&self) -> usize {
         let counted = self
             .step_count
@@ -331,7 +348,8 @@ impl Manifest {
             .unwrap_or_default()
     }
 
-    /// Returns the model of a step that doesn't name one; `None` if it may have been a different one.
+    /// Returns the model of a step that doesn't name one, or `None` if it may have been a different
+    /// one.
     pub fn model_of_steps(&self) -> Option<&str> {
         self.model.as_deref().filter(|_| !self.model_changed)
     }

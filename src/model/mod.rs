@@ -1,7 +1,8 @@
-//! What is a trace? The types every other room speaks of.
+//! Defines what a trace is, in types that every other module uses.
 //!
-//! No files, no clock, no async: serde, jiff's calendar and core only. A trace on disk is three files; here it is an [`Index`] (what
-//! lists, charts and joins need, some hundred bytes a step) and the lines themselves, read when somebody looks.
+//! No files, clock or async code: only serde, jiff's calendar and core. A trace on disk is three
+//! files. In memory it's an [`Index`], which contains what lists, charts and joins need in some
+//! hundred bytes per step. The lines themselves are read only when a page shows them.
 
 mod call;
 pub mod end;
@@ -47,24 +48,24 @@ pub use repair::Record;
 pub use stated::{Agreement, Fact, Said, Stated, Statement};
 pub use step::{CriticAction, Step};
 
-/// A run's name on the board: its directory relative to the root, `/` between parts.
+/// A run's name on the board: its directory relative to the root, with `/` between parts.
 ///
-/// It is looked up in a map and never joined to a path.
+/// Keys are looked up in a map and never joined to a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunKey(std::sync::Arc<str>);
 
 impl RunKey {
-    /// Makes a key from a relative path written with `/`.
+    /// Creates a key from a relative path written with `/`.
     pub fn new(path: &str) -> Self {
         Self(path.into())
     }
 
-    /// The key's text.
+    /// Returns the key's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its last part: the name of the directory or file.
+    /// Returns the key's last part: the name of the directory or file.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or_default()
     }
@@ -76,30 +77,31 @@ impl fmt::Display for RunKey {
     }
 }
 
-/// Where a line lies in its file: byte offset and length, without the line end.
+/// The position of a line in its file: byte offset and length, without the line terminator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// Bytes from the start of the file.
+    /// The offset in bytes from the start of the file.
     pub offset: u64,
-    /// Bytes, without the line end.
+    /// The length in bytes, without the line terminator.
     pub len: u64,
 }
 
-/// A longer line is not parsed, only placed. 8 MiB: forty times the longest line seen in real traces (220 KB).
+/// The longest line that the board parses. Longer lines only have a position. 8 MiB is forty times
+/// the longest line seen in real traces (220 KB).
 pub const MAX_LINE_BYTES: u64 = 8 << 20;
 
-/// Where the lines of a run are read from when somebody looks at them.
+/// A source of a run's lines, read on demand.
 pub trait Lines {
-    /// The bytes of a line.
+    /// Returns the bytes of a line.
     ///
     /// # Errors
-    /// Why they cannot be read, in a sentence.
+    /// Returns why the line can't be read, as a sentence.
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String>;
 
-    /// The bytes of a line that the board parses.
+    /// Returns the bytes of a line that the board parses.
     ///
     /// # Errors
-    /// As [`Lines::line`], and where the line is longer than [`MAX_LINE_BYTES`].
+    /// As [`Lines::line`], and if the line is longer than [`MAX_LINE_BYTES`].
     fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
         if span.len > MAX_LINE_BYTES {
             return Err(format!(
@@ -110,7 +112,7 @@ pub trait Lines {
         self.line(file, span)
     }
 
-    /// A line that the board parses, as text.
+    /// Returns a line that the board parses, as text.
     ///
     /// # Errors
     /// As [`Lines::short_line`].
@@ -118,20 +120,20 @@ pub trait Lines {
         self.short_line(file, span).map(Record::read)
     }
 
-    /// The manifest's bytes.
+    /// Returns the manifest's bytes.
     ///
     /// # Errors
-    /// Why they cannot be read, in a sentence.
+    /// Returns why the manifest can't be read, as a sentence.
     fn manifest(&self) -> Result<Vec<u8>, String>;
 
-    /// Whether a file that a line refers to lies inside the run's directory.
+    /// Checks that a file that a line refers to is inside the run's directory.
     ///
     /// # Errors
-    /// Why it cannot be shown, in a sentence.
+    /// Returns why the file can't be shown, as a sentence.
     fn has_asset(&self, recorded: &str) -> Result<(), String>;
 }
 
-/// One of the three files of a run.
+/// The three files of a run.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
 )]
@@ -148,10 +150,10 @@ pub enum TraceFile {
 }
 
 impl TraceFile {
-    /// All three.
+    /// All three files.
     pub const ALL: [Self; 3] = [Self::Manifest, Self::Steps, Self::Events];
 
-    /// The file's name inside a run directory.
+    /// Returns the file's name inside a run directory.
     pub fn name(self) -> &'static str {
         match self {
             TraceFile::Manifest => "manifest.json",

@@ -1,5 +1,5 @@
-//! Which names occur in a run? Phases, stages, tools, critics and state keys repeat thousands of times; each is
-//! kept once and named by a small number.
+//! Interns the names in a run. Phases, stages, tools, critics and state keys repeat thousands of
+//! times, so each name is stored once and represented by a small number.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,12 +8,12 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
 pub struct Symbol(u16);
 
-/// At most this many names are kept apart; later ones all read as [`OVERFLOW`]. Real runs have some dozens; a file
-/// whose state has a million keys must not fill the memory.
+/// The most distinct names. Later ones all read as [`OVERFLOW`]. Real runs have some dozens, but a
+/// file whose state has a million keys must not fill the memory.
 const MAX_NAMES: usize = 20_000;
-/// A name longer than this many bytes is cut, with an ellipsis at its end.
+/// Names longer than this many bytes are truncated, with an ellipsis at the end.
 const MAX_NAME_BYTES: usize = 256;
-/// What a name beyond the first 20,000 reads as.
+/// The text of every name beyond the first 20,000.
 pub const OVERFLOW: &str = "(one of too many names)";
 
 /// The names of one run, in order of appearance.
@@ -24,7 +24,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The symbol of `name`, new if it was not seen before.
+    /// Returns the symbol of `name`, creating one if the name is new.
     pub fn intern(&mut self, name: &str) -> Symbol {
         if name.is_empty() {
             return Symbol::default();
@@ -39,19 +39,19 @@ impl Names {
             let cut = cut_at(name, MAX_NAME_BYTES - '…'.len_utf8());
             return self.intern(&format!("{cut}…"));
         }
-        // Symbol 0 is the empty name, so the first one is 1. MAX_NAMES fits in 16 bits.
+        // Symbol 0 is the empty name, so the first name is 1. MAX_NAMES fits in 16 bits.
         let symbol = Symbol(u16::try_from(self.list.len() + 1).unwrap_or(u16::MAX));
         self.list.push(name.into());
         self.by_name.insert(name.into(), symbol);
         symbol
     }
 
-    /// The symbol of a name that was seen, without adding it.
+    /// Returns the symbol of a known name.
     pub fn find(&self, name: &str) -> Option<Symbol> {
         self.by_name.get(name).copied()
     }
 
-    /// The text of a symbol.
+    /// Returns the text of a symbol.
     pub fn get(&self, symbol: Symbol) -> &str {
         match usize::from(symbol.0).checked_sub(1) {
             None => "",
@@ -59,22 +59,22 @@ impl Names {
         }
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether no name was seen.
+    /// Returns whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The names from the `from`-th on, for a reader that already has the first ones.
+    /// Returns the names from position `from`, for a reader that already has the earlier ones.
     pub fn since(&self, from: usize) -> &[Box<str>] {
         self.list.get(from..).unwrap_or_default()
     }
 
-    /// Appends names that another copy handed out after ours ended.
+    /// Appends names that another copy assigned after this one's last.
     pub(crate) fn extend(&mut self, names: &[Box<str>]) {
         for name in names {
             self.intern(name);
@@ -82,26 +82,27 @@ impl Names {
     }
 }
 
-/// The longest start of `text` of at most `max` bytes that ends between characters.
+/// Returns the longest prefix of `text` that has at most `max` bytes and ends between characters.
 pub fn cut_at(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or(text)
 }
 
-/// The first `max` characters of `text` where it has more; `None` where it is whole.
+/// Returns the first `max` characters of `text`, or `None` if it has no more than that.
 pub fn first_chars(text: &str, max: usize) -> Option<&str> {
     let (end, _) = text.char_indices().nth(max)?;
     text.get(..end)
 }
 
-/// The first `max` characters of `text`, with an ellipsis where that is not all.
+/// Returns the first `max` characters of `text`, with an ellipsis if it has more.
 pub fn clipped(text: &str, max: usize) -> Cow<'_, str> {
     first_chars(text, max).map_or(Cow::Borrowed(text), |start| Cow::Owned(format!("{start}…")))
 }
 
-/// An answer is cut to this many bytes wherever it is kept, so that two copies of one answer stay equal.
+/// Answers are truncated to this many bytes wherever they are kept, so that two copies of an answer
+/// stay equal.
 pub(crate) const MAX_ANSWER_BYTES: usize = 2_000;
 
-/// `text`, cut to `max` bytes with an ellipsis where it is longer.
+/// Returns `text`, truncated to `max` bytes with an ellipsis if it's longer.
 pub(crate) fn capped(text: &str, max: usize) -> Box<str> {
     if text.len() <= max {
         text.into()

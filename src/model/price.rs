@@ -1,5 +1,7 @@
-//! What would tokens cost? A table that a person gives. Nothing is built in, and no name is guessed: a model has the price
-//! under its own name, or under the longest beginning of it that the table writes with a `*` behind it.
+//! Computes the cost of tokens from a price table that the user provides.
+//!
+//! There are no built-in prices, and no name is guessed. A model's price is the one under its exact
+//! name, or under the longest prefix of the name that the table lists with a trailing `*`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,17 +10,18 @@ use serde::{Deserialize, Deserializer};
 
 use super::step::Usage;
 
-/// What a model takes for a million tokens, in US dollars. Read from a file, each number is finite and not below 0.
+/// A model's price per million tokens, in US dollars. Each number read from a file is finite and
+/// not negative.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Of what it reads and its cache does not hold.
+    /// The price of uncached input.
     #[serde(deserialize_with = "usd")]
     pub input: f64,
-    /// Of what its cache holds; `None` where the table does not say.
+    /// The price of cached input, or `None` if the table doesn't have it.
     #[serde(default, deserialize_with = "usd_if_any")]
     pub cached: Option<f64>,
-    /// Of what it writes.
+    /// The price of output.
     #[serde(deserialize_with = "usd")]
     pub output: f64,
 }
@@ -47,16 +50,16 @@ fn usd_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>,
     Ok(Option::<Usd>::deserialize(deserializer)?.map(|usd| usd.0))
 }
 
-/// Prices of models, and where they stand.
+/// The prices of models, and the file they come from.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices {
     exact: BTreeMap<String, Price>,
-    /// Beginnings of names, the longest first.
+    /// Name prefixes, the longest first.
     beginnings: Vec<(String, Price)>,
     source: String,
 }
 
-/// A name in a table of prices that has a `*` elsewhere than at its end, or two.
+/// A name in a price table with more than one `*`, or with a `*` before its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddName(pub String);
 
@@ -68,14 +71,15 @@ impl fmt::Display for OddName {
 
 impl std::error::Error for OddName {}
 
-/// So many tokens a price is for.
+/// The number of tokens that a price covers.
 const MILLION: f64 = 1e6;
 
 impl Prices {
-    /// The prices of `table`, which stands in `source`: by name, or by the beginning of names, which ends in `*`.
+    /// Creates prices from `table`, which was read from `source`. A key is a model's name, or a
+    /// prefix of names if it ends with `*`.
     ///
     /// # Errors
-    /// A name has a `*` elsewhere, and would be no model's.
+    /// A name has a `*` elsewhere, so it could match no model.
     pub fn new(table: BTreeMap<String, Price>, source: String) -> Result<Self, OddName> {
         let is_odd = |name: &&String| name.strip_suffix('*').unwrap_or(name).contains('*');
         if let Some(odd) = table.keys().find(is_odd) {
@@ -95,17 +99,17 @@ impl Prices {
         })
     }
 
-    /// The file that they stand in, as the person typed it.
+    /// Returns the file of the prices, as the user typed it.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no prices.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.beginnings.is_empty()
     }
 
-    /// What `model` takes; `None` where the table does not say, and where it has no name.
+    /// Returns the price of `model`, or `None` if the table doesn't have it or the name is empty.
     pub fn of(&self, model: &str) -> Option<Price> {
         let is_begun = |name: &str| !model.is_empty() && model.starts_with(name);
         let begun = || {
@@ -117,7 +121,8 @@ impl Prices {
         self.exact.get(model).or_else(begun).copied()
     }
 
-    /// What tokens of `model` would cost in US dollars; `None` where the table or the trace does not say enough.
+    /// Returns the cost of `model`'s tokens in US dollars, or `None` if the table or the trace
+    /// lacks a necessary value.
     pub fn cost(&self, model: &str, usage: Usage) -> Option<f64> {
         let price = self.of(model)?;
         let (input, output) = (usage.input?, usage.output?);

@@ -1,33 +1,36 @@
-//! What does a step of our own engine record for its stop rules, as far as it fits an index?
+//! Defines the facts that a step of our own engine records for its stop rules, as far as they fit
+//! an index.
 
 use super::json::{Json, walk};
 
-/// Hashes a text for equality over versions and machines (FNV-1a, 64 bit, offset basis and prime of its authors).
+/// Hashes a text (FNV-1a, 64 bits, with its authors' offset basis and prime). The hash is the same
+/// in all versions and on all machines.
 pub fn text_hash(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// What a step of our own engine records for its stop rules, as far as it fits an index.
+/// The facts that a step of our own engine records for its stop rules, as far as they fit an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedFacts {
-    /// The `facts` key as written; `None` where it is longer than an index keeps, and the line has it.
+    /// The recorded `facts` member, or `None` if it's longer than an index keeps. The line contains
+    /// it in any case.
     pub json: Option<Box<str>>,
-    /// The `error` key as written, where the step failed.
+    /// The recorded `error` member, if the step failed.
     pub error: Option<Box<str>>,
-    /// The [`text_hash`] of the model's text, and its length in bytes.
+    /// The [`text_hash`] of the model's text, and the text's length in bytes.
     pub text: (u64, u64),
-    /// Tokens of all model calls up to the decision.
+    /// The tokens of all model calls up to the decision.
     pub tokens: Option<u64>,
-    /// Whether tokens among them were estimated.
+    /// Whether any of the tokens were estimated.
     pub is_estimated: bool,
 }
 
-/// Facts longer than this are left on their line: answers of rules in code may carry long texts.
+/// Longer facts are only kept on their line. Answers of rules in code may carry long texts.
 const MAX_FACTS_BYTES: usize = 4_096;
 
 impl RecordedFacts {
-    /// Takes in the `facts` and the `error` of a step, and the model's text.
+    /// Creates the facts from a step's `facts` and `error` members and the model's text.
     pub(super) fn new(facts: &str, error: Option<&str>, text: &str) -> Self {
         let error = error.filter(|error| error.starts_with('{')).map(Into::into);
         let json = (facts.len() <= MAX_FACTS_BYTES).then(|| facts.into());
@@ -42,7 +45,7 @@ impl RecordedFacts {
     }
 }
 
-/// Input and output of the `usage` key.
+/// Returns the sum of input and output in the `usage` member.
 fn tokens(facts: &str) -> Option<u64> {
     let member = |text: &str, name: &str| -> Option<String> {
         let mut members =
@@ -54,9 +57,9 @@ fn tokens(facts: &str) -> Option<u64> {
     count("input")?.checked_add(count("output")?)
 }
 
-/// Whether the tokens of one of both usages were.
+/// Returns whether `usage` or `late_usage` is marked as estimated.
 fn is_estimated(facts: &str) -> bool {
-    // Most say so of nothing, and need not be parsed.
+    // Most facts don't contain `true` and need not be parsed.
     let facts = facts.contains("true").then(|| Json::parse(facts)).flatten();
     let of = |key: &str| {
         facts

@@ -1,7 +1,9 @@
-//! How is a line read that strict JSON refuses? In steps of retreat, each of which is said to the reader.
+//! Reads lines that strict JSON rejects, in steps of decreasing strictness, and reports each step
+//! to the caller.
 //!
-//! Python writes bare `NaN` and `Infinity`; killed writers and editors leave bad UTF-8, raw control characters and half
-//! surrogate pairs. `serde_json` rejects the whole line for any of them.
+//! Python writes bare `NaN` and `Infinity`. Killed writers and editors leave invalid UTF-8, raw
+//! control characters and half surrogate pairs. `serde_json` rejects the whole line for any of
+//! them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,45 +16,45 @@ use super::loose::Maybe;
 use super::split::split;
 use super::{Fate, IssueKind};
 
-/// A remark on a line, without its place: the reader knows the place.
+/// A remark on a line, without a position, which the reader knows.
 pub type Remark = (IssueKind, String);
 
-/// What a line turned out to be after the strict reading failed.
+/// The result for a line that strict parsing rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retreat {
     /// A copy of the line that parses, and what was changed in it.
     Repaired {
         /// The repaired JSON text.
         text: String,
-        /// One phrase for each sort of repair.
+        /// One phrase for each kind of repair.
         repairs: Vec<&'static str>,
     },
-    /// An object of which some fields cannot be read; `text` holds the others.
+    /// An object with some unreadable fields. `text` contains the others.
     Salvaged {
         /// JSON text without the unreadable fields.
         text: String,
-        /// The names of the fields left out.
+        /// The names of the lost fields.
         lost: Vec<String>,
     },
-    /// JSON, but not an object; with its type in words.
+    /// JSON, but not an object, with its type in words.
     Foreign(&'static str),
-    /// Not JSON; with the parser's reason.
+    /// Not JSON, with the parser's reason.
     NotJson(String),
 }
 
-/// A line as text that is JSON where that is possible, and what was done to it.
+/// A line as text, which is JSON if possible, and what was done to it.
 #[derive(Debug, Clone)]
 pub struct Record<'a> {
-    /// The text: the line itself, a repaired copy, or what its bytes say as UTF-8.
+    /// The text: the line itself, a repaired copy, or its bytes as lossy UTF-8.
     pub text: Cow<'a, str>,
-    /// How well it could be read.
+    /// How well the line could be parsed.
     pub fate: Fate,
-    /// What is odd about it.
+    /// The remarks on the line.
     pub remarks: Vec<Remark>,
 }
 
 impl<'a> Record<'a> {
-    /// Reads a line; never fails. Of a line with several records, the last one counts.
+    /// Reads a line. Never fails. If a line contains several records, the last one counts.
     pub fn of(line: &'a [u8]) -> Self {
         let whole = Self::whole(line);
         if whole.fate != Fate::Unreadable {
@@ -68,7 +70,7 @@ impl<'a> Record<'a> {
             .flat_map(|piece| piece.remarks)
             .chain(last.remarks)
             .chain(read.remarks);
-        // What is borrowed is the whole line.
+        // A borrowed text would have to be the whole line.
         Self {
             text: Cow::Owned(read.text.into_owned()),
             fate: read.fate,
@@ -76,7 +78,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads a line as one record; never fails. A line that holds more or less than one record is unreadable.
+    /// Reads a line as one record. Never fails. A line that contains more or less than one record
+    /// is unreadable.
     pub fn whole(line: &'a [u8]) -> Self {
         let text = std::str::from_utf8(line)
             .ok()
@@ -101,7 +104,7 @@ impl<'a> Record<'a> {
                     remarks,
                 };
             }
-            // Members are read one by one, whatever they hold.
+            // Members are read one by one, whatever they contain.
             Retreat::Salvaged { .. } => (Fate::Good, Vec::new()),
             Retreat::Foreign(what) => (
                 Fate::Foreign,
@@ -122,7 +125,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads a line and keeps its text.
+    /// Reads a line and takes ownership of its text.
     pub fn read(line: Vec<u8>) -> Record<'static> {
         let Record {
             text,
@@ -141,7 +144,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// What was done to the line, in words; nothing where it is as written.
+    /// Returns the repairs of the line in words, or nothing if it's as written.
     pub fn repairs(&self) -> impl Iterator<Item = &str> {
         let repaired = |remark: &&Remark| remark.0 == IssueKind::Repaired;
         self.remarks
@@ -151,7 +154,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Whether an escape in `text` is half of a surrogate pair, which strict readers refuse.
+/// Returns whether an escape in `text` is half of a surrogate pair, which strict parsers reject.
 pub(crate) fn has_half_pair(text: &str) -> bool {
     let bytes = text.as_bytes();
     let unit = |at: usize| {
@@ -165,7 +168,7 @@ pub(crate) fn has_half_pair(text: &str) -> bool {
         .map(|found| at + found)
     {
         at = found + 2;
-        // Behind an odd number of backslashes it is text.
+        // After an odd number of backslashes, it's text.
         let before = bytes
             .get(..found)
             .unwrap_or_default()
@@ -187,9 +190,9 @@ pub(crate) fn has_half_pair(text: &str) -> bool {
     false
 }
 
-/// Reads one object by `parse`, strictly first and then in retreat; never fails.
+/// Reads one object with `parse`, strictly first and then with repairs. Never fails.
 ///
-/// The result is `None` where nothing of it can be used. The remarks say what was done.
+/// The result is `None` if no part of it is usable. The remarks say what was done.
 pub(crate) fn read_object<T>(
     line: &[u8],
     mut parse: impl FnMut(&str) -> Option<T>,
@@ -232,7 +235,8 @@ pub(crate) fn read_object<T>(
     (parse(&text), Fate::Repaired, remarks)
 }
 
-/// Parses one JSON object. A derived struct alone would also take an array for its fields in order.
+/// Parses one JSON object. A derived struct alone would also accept an array with its fields in
+/// order.
 pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     match serde_json::from_str(text) {
         Ok(Maybe::Value(value)) => Some(value),
@@ -240,7 +244,7 @@ pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     }
 }
 
-/// Finds out what can be read of `line`; `accepts` says whether the caller can use a JSON text.
+/// Finds out what can be read of `line`. `accepts` returns whether the caller can use a JSON text.
 pub fn retreat(line: &[u8], mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     let (text, repairs) = repair(line);
     if !repairs.is_empty() && accepts(&text) {
@@ -260,7 +264,8 @@ pub fn retreat(line: &[u8], mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     }
 }
 
-/// The parser's words, with the place inside the text rather than the line number of a text that is one line.
+/// Returns the parser's message, with the position inside the text instead of the line number if
+/// the text is a single line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let words = text
@@ -272,7 +277,7 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// Keeps the fields that can be read one by one; of a repeated key the last one, as Python reads it.
+/// Keeps the fields that can be read one by one. The last of a repeated key counts, as in Python.
 fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(text) else {
         return Retreat::NotJson("an object key cannot be decoded".to_owned());
@@ -302,9 +307,10 @@ fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     }
 }
 
-/// A copy of `line` in which what Python and accidents leave behind is valid JSON.
+/// Returns a copy of `line` in which the leftovers of Python and of accidents are valid JSON.
 ///
-/// Bare `NaN`, `Infinity` and `-Infinity` become strings of those words, so that they stay visible and are no numbers.
+/// Bare `NaN`, `Infinity` and `-Infinity` become strings of those words, so that they stay visible
+/// without being numbers.
 pub fn repair(line: &[u8]) -> (String, Vec<&'static str>) {
     let mut repairs = Vec::new();
     let text = String::from_utf8_lossy(line);
@@ -346,7 +352,7 @@ pub fn repair(line: &[u8]) -> (String, Vec<&'static str>) {
     (out, repairs)
 }
 
-/// Copies what starts `from` outside of a string; returns the bytes taken.
+/// Copies the start of `from`, outside of a string. Returns the number of bytes taken.
 fn outside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> usize {
     for word in ["NaN", "Infinity", "-Infinity"] {
         if from.starts_with(word) {
@@ -360,7 +366,7 @@ fn outside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) ->
     copy_one(from, out)
 }
 
-/// Copies what starts `from` inside a string; returns the bytes taken.
+/// Copies the start of `from`, inside a string. Returns the number of bytes taken.
 fn inside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> usize {
     match from.bytes().next() {
         Some(b'"') | None => copy_one(from, out),
@@ -373,7 +379,7 @@ fn inside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> 
     }
 }
 
-/// Copies one escape; half of a surrogate pair becomes U+FFFD.
+/// Copies one escape. Half of a surrogate pair becomes U+FFFD. Returns the number of bytes taken.
 fn escape(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> usize {
     let unit = |at: usize| {
         let text = from.get(at..at + 6)?;
@@ -394,7 +400,8 @@ fn escape(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> 
             6
         }
         None => {
-            // Backslash and the character after it, so that an escaped quote does not end the string.
+            // The backslash and the next character, so that an escaped quote doesn't end the
+            // string.
             let taken = copy_one(from, out);
             taken + copy_one(from.get(taken..).unwrap_or_default(), out)
         }

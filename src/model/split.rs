@@ -1,8 +1,9 @@
-//! Finds the complete records on a line that is not one JSON object.
+//! Finds the complete records on a line that isn't one JSON object.
 //!
-//! A killed writer leaves a line without a line end, and the next writer appends its record to that line. The torn record
-//! ends inside a string or where no value can begin, so an object there is a separate record. Where a value is expected, an
-//! object is part of the torn record unless the caller recognizes it as a record by its members.
+//! A killed writer leaves a line without a line terminator, and the next writer appends its record
+//! to that line. The torn record ends inside a string or where no value can begin, so an object
+//! there is a separate record. Where a value is expected, an object is part of the torn record
+//! unless the caller recognizes it as a record by its members.
 
 use super::issue::IssueKind;
 use super::json::Json;
@@ -10,26 +11,28 @@ use super::repair::{Remark, repair};
 
 /// The most records that are read from one line.
 const MAX_PIECES: usize = 32 << 10;
-/// The search reads at most this many times the length of the line, and at least [`MIN_BUDGET`] bytes.
+/// The search reads at most this many times the length of the line, and at least [`MIN_BUDGET`]
+/// bytes.
 const BUDGET: usize = 16;
 const MIN_BUDGET: usize = 1 << 20;
-/// The most places that are looked at in a text that is cut.
+/// The most positions that are tried in a truncated text.
 const MAX_RESTARTS: usize = 32;
 
 /// A complete record on a line that also holds something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins, in bytes from the start of the line.
+    /// The offset of its first byte in the line.
     pub from: usize,
     /// One past its last byte.
     pub to: usize,
-    /// What is odd about the line at this piece.
+    /// Remarks on the line at this piece.
     pub remarks: Vec<Remark>,
 }
 
-/// Returns the complete records on `line` in their order, and none where the line holds none.
+/// Returns the complete records on `line`, in order. The list is empty if there are none.
 ///
-/// `is_record` tells by its members whether an object that stands where a value is expected is a record.
+/// `is_record` decides by an object's members whether it's a record. This matters for objects where
+/// a value is expected.
 pub fn split(line: &[u8], is_record: impl Fn(&str) -> bool) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut search = Search {
@@ -68,14 +71,14 @@ pub fn split(line: &[u8], is_record: impl Fn(&str) -> bool) -> Vec<Piece> {
     pieces
 }
 
-/// Bytes of a line that belong to no complete record.
+/// The bytes of a line that belong to no complete record.
 struct Torn {
     bytes: usize,
     are_nul: bool,
 }
 
 impl Torn {
-    /// `None` where there is nothing but white space and byte order marks.
+    /// Returns `None` if there's only white space and byte order marks.
     fn of(bytes: Option<&[u8]>) -> Option<Self> {
         let bytes = bytes?;
         let rest = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
@@ -114,7 +117,8 @@ impl Torn {
     }
 }
 
-/// A search through one line. The budget bounds it, because a hostile line may begin an object at every byte.
+/// A search through one line. The budget bounds it, because a hostile line may begin an object at
+/// every byte.
 struct Search<'a, F> {
     line: &'a [u8],
     budget: usize,
@@ -122,7 +126,7 @@ struct Search<'a, F> {
 }
 
 impl<F: Fn(&str) -> bool> Search<'_, F> {
-    /// The first complete record that begins at `start` or behind it, and where it ends.
+    /// Returns the range of the first complete record that begins at or after `start`.
     fn next_from(&mut self, start: usize) -> Option<(usize, usize)> {
         let (line, blank) = (self.line, |byte: &u8| {
             *byte == 0 || byte.is_ascii_whitespace()
@@ -142,7 +146,7 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
         self.behind_stub(start)
     }
 
-    /// The first complete record behind the torn text at `start`.
+    /// Returns the range of the first complete record after the torn text at `start`.
     fn behind_stub(&mut self, start: usize) -> Option<(usize, usize)> {
         let torn = self.line.get(start..)?;
         let mut before = 0;
@@ -159,7 +163,8 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
         None
     }
 
-    /// Where the object at `start` ends, if it is complete, and whether its members are those of a record.
+    /// Returns the end of the object at `start`, if it's complete, and whether its members are
+    /// those of a record.
     fn object_at(&mut self, start: usize) -> Option<(usize, bool)> {
         let end = self.end_of(start)?;
         let bytes = self.line.get(start..end)?;
@@ -177,7 +182,7 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
         }
     }
 
-    /// One past the brace that closes the one at `start`.
+    /// Returns one past the brace that closes the one at `start`.
     fn end_of(&mut self, start: usize) -> Option<usize> {
         let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
         for (at, byte) in self.line.iter().enumerate().skip(start) {
@@ -200,7 +205,8 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
         None
     }
 
-    /// Whether a record behind a stub may end there. What closes or goes on with something else makes it a part of that.
+    /// Returns whether a record after a stub may end at `end`. If a closing bracket or anything
+    /// else but a new object follows, it's part of the stub.
     fn may_end_at(&self, end: usize) -> bool {
         let rest = self.line.get(end..).unwrap_or_default();
         rest.iter()
@@ -209,14 +215,14 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
     }
 }
 
-/// Where an object begins in a text that is torn or cut, its first byte apart, and whether that is inside a string or where
-/// no value can begin.
+/// Returns the offsets at which an object may begin in a torn or truncated text, except the first
+/// byte. The flag tells whether the offset is inside a string or where no value can begin.
 fn begins(torn: &[u8]) -> impl Iterator<Item = (usize, bool)> {
-    // Whether a value may begin here, and what is open: objects and lists, innermost last.
+    // Whether a value may begin here, and the open objects and lists, innermost last.
     let (mut is_value_next, mut open) = (false, Vec::new());
     let (mut in_string, mut is_escaped) = (false, false);
     torn.iter().enumerate().filter_map(move |(at, byte)| {
-        // A brace behind a backslash is no escape: the string was cut off there.
+        // A brace after a backslash isn't an escape: the string was truncated there.
         let is_begin = *byte == b'{' && at > 0 && matches!(torn.get(at + 1), Some(b'"' | b' '));
         let found = is_begin.then_some((at, in_string || !is_value_next));
         if in_string {
@@ -247,7 +253,7 @@ fn begins(torn: &[u8]) -> impl Iterator<Item = (usize, bool)> {
     })
 }
 
-/// Where a record may begin behind a torn one in a text that is cut.
+/// Returns the offsets at which a record may begin after a torn one in a truncated text.
 pub fn restarts(text: &[u8]) -> impl Iterator<Item = usize> {
     begins(text).map(|(at, _)| at).take(MAX_RESTARTS)
 }

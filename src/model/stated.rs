@@ -1,7 +1,8 @@
 //! Represents what records state about a run as a whole, and whether they agree.
 //!
-//! Several records may state the same fact: a manifest in two fields, an event, the steps together. None of them is
-//! preferred. Where they differ, the fact is disputed and all statements are kept with their places.
+//! Several records may state the same fact: a manifest in two fields, an event, the steps together.
+//! None of them takes precedence. If they differ, the fact is disputed, and all statements are kept
+//! with their sources.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,44 +10,45 @@ use std::fmt;
 /// A fact about a run as a whole that more than one record may state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fact {
-    /// Why it ended, as a word.
+    /// Why the run ended, as a word.
     End,
-    /// Its answer.
+    /// The answer.
     Answer,
-    /// A limit it was under, in this unit: `steps`, `tokens`, `ms`, `usd`, `turns`, `messages`.
+    /// A limit in this unit: `steps`, `tokens`, `ms`, `usd`, `turns`, `messages`.
     Limit(&'static str),
-    /// What it took, in this unit: `steps`, `tokens`, `ms`, `usd`.
+    /// A total in this unit: `steps`, `tokens`, `ms`, `usd`.
     Total(&'static str),
 }
 
-/// What a record states.
+/// The value that a record states.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// A word or a text; an empty one is an answer that was recorded as empty.
+    /// A word or a text. An empty one is an answer that was recorded as empty.
     Text(Box<str>),
     /// A number.
     Number(f64),
     /// `null`.
     Nothing,
-    /// A value of another type than expected: a number as written, or `an object`.
+    /// A value of an unexpected type: a number as written, or `an object`.
     Other(Box<str>),
 }
 
-/// The place of a statement.
+/// The source of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Who states it, as the subject of a sentence: `the manifest`.
+    /// The record, as the subject of a sentence: `the manifest`.
     pub who: &'static str,
-    /// The file; empty for the run's only one.
+    /// The file, or empty if the run has only one.
     pub file: &'static str,
-    /// The line in that file, counted from 1; `None` for a file without lines.
+    /// The 1-based line in that file, or `None` for a file without lines.
     pub line: Option<u64>,
-    /// The field, as a JSON pointer or in the tool's own words; empty for a sum over several records.
+    /// The field, as a JSON Pointer or in the tool's own words. Empty for a sum over several
+    /// records.
     pub field: Cow<'static, str>,
 }
 
 impl Source {
-    /// A field of `manifest.json`.
+    /// Creates the source for a field of `manifest.json`.
     pub fn manifest(field: &'static str) -> Self {
         Self {
             who: "the manifest",
@@ -57,7 +59,8 @@ impl Source {
     }
 }
 
-/// `manifest.json /summary/steps`, `events.jsonl:38 /payload/stop/limit`.
+/// Formats the source as in `manifest.json /summary/steps` or `events.jsonl:38
+/// /payload/stop/limit`.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.file)?;
@@ -73,19 +76,19 @@ impl fmt::Display for Source {
     }
 }
 
-/// One statement of a record about the run as a whole.
+/// One record's statement about the run as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
-    /// What it is about.
+    /// The fact it's about.
     pub fact: Fact,
-    /// What it says.
+    /// The stated value.
     pub said: Said,
-    /// Where it stands.
+    /// The source.
     pub source: Source,
 }
 
 impl Statement {
-    /// A statement of a number.
+    /// Creates a statement of a number.
     pub fn number(fact: Fact, number: f64, source: Source) -> Self {
         Self {
             fact,
@@ -94,7 +97,7 @@ impl Statement {
         }
     }
 
-    /// A statement of a text.
+    /// Creates a statement of a text.
     pub fn text(fact: Fact, text: impl Into<Box<str>>, source: Source) -> Self {
         Self {
             fact,
@@ -104,23 +107,23 @@ impl Statement {
     }
 }
 
-/// A value with the place that states it.
+/// A value with its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stated<T> {
     /// The value.
     pub value: T,
-    /// The place.
+    /// The source.
     pub source: Source,
 }
 
-/// What all records together say about one fact.
+/// What all records together state about one fact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Agreement<T> {
     /// No record states it.
     Unknown,
-    /// All records that state it say the same; never empty.
+    /// All records that state it agree. Never empty.
     Agreed(Vec<Stated<T>>),
-    /// At least two of them differ.
+    /// At least two records differ.
     Disputed(Vec<Stated<T>>),
 }
 
@@ -144,7 +147,7 @@ impl<T> Agreement<T> {
         }
     }
 
-    /// The value that all records agree on.
+    /// Returns the value that all records agree on.
     pub fn agreed(&self) -> Option<&T> {
         match self {
             Self::Agreed(stated) => stated.first().map(|first| &first.value),
@@ -152,7 +155,7 @@ impl<T> Agreement<T> {
         }
     }
 
-    /// All statements, where they differ.
+    /// Returns all statements, if they differ.
     pub fn disputed(&self) -> Option<&[Stated<T>]> {
         match self {
             Self::Disputed(stated) => Some(stated),
@@ -160,13 +163,13 @@ impl<T> Agreement<T> {
         }
     }
 
-    /// Whether any record states it.
+    /// Returns whether any record states the fact.
     pub fn is_stated(&self) -> bool {
         !matches!(self, Self::Unknown)
     }
 }
 
-/// The statements with the values that differ, in order of appearance, each with all who state it.
+/// Groups the statements by value, in order of appearance, each with all its sources.
 pub fn by_value<T>(
     stated: &[Stated<T>],
     is_same: impl Fn(&T, &T) -> bool,

@@ -1,11 +1,12 @@
-//! What does one record say of a step? Its parts, borrowed from the record's text.
+//! Represents a step, or the part of it in one record, borrowed from the record's text.
 //!
-//! A format fills a [`Step`]; what is kept of it in the index is a [`StepHead`](super::StepHead), made from the step
-//! alone, and pages show the same step. Names and words are decoded; long texts and values stay JSON text until
-//! somebody looks ([`Value`]).
+//! A format fills a [`Step`]. The index keeps a [`StepHead`](super::StepHead), made from the step
+//! alone, and pages show the same step. Names and words are decoded. Long texts and values stay
+//! JSON text until they are shown ([`Value`]).
 //!
-//! A format whose steps are spread over several records gives one `Step` for each of them; the head takes them in one
-//! after the other ([`StepHead::absorb`](super::StepHead::absorb)). Must not know the keys of any format.
+//! A format whose steps are spread over several records produces one `Step` for each of them, and
+//! the head merges them in order ([`StepHead::absorb`](super::StepHead::absorb)). This module must
+//! not know the keys of any format.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,87 +15,88 @@ use std::ops::Deref;
 use super::json::{Json, walk};
 use super::repair::Remark;
 
-/// At most this many items of a list are read; the record itself has all.
+/// The most items of a list that are read. The record itself has all.
 const MAX_ITEMS: usize = 4_096;
 
-/// One step of a run, or the part of it that one record holds.
+/// A step of a run, or the part of it in one record.
 #[derive(Debug, Clone, Default)]
 pub struct Step<'a> {
-    /// The recorded label; may repeat or be missing.
+    /// The recorded id. It may repeat or be missing.
     pub id: Option<i64>,
     /// The acting agent.
     pub agent: Option<Cow<'a, str>>,
-    /// What was decided; `None` where nothing was.
+    /// The decision, or `None` if there was none.
     pub decision: Option<Decision<'a>>,
-    /// What is asked for, in order.
+    /// The tool calls, in order.
     pub calls: List<Call<'a>>,
-    /// How each call was carried out, where that is recorded apart from its result.
+    /// How each call was carried out, if recorded separately from its result.
     pub invocations: List<Invocation<'a>>,
-    /// Whether that is recorded, if only as an empty list.
+    /// Whether invocations are recorded, even as an empty list.
     pub tells_invocations: bool,
-    /// What came back.
+    /// The tool results.
     pub results: List<Outcome<'a>>,
-    /// What the critics said, in order.
+    /// The critics' outputs, in order.
     pub critics: List<CriticOutput<'a>>,
-    /// What changed in the state; `None` where that is not recorded.
+    /// The state changes, or `None` if not recorded.
     pub changes: Option<Changes<'a>>,
-    /// What the agent saw before it decided.
+    /// What the agent observed before its decision.
     pub observation: Option<Value<'a>>,
     /// The state before the step.
     pub state: Option<Value<'a>>,
-    /// The keys of the state that the engine itself counts up between steps.
+    /// The state keys that the engine itself increments between steps.
     pub counters: &'static [&'static str],
     /// The model's text.
     pub text: Option<Value<'a>>,
-    /// The record leaves the model's text out: it may have said something.
+    /// Whether the record omits the model's text, so that it's unknown whether there was any.
     pub is_text_untold: bool,
-    /// Tokens of this step's own requests.
+    /// The tokens of this step's own requests.
     pub tokens: Option<u64>,
-    /// The same, apart.
+    /// These tokens by kind.
     pub usage: Usage,
-    /// What other models than `model` took of that, each by its name.
+    /// The part of these tokens that went to models other than `model`, by name.
     pub other_models: Vec<(Cow<'a, str>, Usage)>,
-    /// The model that was asked, where it is recorded with the step.
+    /// The requested model, if recorded with the step.
     pub model: Option<Cow<'a, str>>,
-    /// Why its reply ended, in the word of who gave it.
+    /// The finish reason of the reply, in the provider's words.
     pub finish: Option<Cow<'a, str>>,
-    /// Whether the writer estimated its tokens.
+    /// Whether the writer estimated the tokens.
     pub tokens_estimated: bool,
-    /// Tokens of the run up to and with this step.
+    /// The run's tokens up to and including this step.
     pub tokens_total: Option<u64>,
-    /// What its requests cost in US dollars.
+    /// The cost of the step's requests in US dollars.
     pub cost_usd: Option<f64>,
     /// The error that ended the step: an object with `phase`, `message`, `recovered`.
     pub error: Option<Value<'a>>,
-    /// The facts that the stop rules looked at.
+    /// The facts that the stop rules evaluated.
     pub facts: Option<Value<'a>>,
-    /// The pictures the step refers to.
+    /// The pictures that the step refers to.
     pub pictures: List<Picture<'a>>,
     /// How the model's text became a decision.
     pub parsing: Parsing<'a>,
-    /// All members of the record that nothing above holds, and those that are not of the type they should be.
+    /// All members of the record that none of the other fields contains, and those of an unexpected
+    /// type.
     pub rest: Vec<(Cow<'a, str>, Value<'a>)>,
-    /// What is odd about the record.
+    /// Remarks on the record.
     pub remarks: Vec<Remark>,
-    /// Whether a field of the record could not be decoded.
+    /// Whether a field of the record couldn't be decoded.
     pub is_damaged: bool,
 }
 
-/// Tokens of requests to a model, where they are recorded apart.
+/// The tokens of model requests by kind, if recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Usage {
-    /// All that the model read, from its cache too.
+    /// All input tokens, including cached ones.
     pub input: Option<u64>,
-    /// Of them, those that its cache held.
+    /// The cached part of the input tokens.
     pub cached: Option<u64>,
-    /// All that it wrote.
+    /// All output tokens.
     pub output: Option<u64>,
-    /// Of them, those of its thought.
+    /// The reasoning part of the output tokens.
     pub reasoning: Option<u64>,
 }
 
 impl Usage {
-    /// Both, added up. What one does not tell is not known of both.
+    /// Adds two usages. A sum is unknown if either part is.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         let add = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
@@ -106,7 +108,7 @@ impl Usage {
         }
     }
 
-    /// What nothing took.
+    /// Returns a usage of zero tokens.
     pub fn of_nothing() -> Self {
         Self {
             input: Some(0),
@@ -116,7 +118,7 @@ impl Usage {
         }
     }
 
-    /// These and those of a reply of which only the sums are known.
+    /// Adds a reply for which only the totals are known.
     #[must_use]
     pub fn with_reply(self, input: u64, output: u64) -> Self {
         Self {
@@ -126,7 +128,7 @@ impl Usage {
         }
     }
 
-    /// What is left without `part`, as far as both are known.
+    /// Subtracts `part`. Unknown numbers of `part` count as zero.
     #[must_use]
     pub fn less(self, part: Self) -> Self {
         let less =
@@ -140,106 +142,107 @@ impl Usage {
     }
 }
 
-/// What was decided.
+/// The decision of a step.
 #[derive(Debug, Clone)]
 pub struct Decision<'a> {
-    /// The decision as written.
+    /// The decision as recorded.
     pub value: Value<'a>,
     /// `act`, `final`, `wait`, `handoff` or any other word.
     pub mode: Option<Cow<'a, str>>,
-    /// Why, in the agent's words.
+    /// The reason in the agent's words.
     pub rationale: Option<Value<'a>>,
     /// The final answer.
     pub answer: Option<Value<'a>>,
-    /// The agent handed over to.
+    /// The agent handed off to.
     pub handoff: Option<Cow<'a, str>>,
-    /// Whether the model's text was not understood.
+    /// Whether the model's text couldn't be parsed.
     pub is_misread: bool,
-    /// What could have been decided instead.
+    /// The alternatives.
     pub candidates: Option<Value<'a>>,
-    /// What else the decision carries.
+    /// Other data in the decision.
     pub meta: Option<Value<'a>>,
 }
 
-/// What is said of a failure of which no words are recorded.
+/// The error text for a failure without a recorded message.
 pub(crate) const NO_WORDS: &str = "failed without a message";
-/// Error of a call of which a program says only that it failed, beside what the model was given.
+/// The error text for a call that a program only reports as failed, apart from the result that the
+/// model saw.
 pub(crate) const FAILED: &str = "failed";
-/// Error of a call that its user declined, where no record has words for that.
+/// The error text for a call that the user declined, if no record contains a text for that.
 pub(crate) const DECLINED: &str = "declined";
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
-    /// The call as written.
+    /// The call as recorded.
     pub value: Value<'a>,
     /// The tool.
     pub name: Option<Cow<'a, str>>,
     /// The arguments.
     pub args: Option<Value<'a>>,
-    /// How often it may be tried again.
+    /// The allowed number of retries.
     pub max_retries: Option<f64>,
-    /// How long it may take, in seconds.
+    /// The time limit in seconds.
     pub timeout_s: Option<f64>,
 }
 
 /// How a call was carried out.
 #[derive(Debug, Clone)]
 pub struct Invocation<'a> {
-    /// The invocation as written.
+    /// The invocation as recorded.
     pub value: Value<'a>,
     /// The tool.
     pub tool: Option<Cow<'a, str>>,
-    /// How it went, in the writer's word.
+    /// The outcome, in the writer's word.
     pub status: Option<Cow<'a, str>>,
-    /// The error in words.
+    /// The error message.
     pub error: Option<Value<'a>>,
-    /// The sort of error.
+    /// The kind of error.
     pub category: Option<Cow<'a, str>>,
-    /// Who ran it, how long and how often.
+    /// The tool's origin, the duration and the number of attempts.
     pub effort: Effort<'a>,
 }
 
-/// The status of a result that says nothing of how the call went.
+/// The status of a result that doesn't say whether the call succeeded.
 pub const NOT_RECORDED: &str = "not recorded";
-/// The status that stands in the place of a result which has not come.
+/// The status that takes the place of a missing result.
 pub const NO_ANSWER: &str = "no answer";
 
-/// What came back from a call.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub struct Outcome<'a> {
-    /// The result as written.
+    /// The result as recorded.
     pub value: Value<'a>,
-    /// The tool it names.
+    /// The tool that the result names.
     pub tool: Option<Cow<'a, str>>,
-    /// How it went, in the writer's word.
+    /// The outcome, in the writer's word.
     pub status: Option<Cow<'a, str>>,
-    /// What it says of an error: under `error`, or, where the status tells of a failure, in words besides. A member that
-    /// says that there was none is no error.
+    /// The error: the `error` member or, if the status reports a failure, the error text from
+    /// elsewhere. A member that says that there was no error isn't one.
     pub error: Option<Value<'a>>,
-    /// What the tool returned: a part of the result where the writer wraps it, else the whole result.
+    /// The tool's output: a part of the result if the writer wraps it, otherwise the whole result.
     pub output: Option<Value<'a>>,
-    /// Whether the output is a part of the result.
+    /// Whether the output is only a part of the result.
     pub is_wrapped: bool,
-    /// The first exit code that is not zero.
+    /// The first nonzero exit code.
     pub exit: Option<i64>,
-    /// The answer of the environment, where the result is that.
+    /// The environment's response, if the result is one.
     pub env: Option<Value<'a>>,
-    /// Whether the writer cut the output.
+    /// Whether the writer truncated the output.
     pub is_cut: bool,
-    /// How many bytes the output had before the writer cut it, where that is recorded.
+    /// The output's length in bytes before the writer truncated it, if recorded.
     pub cut_from_bytes: Option<f64>,
-    /// How long it took and how often it was tried.
+    /// The duration and the number of attempts.
     pub effort: Effort<'a>,
 }
 
 impl Outcome<'_> {
-    /// Whether it says that the call failed.
+    /// Returns whether the result says that the call failed.
     pub fn has_failed(&self) -> bool {
         self.error.is_some() || self.status.as_deref().is_some_and(Self::is_failure)
     }
 
-    /// Whether a result with this status is that of a call that failed.
+    /// Returns whether this status means that the call failed.
     pub fn is_failure(status: &str) -> bool {
         matches!(
             status,
@@ -249,7 +252,7 @@ impl Outcome<'_> {
 }
 
 impl Invocation<'_> {
-    /// Whether it says that the call failed or was not made.
+    /// Returns whether the invocation says that the call failed or wasn't made.
     pub fn has_failed(&self) -> bool {
         matches!(
             self.status.as_deref(),
@@ -258,56 +261,56 @@ impl Invocation<'_> {
     }
 }
 
-/// What a call took.
+/// The duration, attempts and origin of a call.
 #[derive(Debug, Clone, Default)]
 pub struct Effort<'a> {
-    /// Milliseconds.
+    /// The duration in milliseconds.
     pub latency_ms: Option<f64>,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: Option<f64>,
-    /// How long it was allowed to take, in seconds.
+    /// The time limit in seconds.
     pub timeout_s: Option<f64>,
-    /// The set of tools it belongs to.
+    /// The tool set that contains the tool.
     pub toolset: Option<Cow<'a, str>>,
-    /// The version of that set.
+    /// The version of the tool set.
     pub toolset_version: Option<Cow<'a, str>>,
-    /// Where the tool comes from.
+    /// The origin of the tool.
     pub source: Option<Cow<'a, str>>,
-    /// Who cancelled it.
+    /// Who cancelled the call.
     pub cancelled_by: Option<Cow<'a, str>>,
 }
 
-/// What one critic said.
+/// The output of one critic.
 #[derive(Debug, Clone)]
 pub struct CriticOutput<'a> {
-    /// The output as written.
+    /// The output as recorded.
     pub value: Value<'a>,
-    /// The critic's recorded name, with its place among those of the step that share it; `critic 1`, `critic 2` by
-    /// position where none is recorded.
+    /// The critic's recorded name, with its position among those of the step that share it. Without
+    /// a recorded name, `critic 1`, `critic 2` by position.
     pub name: Cow<'a, str>,
     /// Whether a name is recorded.
     pub is_named: bool,
-    /// What it asks for.
+    /// The requested action.
     pub action: CriticAction,
-    /// The word it asks with.
+    /// The recorded word for the action.
     pub word: Option<Value<'a>>,
-    /// Its score where that is a finite number.
+    /// The score, if it's finite.
     pub score: Option<f64>,
-    /// Its score where that is infinite.
+    /// The score, if it's infinite.
     pub infinite: Option<Infinite>,
-    /// The score as written.
+    /// The score as recorded.
     pub raw_score: Option<Value<'a>>,
     /// Its reason.
     pub reason: Option<Value<'a>>,
-    /// What it gives besides.
+    /// Other data in the output.
     pub details: Option<Value<'a>>,
-    /// What it wants changed, each with a name; never empty ones.
+    /// The changes that the critic requests, each with a name. None of them is empty.
     pub patches: Vec<(&'static str, Value<'a>)>,
-    /// Members that none of the above holds.
+    /// The members that none of the other fields contains.
     pub rest: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
-/// A score that is lower or higher than every number.
+/// An infinite score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Infinite {
     /// `-Infinity`.
@@ -325,40 +328,42 @@ impl From<Infinite> for f64 {
     }
 }
 
-/// What a critic asks for.
+/// The action that a critic requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CriticAction {
-    /// Go on; also what engines do with words they do not know.
+    /// Continue. Engines also treat unknown words this way.
     #[default]
     Continue,
-    /// Do it again.
+    /// Retry the step.
     Retry,
-    /// End the run.
+    /// Stop the run.
     Stop,
-    /// Nothing: the critic itself failed.
+    /// None: the critic itself failed.
     Failed,
-    /// A word that is none of these.
+    /// Any other word.
     Other,
 }
 
 impl CriticAction {
-    /// Whether it wants anything but to go on.
+    /// Returns whether the action determines how the run continues: a retry, a stop, or a failed
+    /// critic.
     pub fn decides(self) -> bool {
         !matches!(self, CriticAction::Continue | CriticAction::Other)
     }
 
-    /// The place of the critic that decides: engines obey the first in list order that wants anything but to go on.
+    /// Returns the position of the deciding critic. Engines obey the first one in list order that
+    /// requests anything but to continue.
     pub fn deciding(actions: impl IntoIterator<Item = Self>) -> Option<usize> {
         actions.into_iter().position(Self::decides)
     }
 }
 
-/// A picture a step refers to.
+/// A picture that a step refers to.
 #[derive(Debug, Clone)]
 pub struct Picture<'a> {
-    /// What is recorded of it.
+    /// The picture as recorded.
     pub value: Value<'a>,
-    /// Its path inside the run.
+    /// The path inside the run.
     pub path: Option<Cow<'a, str>>,
 }
 
@@ -367,52 +372,52 @@ pub struct Picture<'a> {
 pub struct Parsing<'a> {
     /// Who decided.
     pub source: Option<Cow<'a, str>>,
-    /// The parser that understood the text.
+    /// The parser that succeeded.
     pub parser: Option<Cow<'a, str>>,
     /// The parsers that were tried.
     pub attempts: Option<Value<'a>>,
-    /// What the parsers complained about.
+    /// The parsers' complaints.
     pub diagnostics: Option<Value<'a>>,
-    /// Whether the parser is not the one asked for.
+    /// Whether the parser isn't the requested one.
     pub is_fallback: bool,
     /// Whether the text had to be repaired.
     pub is_salvaged: bool,
-    /// Why tool calls of the model's own kind were not used.
+    /// Why the model's native tool calls weren't used.
     pub no_native_calls: Option<Cow<'a, str>>,
 }
 
-/// A JSON value of a record, and where it stands there.
+/// A JSON value of a record, and its position there.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Value<'a> {
-    /// Its text; the syntax was checked.
+    /// The value's text, whose syntax was checked.
     pub text: &'a str,
-    /// Where it stands.
+    /// The position in the record.
     pub at: Pointer,
 }
 
 impl<'a> Value<'a> {
-    /// The value, decoded.
+    /// Decodes the value.
     pub fn json(self) -> Json<'a> {
         Json::checked(self.text)
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     pub fn string(self) -> Option<Cow<'a, str>> {
         walk::string(self.text)
     }
 
-    /// A string as its text, anything else as JSON.
+    /// Returns a string as its text, and anything else as JSON.
     pub fn plain(self) -> Cow<'a, str> {
         self.string()
             .unwrap_or_else(|| Cow::Owned(self.json().to_string()))
     }
 
-    /// Whether it is an object.
+    /// Returns whether the value is an object.
     pub fn is_object(self) -> bool {
         self.text.starts_with('{')
     }
 
-    /// Whether there is nothing in it: `null`, an empty string, array or object.
+    /// Returns whether the value is empty: `null`, or an empty string, array or object.
     pub fn is_empty(self) -> bool {
         match self.text {
             "" | "null" | "\"\"" => true,
@@ -422,7 +427,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a member of an object; the last one where the key repeats.
+    /// Returns the value of a member of an object. If the key repeats, the last one counts.
     pub(crate) fn get(self, key: &str) -> Option<&'a str> {
         let named = |(name, _): &(&str, &str)| walk::string(name).is_some_and(|name| name == key);
         walk::members(self.text)
@@ -432,19 +437,19 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Where a value stands in its record: a JSON pointer.
+/// The position of a value in its record, as a JSON Pointer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pointer {
-    /// The way to the value, or to the list that holds it.
+    /// The pointer to the value, or to the list that contains it.
     pub list: &'static str,
-    /// The place in the list.
+    /// The index in the list.
     pub index: Option<usize>,
-    /// The way on from there.
+    /// The pointer from the item to the value.
     pub member: &'static str,
 }
 
 impl Pointer {
-    /// A place outside of lists.
+    /// Creates a pointer outside of lists.
     pub fn new(list: &'static str) -> Self {
         Self {
             list,
@@ -453,7 +458,7 @@ impl Pointer {
         }
     }
 
-    /// The item of this list at `index`.
+    /// Returns a pointer to the item at `index` of this list.
     #[must_use]
     pub fn item(self, index: usize) -> Self {
         Self {
@@ -462,7 +467,7 @@ impl Pointer {
         }
     }
 
-    /// A member of this item.
+    /// Returns a pointer to a member of this item.
     #[must_use]
     pub fn member(self, member: &'static str) -> Self {
         Self { member, ..self }
@@ -479,7 +484,7 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// The first items of a list, and how many there are.
+/// The first items of a list, and the total number of items.
 #[derive(Debug, Clone)]
 pub struct List<T> {
     items: Vec<T>,
@@ -487,7 +492,7 @@ pub struct List<T> {
 }
 
 impl<T> List<T> {
-    /// How many items there are; at most the first 4,096 are here.
+    /// Returns the total number of items. At most the first 4,096 are kept.
     pub fn total(&self) -> usize {
         self.total
     }
@@ -521,7 +526,7 @@ impl<T> FromIterator<T> for List<T> {
     }
 }
 
-/// What a step changed in the state.
+/// The state changes of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Changes<'a>(pub Value<'a>);
 
@@ -530,12 +535,12 @@ pub struct Changes<'a>(pub Value<'a>);
 pub struct Change<'a> {
     /// The key.
     pub key: Cow<'a, str>,
-    /// What is recorded of it: an object with the value `before` and `after`, or a word in its place.
+    /// The recorded change: an object with the values `before` and `after`, or a word instead.
     pub text: &'a str,
 }
 
 impl<'a> Changes<'a> {
-    /// The changed keys, in the order of the record.
+    /// Iterates over the changed keys, in the order of the record.
     pub fn iter(self) -> impl Iterator<Item = Change<'a>> {
         let key = |key| walk::string(key).unwrap_or(Cow::Borrowed(key));
         walk::members(self.0.text).map(move |(name, text)| Change {
@@ -546,17 +551,17 @@ impl<'a> Changes<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// The value before the step; `None` where the record does not say.
+    /// Returns the value before the step, or `None` if not recorded.
     pub fn before(&self) -> Option<&'a str> {
         self.side("before")
     }
 
-    /// The value after it.
+    /// Returns the value after the step, or `None` if not recorded.
     pub fn after(&self) -> Option<&'a str> {
         self.side("after")
     }
 
-    /// The lines that it changed, as a unified diff; `None` where the record has none.
+    /// Returns the changed lines as a unified diff, or `None` if not recorded.
     pub fn diff(&self) -> Option<Cow<'a, str>> {
         walk::string(self.side("diff")?)
     }

@@ -1,41 +1,43 @@
-//! When was it? Reads the times of a trace into microseconds since the Unix epoch.
+//! Parses the times of a trace into microseconds since the Unix epoch.
 //!
-//! Knows no clock and no local zone: "now" and the reader's zone belong to whoever asks.
+//! Knows no clock and no local time zone. Callers provide "now" and the reader's zone.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// A longer text is not a time; the cap bounds the work on hostile input.
+/// Longer texts aren't times. The cap bounds the work on hostile input.
 const MAX_LEN: usize = 64;
 
 const MICROS: i64 = 1_000_000;
 
-/// One recorded moment.
+/// A recorded time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// Microseconds since 1970-01-01T00:00:00Z; finer digits are dropped towards the past.
+    /// Microseconds since 1970-01-01T00:00:00Z, rounded down.
     pub micros: i64,
-    /// Whether the text named its offset. Where it did not, `micros` takes the wall clock for UTC.
+    /// Whether the text named its UTC offset. If not, `micros` treats the local time as UTC.
     pub zoned: bool,
 }
 
-/// Reads an ISO 8601 moment; `None` where the text is no valid time between the years 0 and 9999.
+/// Parses an ISO 8601 time. Returns `None` if the text isn't a valid time between the years 0 and
+/// 9999.
 ///
-/// `2026-08-04T09:15:02.123456+00:00`, which Python writes, is read without help; every other spelling is left
-/// to `jiff`. Nothing is allocated for either.
+/// The spelling that Python writes, `2026-08-04T09:15:02.123456+00:00`, is parsed here. All others
+/// are left to `jiff`. Neither allocates.
 pub fn parse_ts(text: &str) -> Option<Stamp> {
     let text = text.trim_ascii();
     if text.len() > MAX_LEN {
         return None;
     }
     let stamp = common(text.as_bytes()).or_else(|| spelled(text))?;
-    // The last day of year 9999 exists in some zones only; jiff could not print it again.
+    // The last day of year 9999 exists in some time zones only, and `jiff` couldn't print it again.
     let range = Timestamp::MIN.as_microsecond()..=Timestamp::MAX.as_microsecond();
     range.contains(&stamp.micros).then_some(stamp)
 }
 
-/// Reads `YYYY-MM-DDTHH:MM:SS`, an optional fraction, and `Z`, `±HH:MM` or nothing. `None` means "ask the other".
+/// Parses `YYYY-MM-DDTHH:MM:SS`, an optional fraction, and `Z`, `±HH:MM` or nothing. Returns `None`
+/// for all other spellings.
 fn common(bytes: &[u8]) -> Option<Stamp> {
     let (head, tail) = bytes.split_first_chunk::<19>()?;
     let &[
@@ -90,7 +92,8 @@ fn common(bytes: &[u8]) -> Option<Stamp> {
     })
 }
 
-/// A moment in microseconds since the epoch as RFC 3339 in UTC; `None` outside the years from 0 to 9999.
+/// Formats microseconds since the epoch as RFC 3339 in UTC. Returns `None` outside the years 0 to
+/// 9999.
 pub fn rfc3339(micros: i64) -> Option<String> {
     let (seconds, fraction) = (micros.div_euclid(MICROS), micros.rem_euclid(MICROS));
     let (hour, minute, second) = (
@@ -104,9 +107,10 @@ pub fn rfc3339(micros: i64) -> Option<String> {
     ))
 }
 
-/// The day of a moment in UTC: `2026-02-22`; `None` outside the years from 0 to 9999.
+/// Returns the day of a time in UTC, as in `2026-02-22`. Returns `None` outside the years 0 to
+/// 9999.
 pub fn day(micros: i64) -> Option<String> {
-    // Counted in years that begin in March, a leap day is the last one.
+    // In years that begin in March, a leap day is the last day.
     let days = micros.div_euclid(86_400 * MICROS) + DAYS_TO_1970 - 60;
     let (century, of_century) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (of_century - of_century / 1460 + of_century / 36_524 - of_century / 146_096) / 365;
@@ -124,7 +128,7 @@ pub fn day(micros: i64) -> Option<String> {
         .then(|| format!("{year:04}-{month:02}-{day:02}"))
 }
 
-/// Reads `.ffffff` of one to nine digits as microseconds, and gives back what follows it.
+/// Parses `.ffffff` of one to nine digits as microseconds, and returns the rest of the input.
 fn fraction(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let Some((b'.', rest)) = bytes.split_first() else {
         return Some((0, bytes));
@@ -150,7 +154,8 @@ fn two(tens: u8, ones: u8) -> Option<i64> {
         .then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar; `None` where the month has no such day.
+/// Returns the days from 1970-01-01 in the proleptic Gregorian calendar, or `None` if the month has
+/// no such day.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let (before, length) = match month {
@@ -171,7 +176,8 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=length).contains(&day) {
         return None;
     }
-    // Every year before this one has 365 days, and a leap day by the rules of 4, 100 and 400; year 0 has one too.
+    // Every earlier year has 365 days, plus a leap day by the rules of 4, 100 and 400. Year 0 has
+    // one too.
     let past = year - 1;
     let leap_days = past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400) + 1;
     let from_year_0 = year * 365 + leap_days + before + i64::from(leap && month > 2) + day - 1;
@@ -184,7 +190,8 @@ const DAYS_TO_1970: i64 = 719_528;
 fn spelled(text: &str) -> Option<Stamp> {
     let (at, zoned) = match text.parse::<Timestamp>() {
         Ok(at) => (at, true),
-        // A civil time would swallow a zone that the first reading refused, so a text that names one ends here.
+        // A civil time would ignore a time zone that the first parser rejected, so a text with one
+        // ends here.
         Err(_) if names_zone(text) => return None,
         Err(_) => (
             text.parse::<DateTime>()
@@ -265,7 +272,7 @@ mod tests {
         assert_eq!(parse_ts("1970-01-01T00:00:00.1Z"), zoned(100_000));
         assert_eq!(parse_ts("1970-01-01T00:00:00.1234567Z"), zoned(123_456));
         assert_eq!(parse_ts("1969-12-31T23:59:59.999999999Z"), zoned(-1));
-        // The same through jiff, which also reads a comma.
+        // The same through `jiff`, which also accepts a comma.
         assert_eq!(parse_ts("1969-12-31T23:59:59,999999999Z"), zoned(-1));
         assert_eq!(parse_ts("1970-01-01T00:00:00.Z"), None);
     }

@@ -1,4 +1,4 @@
-//! How are the fixed words of traces and pages written down? Each list of words once, as an enum.
+//! Declares the fixed words of traces and pages, with one enum for each list of words.
 
 /// Declares an enum whose variants are written as the given words, in JSON and by `as_str`.
 macro_rules! words {
@@ -13,10 +13,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every value, in order.
+            /// All values, in order.
             $vis const ALL: [$name; [$($word),*].len()] = [$($name::$variant),*];
 
-            /// The value as written.
+            /// Returns the value as written.
             $vis fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*
@@ -26,7 +26,7 @@ macro_rules! words {
     };
 }
 
-/// Declares an enum like [`words`] that keeps a word it does not know.
+/// Declares an enum like [`words`] that also accepts unknown words.
 macro_rules! open_words {
     (
         $(#[$meta:meta])*
@@ -42,10 +42,10 @@ macro_rules! open_words {
         }
 
         impl $name {
-            /// Every known value, in order.
+            /// All known values, in order.
             $vis const KNOWN: &'static [$name] = &[$($name::$variant),*];
 
-            /// The value as written.
+            /// Returns the value as written.
             $vis fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $word,)*
@@ -85,7 +85,7 @@ macro_rules! open_words {
 
 pub(crate) use {open_words, words};
 
-/// Writes a whole number with a comma between the thousands: `12,500`.
+/// Formats an integer with commas between the thousands: `12,500`.
 #[cfg_attr(
     not(feature = "board"),
     expect(unreachable_pub, reason = "`analysis` shows it to other crates")

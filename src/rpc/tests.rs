@@ -98,7 +98,7 @@ fn an_error_of_another_shape_keeps_its_words() {
     assert_eq!(told, (5, "no".to_owned()));
 }
 
-/// The lines of `text`, which comes in pieces of `size` bytes.
+/// Splits `text`, which arrives in chunks of `size` bytes, into lines.
 fn lines(text: &[u8], size: usize, max: usize) -> Vec<Result<Vec<u8>, TooLong>> {
     let (mut cut, mut found) = (Lines::new(max), Vec::new());
     text.chunks(size)

@@ -1,4 +1,4 @@
-//! Which limits has a budget, and what does each count?
+//! Defines the limits of a budget and what each one counts.
 
 use super::check::Check;
 use super::rules::{Counts, MaxRuntime, MaxSteps, Row, TokenBudget, measure, row};
@@ -8,19 +8,19 @@ use crate::model::{Budget, Code, Limit, Op, Reading};
 /// One limit of a [`Budget`].
 #[derive(Debug)]
 pub struct BudgetRow {
-    /// Its id among the rules of a set.
+    /// The limit's id in a rule set.
     pub(crate) id: &'static str,
-    /// How it is written with its limit, which has the unit of the record.
+    /// How the limit is written, in the unit in which it is recorded.
     pub(crate) written: &'static str,
-    /// The code of its stops.
+    /// The code of this limit's stops.
     pub(crate) code: &'static str,
-    /// What people call it.
+    /// The display name.
     pub(crate) label: &'static str,
-    /// The rule that counts the same.
+    /// The rule that counts the same quantity.
     pub(crate) rule: &'static Row,
-    /// The limit, where there is one.
+    /// Returns the limit, if the budget sets it.
     pub(crate) limit: fn(&Budget) -> Option<Limit>,
-    /// Compares a limit with what was used.
+    /// Compares the limit with the amount used.
     pub(crate) check: fn(&Stats, u64) -> Check,
 }
 
@@ -30,7 +30,7 @@ impl PartialEq for BudgetRow {
     }
 }
 
-/// The limits of a [`Budget`], in the order in which they are asked.
+/// The limits of a [`Budget`], in the order in which they are checked.
 pub(crate) static BUDGETS: [BudgetRow; 3] = [
     BudgetRow {
         id: "budget.steps",
@@ -49,7 +49,7 @@ pub(crate) static BUDGETS: [BudgetRow; 3] = [
         rule: MaxRuntime::ROW,
         limit: |budget| budget.time_ms,
         check: |stats, limit| match limit {
-            // No time at all is used up from the start, whatever the clock says.
+            // A time budget of 0 is used up from the start, even if the clock reads 0.
             0 => Check::Stop {
                 code: Code::BudgetTime,
                 reading: Reading::compare(stats.elapsed_ms.unwrap_or(0), Op::AtLeast, 0, "ms")
@@ -69,13 +69,13 @@ pub(crate) static BUDGETS: [BudgetRow; 3] = [
     },
 ];
 
-/// What people call the rule or the limit whose stops have this code.
+/// Returns the display name of the rule or budget limit whose stops have this code.
 pub(crate) fn label(code: &str) -> Option<&'static str> {
     let budget = || Some(BUDGETS.iter().find(|row| row.code == code)?.label);
     row(code).map(|row| row.label).or_else(budget)
 }
 
-/// What the rule or the limit counts whose stops have this code.
+/// Returns what is counted by the rule or budget limit whose stops have this code.
 pub(crate) fn counts(code: &str) -> Counts {
     let budget = || Some(BUDGETS.iter().find(|row| row.code == code)?.rule);
     row(code)

@@ -1,4 +1,4 @@
-//! How does a set of rules come about? Declared, checked, and made ready once.
+//! Builds a set of rules: collects them, validates them and compiles each one once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,21 +14,21 @@ use super::rules::Condition;
 use super::spec::SpecError;
 use crate::model::{Budget, Gate, Origin};
 
-/// A rule in its place.
+/// A compiled rule of a set, with its id and gates.
 pub(super) struct Entry<S> {
     pub(super) id: String,
     pub(super) from: Origin,
     pub(super) gates: GateSet,
     pub(super) ask: Ask<S>,
-    /// The rule as it is recorded.
+    /// The rule as recorded.
     pub(super) written: EntryRule,
 }
 
-/// Whom to ask.
+/// How a rule is evaluated.
 pub(super) enum Ask<S> {
     Built(Box<dyn Condition>),
     Live(Box<dyn StopCriterion<S>>),
-    /// A rule in code whose code is not here: only its recorded answers are.
+    /// A rule in code that isn't available. Only its recorded answers are.
     Recorded,
 }
 
@@ -39,7 +39,7 @@ enum Draft<S> {
 
 type Schemas = Box<dyn Fn(&Value) -> Result<Arc<dyn SchemaCheck>, String>>;
 
-/// Collects the rules of a [`StopSet`]. Within a list the order of the calls is the order of the rules.
+/// Builds a [`StopSet`]. Within a list, rules keep the order in which they are added.
 pub struct StopSetBuilder<S = ()> {
     budget: Budget,
     completion: Vec<Draft<S>>,
@@ -70,14 +70,15 @@ impl<S> fmt::Debug for StopSetBuilder<S> {
 }
 
 impl<S> StopSetBuilder<S> {
-    /// Sets the budget, field by field over what was set before.
+    /// Sets the budget's limits. A limit given here replaces an earlier one; other limits are kept.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = self.budget.overridden_by(budget);
         self
     }
 
-    /// Adds a rule to the list it belongs to: those that accept answers to the completion list, others to the policies.
+    /// Adds a rule to the list it belongs to: rules that accept answers go to the completion list,
+    /// all others to the policies.
     #[must_use]
     pub fn rule(self, rule: impl Into<RuleEntry>) -> Self {
         let entry = rule.into();
@@ -87,35 +88,35 @@ impl<S> StopSetBuilder<S> {
         }
     }
 
-    /// Adds a rule that accepts answers.
+    /// Adds a completion rule, which accepts answers.
     #[must_use]
     pub fn accept(mut self, rule: impl Into<RuleEntry>) -> Self {
         self.completion.push(Draft::Written(rule.into()));
         self
     }
 
-    /// Adds a rule that ends the run.
+    /// Adds a policy, which ends the run.
     #[must_use]
     pub fn policy(mut self, rule: impl Into<RuleEntry>) -> Self {
         self.policies.push(Draft::Written(rule.into()));
         self
     }
 
-    /// Adds a user's rule that accepts answers; its stops accept.
+    /// Adds a custom completion rule. A stop from it accepts the answer.
     #[must_use]
     pub fn accept_with(mut self, rule: impl StopCriterion<S> + 'static) -> Self {
         self.completion.push(Draft::Live(Box::new(rule)));
         self
     }
 
-    /// Adds a user's rule that ends the run.
+    /// Adds a custom policy, which ends the run.
     #[must_use]
     pub fn policy_with(mut self, rule: impl StopCriterion<S> + 'static) -> Self {
         self.policies.push(Draft::Live(Box::new(rule)));
         self
     }
 
-    /// Accepts a candidate answer where `holds`.
+    /// Adds a completion rule that accepts a candidate answer if `holds` returns true.
     #[must_use]
     pub fn accept_when<F>(self, id: impl Into<String>, holds: F) -> Self
     where
@@ -128,7 +129,7 @@ impl<S> StopSetBuilder<S> {
         })
     }
 
-    /// Ends the run where `holds` at `gate`.
+    /// Adds a policy that ends the run if `holds` returns true at `gate`.
     #[must_use]
     pub fn policy_when<F>(self, id: impl Into<String>, gate: Gate, holds: F) -> Self
     where
@@ -141,7 +142,7 @@ impl<S> StopSetBuilder<S> {
         })
     }
 
-    /// Adds all rules of a record or a file.
+    /// Adds all rules of a record or file.
     #[must_use]
     pub fn rules(mut self, rules: StopRules) -> Self {
         self.completion
@@ -151,7 +152,8 @@ impl<S> StopSetBuilder<S> {
         self.budget(rules.budget)
     }
 
-    /// Hands in another validator for `structured_output` with a schema than that of the feature `schema`.
+    /// Sets the schema validator for `structured_output` rules. It replaces the built-in one of the
+    /// feature `board`.
     #[must_use]
     pub fn schemas(
         mut self,
@@ -161,10 +163,10 @@ impl<S> StopSetBuilder<S> {
         self
     }
 
-    /// Makes the set, for a program that can still be corrected.
+    /// Builds the set, and rejects rules that are likely mistakes.
     ///
     /// # Errors
-    /// All of [`StopSetBuilder::build_fail_closed`], and a pattern that does not compile.
+    /// Fails like [`StopSetBuilder::build_fail_closed`], and for a pattern that doesn't compile.
     pub fn build(self) -> Result<StopSet<S>, SpecError> {
         for draft in self.completion.iter().chain(&self.policies) {
             if let Draft::Written(RuleEntry {
@@ -179,10 +181,12 @@ impl<S> StopSetBuilder<S> {
         self.build_fail_closed()
     }
 
-    /// Makes the set from a file that is already in use: a pattern that does not compile stops the run at its first gate.
+    /// Builds the set from a file that is already in use. A pattern that doesn't compile is
+    /// accepted here, and its rule stops the run at the first gate.
     ///
     /// # Errors
-    /// An empty group, a schema that cannot be used, two rules with one id, a completion rule that accepts nothing.
+    /// Fails if a group is empty, a schema can't be used, a completion rule never accepts an
+    /// answer, or a rule's id is empty, reserved or already taken.
     pub fn build_fail_closed(self) -> Result<StopSet<S>, SpecError> {
         let schemas = self.schemas.as_deref();
         let completion = entries("accept", self.completion, schemas)?;
@@ -193,7 +197,7 @@ impl<S> StopSetBuilder<S> {
             {
                 let id = &entry.id;
                 return Err(SpecError::new(format!(
-                    "{id} never accepts an answer; it belongs to the policies"
+                    "{id} never accepts an answer, so it must be a policy"
                 )));
             }
         }
@@ -204,10 +208,10 @@ impl<S> StopSetBuilder<S> {
                     .iter()
                     .any(|start| id.starts_with(start));
             if id.is_empty() || reserved || !seen.insert(id) {
-                let why = if reserved {
-                    "is the engine's own"
-                } else {
-                    "is empty or taken"
+                let why = match (id.is_empty(), reserved) {
+                    (true, _) => "is empty",
+                    (_, true) => "is reserved for the engine",
+                    _ => "is already taken",
                 };
                 return Err(SpecError::new(format!("the rule id {id:?} {why}")));
             }

@@ -1,4 +1,4 @@
-//! What does a rule answer when it is asked?
+//! Defines the result of checking a rule.
 
 use std::borrow::Cow;
 
@@ -6,34 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Code, Reading};
 
-/// What a rule says when it is asked.
+/// The result of checking a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Check {
-    /// Go on.
+    /// The run continues.
     Pass(Reading),
-    /// Stop, or for a completion rule: accept the answer.
+    /// The run stops. For a completion rule, the answer is accepted.
     Stop {
-        /// Under which name.
+        /// The code of the stop.
         code: Code,
-        /// What was measured.
+        /// The measurement.
         reading: Reading,
     },
-    /// The rule is switched off, and how.
+    /// The rule is switched off, by this setting.
     Off(Cow<'static, str>),
-    /// The rule needs a fact that is not there, and which.
+    /// The rule can't be evaluated because this fact is missing.
     Unknown(Cow<'static, str>),
 }
 
 impl Check {
-    /// A pass without numbers.
+    /// Returns a pass without numbers.
     pub fn pass() -> Self {
         Check::Pass(Reading::default())
     }
 
-    /// A stop under this name. One that is none of the known codes is a user's own: it stands in the verdict's `code`, with
-    /// the stop reason `agent_condition` and the outcome `halted`. In a completion rule it accepts the answer.
+    /// Returns a stop with this code. An unknown code counts as a custom one: it appears in the
+    /// verdict's `code`, with the stop reason `agent_condition` and the outcome `halted`. In a
+    /// completion rule, the stop accepts the answer.
     pub fn stop(code: impl Into<Code>, reading: Reading) -> Self {
         Check::Stop {
             code: code.into(),
@@ -41,7 +42,7 @@ impl Check {
         }
     }
 
-    /// Compares two numbers; the sentence is written only where the rule is true.
+    /// Returns a stop if `holds`, and a pass otherwise. `detail` is only called for a stop.
     pub(super) fn of(
         code: Code,
         reading: Reading,
@@ -58,7 +59,7 @@ impl Check {
         }
     }
 
-    /// Whether it says stop.
+    /// Returns whether the result is a stop.
     pub fn is_stop(&self) -> bool {
         matches!(self, Check::Stop { .. })
     }

@@ -1,33 +1,36 @@
-//! What had limits counted, step by step? The fold that rules are asked over, as numbers that others may compare.
+//! Computes the running totals after each step, so that callers can compare them with limits.
 //!
-//! A limit on steps or cost is asked after a step, one on tokens once its decision is there. Whoever compares these
-//! numbers with a limit says what [`StopSet::firsts`](super::StopSet::firsts) says of the rule.
+//! A limit on steps or cost is checked after a step, a limit on tokens after the step's decision.
+//! Comparing these numbers with a limit gives the same result as
+//! [`StopSet::firsts`](super::StopSet::firsts) gives for the rule.
 
 use super::facts::{GateSet, StepFacts};
 use super::stats::Stats;
 use crate::model::Gate;
 
-/// What was counted at one step.
+/// The totals after one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Counted {
     /// The step's ordinal.
     pub step: u64,
-    /// Whether the step came to its end.
+    /// Whether the step completed.
     pub completed: bool,
-    /// Completed steps, with this one.
+    /// Completed steps, including this one.
     pub steps: u64,
-    /// Tokens up to the end of the step; `None` from the first step on that does not say.
+    /// Tokens up to the end of the step. `None` from the first step whose tokens aren't recorded.
     pub tokens: Option<u64>,
-    /// US dollars up to the end of the step; `None` from the first step on that does not say.
+    /// Cost in US dollars up to the end of the step. `None` from the first step whose cost isn't
+    /// recorded.
     pub cost_usd: Option<f64>,
-    /// Where in the step a limit on tokens is asked.
+    /// The gate of this step at which a token limit is checked.
     pub tokens_gate: Gate,
-    /// Tokens when it is asked; as before where the step did not come to that gate.
+    /// Tokens when a token limit is checked. If the step didn't reach that gate, the value of the
+    /// step before.
     pub tokens_asked: Option<u64>,
 }
 
-/// What was counted at each step that ran, going on from `stats`.
+/// Returns the totals after each step that ran, starting from `stats`.
 pub fn course<'a>(
     mut stats: Stats,
     steps: impl IntoIterator<Item = &'a StepFacts>,
@@ -64,7 +67,8 @@ mod tests {
     use crate::stop::{MaxCost, MaxSteps, StepError, StopSet, StopSpec, TokenBudget, Usage};
     use proptest::prelude::*;
 
-    /// Where `limit` is first reached, by the numbers alone; `Err` where a number before that is not known.
+    /// Returns the first step at which the limit is reached, judged by the numbers alone. Returns
+    /// `Err` if an earlier number is unknown.
     fn first(
         course: &[Counted],
         reached: impl Fn(&Counted) -> Option<bool>,
@@ -90,7 +94,8 @@ mod tests {
             prop::bool::weighted(0.15),
         );
         prop::collection::vec(step, 0..12).prop_map(|steps| {
-            // Of a step that tells in part, a rule may say that a limit is reached for certain; its number is unknown.
+            // If a step records only some of its usage, a rule may know that a limit is reached
+            // although the total is unknown. So late usage is added only to complete records.
             let all_told = steps
                 .iter()
                 .all(|(usage, cost, ..)| usage.is_some() && cost.is_some());

@@ -1,4 +1,4 @@
-//! How does a program add a rule of its own? A trait, closures, and the seam for JSON Schema.
+//! Custom rules: a trait, closures, and the interface for JSON Schema validators.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,25 +10,27 @@ use super::facts::{GateSet, StepFacts};
 use super::stats::Stats;
 use crate::model::{Code, Gate, Reading};
 
-/// What a rule in code may look at.
+/// The inputs of a rule in code.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StopCx<'a, S> {
-    /// Where in the step it is asked.
+    /// The gate at which the rule is checked.
     pub gate: Gate,
-    /// The run so far, this step included as far as it got.
+    /// The run so far, including this step as far as it has run.
     pub stats: &'a Stats,
-    /// This step so far.
+    /// The facts of this step so far.
     pub facts: &'a StepFacts,
     /// The agent's state.
     pub state: &'a S,
-    /// What the model said in the run so far, oldest first, this step's text included; replies without text are left out.
+    /// The texts of the model's replies so far, oldest first, including this step's. Replies
+    /// without text are skipped.
     pub texts: &'a [String],
 }
 
-/// A rule of a user's own.
+/// A custom rule.
 ///
-/// It may look at the state, which no record keeps whole; so its answers are recorded, and a replay quotes them.
+/// A rule can read the agent's state, which a trace doesn't record in full. For this reason its
+/// answers are recorded, and a replay uses the recorded answers.
 ///
 /// ```
 /// use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};
@@ -49,26 +51,28 @@ pub struct StopCx<'a, S> {
 /// # assert!(Purse { least: 1.0 }.gates().meets(trace_board::stop::GateSet::only(trace_board::stop::Gate::AfterStep)));
 /// ```
 ///
-/// An engine takes it with `.rules(|rules| rules.policy_with(Purse { least: 1.0 }))`; its state `S` is then a
-/// [`State`](crate::engine::State) with the agent's data. `examples/custom_rule.rs` is a whole program.
+/// Pass it to an engine with `.rules(|rules| rules.policy_with(Purse { least: 1.0 }))`. Its state
+/// `S` is then a [`State`](crate::engine::State) with the agent's data. `examples/custom_rule.rs`
+/// is a complete program.
 pub trait StopCriterion<S>: Send + Sync {
-    /// Its id; unlike every other in the set.
+    /// Returns the rule's id, which must be unique in the set.
     fn id(&self) -> &str;
 
-    /// Where it wants to be asked: by default after the step alone. A completion rule is asked about candidate answers
-    /// after the step, whatever it says.
+    /// Returns the gates at which the rule is checked. By default, only after the step. A
+    /// completion rule is always checked after the step, and only for candidate answers; this
+    /// setting doesn't affect it.
     fn gates(&self) -> GateSet {
         GateSet::only(Gate::AfterStep)
     }
 
-    /// Answers.
+    /// Checks the rule.
     ///
     /// # Errors
-    /// A failure ends the run under `criterion_error`; so does a panic.
+    /// An error or a panic ends the run with the code `criterion_error`.
     fn check(&self, cx: &StopCx<'_, S>) -> Result<Check, CriterionError>;
 }
 
-/// Why a rule could not answer.
+/// Why a custom rule failed.
 #[derive(Debug)]
 pub struct CriterionError {
     message: String,
@@ -76,7 +80,7 @@ pub struct CriterionError {
 }
 
 impl CriterionError {
-    /// A failure in one sentence.
+    /// Creates an error from one sentence.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -84,7 +88,7 @@ impl CriterionError {
         }
     }
 
-    /// Adds the underlying cause.
+    /// Sets the underlying cause.
     #[must_use]
     pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
@@ -104,7 +108,7 @@ impl std::error::Error for CriterionError {
     }
 }
 
-/// A closure as a rule: true stops under the rule's own id.
+/// A closure as a rule. If it returns true, the rule stops with its own id as the code.
 pub(super) struct When<F> {
     pub(super) id: String,
     pub(super) gate: Gate,
@@ -127,7 +131,8 @@ where
         if !(self.holds)(cx) {
             return Ok(Check::pass());
         }
-        // The code is the user's word even where it spells a known one: a closure called `final` is still a closure.
+        // Always a custom code, even if the id spells a known one: a closure called `final` is
+        // still a closure.
         let reading = Reading::text(format!("the condition {} holds", self.id));
         Ok(Check::Stop {
             code: Code::Custom(self.id.as_str().into()),
@@ -138,24 +143,25 @@ where
 
 /// A compiled JSON Schema.
 pub trait SchemaCheck: Send + Sync {
-    /// Judges a value.
+    /// Validates a value.
     ///
     /// # Errors
-    /// The first place that does not fit.
+    /// Returns the first mismatch.
     fn check(&self, value: &Value) -> Result<(), SchemaMiss>;
 }
 
-/// Where a value does not fit its schema.
+/// A mismatch between a value and its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaMiss {
-    /// A JSON pointer into the value.
+    /// JSON pointer into the value.
     pub instance_path: String,
-    /// What is wrong there.
+    /// What is wrong at that location.
     pub message: String,
 }
 
-/// Turns a schema into its check, once; an invalid schema or a reference that cannot be resolved is an error in words.
+/// Compiles a schema. Returns an error message if the schema is invalid or a reference can't be
+/// resolved.
 ///
-/// The feature `schema` brings one, which is used where none is handed in. It takes longer to build than all other
-/// rules together, hence the feature.
+/// The feature `board` has a built-in validator, which is used by default. It's behind a feature
+/// because it takes longer to build than all other rules together.
 pub type SchemaCompiler<'a> = &'a dyn Fn(&Value) -> Result<Arc<dyn SchemaCheck>, String>;

@@ -1,40 +1,41 @@
-//! What may a rule look at? The facts of one step, filled by the live engine or from its record.
+//! Defines the facts of one step, which are the input of all rules. The engine fills them as the
+//! step runs, or a reader fills them from a trace.
 //!
-//! All times arrive from outside, in milliseconds since the run, or since it was resumed, began.
+//! All times come from outside, in milliseconds since the run began or was resumed.
 
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
 use crate::model::{Code, Gate, Phase, Source};
 
-/// At which gates a rule wants to be asked.
+/// A set of gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Gate>", into = "Vec<Gate>")]
 pub struct GateSet(u8);
 
 impl GateSet {
-    /// No gate.
+    /// The empty set.
     pub const NONE: GateSet = GateSet(0);
-    /// Every gate.
+    /// The set of all gates.
     pub const ALL: GateSet = GateSet(0b111);
 
-    /// One gate.
+    /// Returns the set that contains only `gate`.
     pub const fn only(gate: Gate) -> Self {
         GateSet(1 << gate as u8)
     }
 
-    /// These gates and those.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn and(self, other: GateSet) -> Self {
         GateSet(self.0 | other.0)
     }
 
-    /// Whether one of the gates is in both.
+    /// Returns whether the sets have a gate in common.
     pub const fn meets(self, other: GateSet) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The gates, in order.
+    /// Iterates over the gates in order.
     pub fn iter(self) -> impl Iterator<Item = Gate> {
         Gate::ALL
             .into_iter()
@@ -62,57 +63,62 @@ pub(super) fn is_zero(number: &u64) -> bool {
 
 /// The facts of one step.
 ///
-/// The engine fills them as the step goes on and records all of them; whatever a reader cannot find stays unknown.
+/// The engine fills them as the step runs and records all of them. When read from a trace, facts
+/// that aren't recorded stay unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepFacts {
     /// The step's ordinal.
     pub step: u64,
-    /// The last gate the step came to; the step after the last one may have come to its first gate only.
+    /// The last gate the step reached. A run may end at the first gate of the step after its last
+    /// one.
     pub reached: Gate,
     /// When the step began.
     pub t_start_ms: Option<u64>,
-    /// When its decision was there.
+    /// When its decision was complete.
     pub t_decided_ms: Option<u64>,
-    /// When it was over.
+    /// When the step ended.
     pub t_end_ms: Option<u64>,
-    /// So long it waited for people that guards had asked; a part of its time, and of what time limits count.
+    /// Milliseconds spent waiting for people that guards had asked. Part of the step's time, so
+    /// time limits count it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: u64,
-    /// Tokens of all model calls up to the decision, repairs and continuations included; zero where no model ran.
+    /// Tokens of all model calls up to the decision, including repairs and continuations. Zero if
+    /// no model was called.
     pub usage: Option<Usage>,
-    /// Tokens of model calls after the decision, such as a judging critic's.
+    /// Tokens of model calls after the decision, such as those of a judging critic.
     #[serde(default)]
     pub late_usage: Usage,
-    /// US dollars that those cost; `None` where one does not say.
+    /// Cost of the calls in `late_usage`, in US dollars. `None` if a call's cost is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_cost_usd: Option<f64>,
-    /// US dollars that all model calls up to the decision cost; `None` where one does not say.
+    /// Cost of all model calls up to the decision, in US dollars. `None` if a call's cost is
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Whether any of what it cost was estimated from tokens and prices.
+    /// Whether part of the cost was estimated from tokens and prices.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
-    /// The model's text.
+    /// The text of the model's reply.
     #[serde(default)]
     pub text: Text,
-    /// A hash of the model's calls with their arguments, where it called and said nothing.
+    /// Hash of the model's tool calls and their arguments, if the reply has calls but no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
-    /// The names of the requested actions in order, before any filter.
+    /// Names of the requested actions in order, before any filtering.
     pub actions: Option<Vec<String>>,
     /// Whether the decision is a candidate answer: a final decision, or a reply without actions.
     #[serde(default)]
     pub candidate: bool,
-    /// The final answer: a final decision's, or what the agent put into its state as final result.
+    /// The final answer: of a final decision, or the final result that the agent set in its state.
     #[serde(default)]
     pub final_answer: Option<String>,
-    /// What failed.
+    /// The failure, if the step failed.
     #[serde(default)]
     pub error: Option<StepError>,
-    /// A hash of the state after the critics.
+    /// Hash of the state after the critics.
     pub signature: Option<u64>,
-    /// The critics' outputs in order.
+    /// The critics' outputs, in order.
     #[serde(default)]
     pub critics: Vec<CriticFact>,
     /// Whether the agent asked to stop.
@@ -121,33 +127,34 @@ pub struct StepFacts {
     /// Whether the environment ended.
     #[serde(default)]
     pub env_terminal: bool,
-    /// What rules in code answered; no replay can ask them again.
+    /// The answers of rules in code. A replay can't evaluate these rules again.
     #[serde(default)]
     pub opaque: Vec<OpaqueAnswer>,
-    /// What ended the run from outside the rules.
+    /// Why the run ended at this step, if not because of a rule.
     #[serde(default)]
     pub forced: Option<Forced>,
-    /// Whether somebody went on with the run here: what ended it before is no end.
+    /// Whether the run was resumed here. A stop before this step doesn't count as the run's end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumed: bool,
-    /// Whether the step's line could not be read: nothing of what it lacks is known to be absent.
+    /// Whether the step's line couldn't be read. Missing facts of such a step are unknown, not
+    /// absent.
     #[serde(skip)]
     pub is_unread: bool,
-    /// Whether the final answer goes on after what is known of it.
+    /// Whether the known part of the final answer is truncated.
     #[serde(skip)]
     pub is_answer_cut: bool,
-    /// Whether nobody says if the step failed; only where it has no error.
+    /// Whether the trace doesn't record if the step failed. Only set if the step has no `error`.
     #[serde(skip)]
     pub is_error_untold: bool,
 }
 
 impl StepFacts {
-    /// The newest of its times.
+    /// Returns the latest recorded time of the step.
     pub fn latest_ms(&self) -> Option<u64> {
         self.t_end_ms.or(self.t_decided_ms).or(self.t_start_ms)
     }
 
-    /// A step of which nothing is known but that it was completed.
+    /// Returns a completed step with no known facts.
     pub fn unknown(step: u64) -> Self {
         Self {
             step,
@@ -180,7 +187,7 @@ impl StepFacts {
         }
     }
 
-    /// A step whose line could not be read.
+    /// Returns a step whose line couldn't be read.
     pub fn unread(step: u64) -> Self {
         Self {
             is_unread: true,
@@ -189,7 +196,7 @@ impl StepFacts {
         }
     }
 
-    /// A step about to begin at `t_start_ms`: no model call, no text, no action yet.
+    /// Returns a step that begins at `t_start_ms`, without a model call, text or actions.
     pub fn begin(step: u64, t_start_ms: u64) -> Self {
         Self {
             reached: Gate::BeforeStep,
@@ -201,14 +208,16 @@ impl StepFacts {
         }
     }
 
-    /// Whether the step failed before it had a decision, so that nothing was asked after it.
+    /// Returns whether the step failed before its decision. Such a step skips the gate
+    /// `after_decide`.
     pub fn decide_failed(&self) -> bool {
         self.error
             .as_ref()
             .is_some_and(|error| matches!(error.phase, Phase::Prepare | Phase::Decide))
     }
 
-    /// What the step cost in US dollars; `None` where a model was asked and does not say.
+    /// Returns the cost of the step in US dollars. `None` if a model was called and its cost is
+    /// unknown.
     pub fn cost(&self) -> Option<f64> {
         let unasked = |usage: Option<Usage>| (usage == Some(Usage::default())).then_some(0.0);
         let late = self.late_cost_usd.or(unasked(Some(self.late_usage)))?;
@@ -217,7 +226,7 @@ impl StepFacts {
             .map(|cost| cost + late)
     }
 
-    /// Adds the tokens of a model call after the decision, and what it cost where that is known.
+    /// Adds the tokens of a model call after the decision, and its cost if known.
     pub fn late(&mut self, usage: Usage, cost_usd: Option<f64>) {
         if usage == Usage::default() {
             return;
@@ -225,7 +234,7 @@ impl StepFacts {
         let cost = cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
         self.late_cost_usd = match self.late_usage == Usage::default() {
             true => cost,
-            // A call that does not say leaves the cost unknown.
+            // One call without a cost makes the sum unknown.
             false => self
                 .late_cost_usd
                 .zip(cost)
@@ -234,7 +243,8 @@ impl StepFacts {
         self.late_usage = self.late_usage.plus(usage);
     }
 
-    /// The gates the step came to, in order. A step whose decision failed has none after it.
+    /// Returns the gates the step reached, in order. A step whose decision failed skips
+    /// `after_decide`.
     pub(super) fn gates(&self) -> impl Iterator<Item = Gate> + use<> {
         let (reached, failed) = (self.reached, self.decide_failed());
         Gate::ALL
@@ -242,8 +252,9 @@ impl StepFacts {
             .filter(move |gate| *gate <= reached && !(*gate == Gate::AfterDecide && failed))
     }
 
-    /// The policies asked at `gate`: a candidate answer holds those of `after_decide` back until it is judged, a failed
-    /// decision until the step is over.
+    /// Returns the gates whose policies are checked at `gate`. For a candidate answer, the policies
+    /// of `after_decide` wait until the answer is judged. For a failed decision, they wait until
+    /// the step ends.
     pub(super) fn due(&self, gate: Gate) -> GateSet {
         let held_back = self.candidate || self.decide_failed();
         match gate {
@@ -255,12 +266,13 @@ impl StepFacts {
         }
     }
 
-    /// Whether there is something that may be accepted.
+    /// Returns whether the step has an answer to accept.
     pub(super) fn is_answer(&self) -> bool {
         self.candidate || self.final_answer.is_some()
     }
 
-    /// Whether the step's answer is judged at all: not where it failed, nor where a critic wants it done again.
+    /// Returns whether the step's answer is judged. It isn't if the step failed or a critic asks
+    /// for a retry.
     pub(super) fn judges_answers(&self) -> bool {
         let vetoed = self
             .deciding_critic()
@@ -268,7 +280,7 @@ impl StepFacts {
         self.error.is_none() && !vetoed
     }
 
-    /// The first critic in order that does not say continue, and its place.
+    /// Returns the first critic in order that doesn't say continue, with its index.
     pub(super) fn deciding_critic(&self) -> Option<(usize, &CriticFact)> {
         self.critics
             .iter()
@@ -276,7 +288,7 @@ impl StepFacts {
             .find(|(_, critic)| critic.wish != CriticWish::Continue)
     }
 
-    /// The text an answer is judged by: the final answer, else the model's text.
+    /// Returns the text by which the answer is judged: the final answer, or else the model's text.
     pub(super) fn answer(&self) -> Option<&str> {
         self.final_answer.as_deref().or_else(|| self.text.known())
     }
@@ -285,23 +297,23 @@ impl StepFacts {
 /// Tokens of model calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens sent.
+    /// Input tokens.
     pub input: u64,
-    /// Tokens received.
+    /// Output tokens.
     pub output: u64,
-    /// Of those sent, the ones that the provider's cache held, where it says so.
+    /// Input tokens read from the provider's cache, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<u64>,
-    /// Of those received, the ones of the model's thought, where the provider says so.
+    /// Reasoning tokens, a part of the output tokens, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
-    /// Whether they were estimated here, the provider having said nothing.
+    /// Whether the counts were estimated because the provider reported none.
     #[serde(default)]
     pub estimated: bool,
 }
 
 impl Usage {
-    /// Tokens that a provider reported.
+    /// Returns token counts reported by a provider.
     pub fn reported(input: u64, output: u64) -> Self {
         Self {
             input,
@@ -310,7 +322,7 @@ impl Usage {
         }
     }
 
-    /// Tokens that were estimated here.
+    /// Returns estimated token counts.
     pub fn estimated(input: u64, output: u64) -> Self {
         Self {
             input,
@@ -320,15 +332,15 @@ impl Usage {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of input and output tokens.
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
     }
 
-    /// These and those.
+    /// Returns the sum of both usages.
     #[must_use]
     pub fn plus(self, other: Usage) -> Self {
-        // What one does not tell is what the other tells.
+        // If only one side reports a count, the sum uses that count.
         let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.saturating_add(other)),
             (one, other) => one.or(other),
@@ -366,15 +378,15 @@ impl From<Usage> for crate::model::step::Usage {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Text {
-    /// The record does not have it.
+    /// The text isn't recorded.
     Unknown,
-    /// The whole text; empty where the model said nothing beside its calls.
+    /// The full text. Empty if the reply has only tool calls.
     Known(String),
-    /// Left out of the record; equality is all that can be asked.
+    /// The text was redacted. It can only be compared for equality.
     Redacted {
-        /// Its length in bytes.
+        /// Length in bytes.
         len: u64,
-        /// Its [`super::text_hash`].
+        /// Hash of the text, as [`super::text_hash`] computes it.
         hash: u64,
     },
 }
@@ -386,7 +398,7 @@ impl Default for Text {
 }
 
 impl Text {
-    /// The text, where it is there.
+    /// Returns the text, if known.
     pub fn known(&self) -> Option<&str> {
         match self {
             Text::Known(text) => Some(text),
@@ -398,40 +410,41 @@ impl Text {
 /// A failure within a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepError {
-    /// What failed.
+    /// The phase that failed.
     pub phase: Phase,
-    /// What it said.
+    /// The error message.
     pub message: String,
-    /// Whether the run may go on; the step's answer is not accepted either way.
+    /// Whether the run may continue. The step's answer is rejected either way.
     pub recovered: bool,
 }
 
-/// What one critic said.
+/// The output of one critic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CriticFact {
-    /// Its name.
+    /// The critic's name.
     pub name: String,
-    /// What it wants.
+    /// What the critic asks for.
     pub wish: CriticWish,
-    /// Why, or what it said when it failed.
+    /// The critic's reason, or its error message if it failed.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Its score, where it is a number or infinite.
+    /// The score, finite or infinite. `None` for NaN.
     ///
-    /// A reader should parse the number's text itself: serde_json without `float_roundtrip` may be one unit in the
-    /// last place off, and a score on a rule's mark would fall to the other side.
+    /// A reader should parse the number's text itself. Without `float_roundtrip`, serde_json may be
+    /// off by one unit in the last place, which could move a score at a rule's limit to the other
+    /// side.
     #[serde(default)]
     pub score: Option<f64>,
 }
 
-/// What a critic wants. The first in order that does not say continue decides.
+/// What a critic asks for. The first critic in order that doesn't say continue decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CriticWish {
-    /// Go on.
+    /// Continue the run.
     Continue,
-    /// Do not accept this step's answer; try again.
+    /// Reject this step's answer and try again.
     Retry,
     /// End the run.
     Stop,
@@ -439,27 +452,27 @@ pub enum CriticWish {
     Failed,
 }
 
-/// What a rule in code answered at a gate.
+/// The answer of a rule in code at a gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpaqueAnswer {
-    /// The rule.
+    /// The rule's id.
     pub id: String,
     /// The gate.
     pub gate: Gate,
-    /// Its answer; a failure is a stop under `criterion_error`.
+    /// The rule's answer. A failed rule is recorded as a stop with the code `criterion_error`.
     pub check: Check,
 }
 
-/// An end that no rule gave: cancelled, out of recoveries, out of context.
+/// An end that no rule caused, such as cancellation, exhausted recoveries or a full context window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forced {
-    /// Where it was noticed.
+    /// The gate at which the end was noticed.
     pub gate: Gate,
-    /// Who ended it.
+    /// What ended the run.
     pub source: Source,
-    /// Under which name.
+    /// The code of the end.
     pub code: Code,
-    /// One sentence.
+    /// One sentence about the end.
     #[serde(default)]
     pub detail: String,
 }

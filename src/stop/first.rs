@@ -1,7 +1,9 @@
-//! Where is each rule, asked by itself, first true? One pass over recorded facts, for any number of rules.
+//! Finds where each rule, evaluated independently, first stops a recorded run. One pass evaluates
+//! any number of rules.
 //!
-//! [`StopSet::replay`] ends where the first rule stops the run; here the run goes on as it is recorded, so that every rule
-//! is asked about all of it. What a run would have done after its recorded end is nobody's to say.
+//! [`StopSet::replay`] ends when the first rule stops the run. Here the run continues as recorded,
+//! so that every rule is evaluated over the whole run. What the run would have done after its
+//! recorded end is unknown.
 
 use super::build::{Ask, Entry};
 use super::check::Check;
@@ -11,58 +13,60 @@ use super::stats::Stats;
 use super::{StopSet, Unknown};
 use crate::model::{Code, Gate, Outcome, Reading, Source};
 
-/// What rules, each asked by itself, say about a recorded run.
+/// The results of independently evaluated rules over a recorded run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Firsts {
-    /// The budget's limits, then the completion rules, then the policies.
+    /// One entry per rule: the budget's limits, then the completion rules, then the policies.
     pub rules: Vec<FirstStop>,
-    /// What the whole record comes to.
+    /// The totals of the whole record.
     pub end: Tally,
 }
 
-/// One rule over a whole record.
+/// The result of one rule over a whole record.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FirstStop {
-    /// The rule.
+    /// The rule's id.
     pub id: String,
-    /// Its list.
+    /// The list the rule belongs to.
     pub source: Source,
-    /// Where it is first true; `None` where it is not, as far as the record goes.
+    /// Where the rule first stops the run. `None` if it never does within the record.
     pub stop: Option<Stopped>,
-    /// The first step at which it could not be told and might have been true, up to where it is.
+    /// The first step at which the rule couldn't be evaluated and might have stopped the run. Only
+    /// steps before `stop` count.
     pub unknown: Option<Unknown>,
-    /// The first step whose answer it refuses, with what was missed. A refusal shapes later prompts.
+    /// The first step whose answer the rule refuses, with the reading. A refusal affects later
+    /// prompts.
     pub refused: Option<(u64, Reading)>,
 }
 
-/// A rule that is true.
+/// Where and why a rule stops a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// The last step that ran, if only up to its decision.
+    /// The last step that ran, even if only up to its decision.
     pub step: Option<u64>,
-    /// Where in the step.
+    /// The gate of that step.
     pub gate: Gate,
-    /// Under which name.
+    /// The code of the stop.
     pub code: Code,
-    /// What was measured.
+    /// The measurement.
     pub reading: Reading,
-    /// How the run would have come out.
+    /// The outcome the run would have had.
     pub outcome: Outcome,
-    /// What the run comes to up to there.
+    /// The run's totals up to this point.
     pub at: Tally,
 }
 
-/// What a run comes to up to a gate.
+/// A run's totals up to a gate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Steps that ran, if only up to their decision.
+    /// Steps that ran, even if only up to their decision.
     pub ran: u64,
-    /// Tokens; `None` where a step's are not recorded.
+    /// Tokens. `None` if a step's tokens aren't recorded.
     pub tokens: Option<u64>,
-    /// Milliseconds since the run began; `None` where the gate's time is not recorded.
+    /// Milliseconds since the run began. `None` if the gate's time isn't recorded.
     pub ms: Option<u64>,
 }
 
@@ -118,7 +122,7 @@ impl FirstStop {
 }
 
 impl<S> StopSet<S> {
-    /// Asks each rule by itself over recorded steps, in order, going on from `stats`.
+    /// Evaluates each rule independently over recorded steps, in order, starting from `stats`.
     pub fn firsts<'a>(
         &self,
         mut stats: Stats,
@@ -139,7 +143,7 @@ impl<S> StopSet<S> {
         for facts in steps {
             for gate in facts.gates() {
                 self.fold(gate, &mut stats, facts);
-                // The first gate after `before_step` is the one at which the step has run.
+                // A step has run once its first gate after `before_step` is reached.
                 let first =
                     gate == Gate::AfterDecide || (gate == Gate::AfterStep && facts.decide_failed());
                 ran += u64::from(first);
@@ -164,7 +168,7 @@ impl<S> StopSet<S> {
                     for (first, entry) in open(completion.iter_mut().zip(&self.completion)) {
                         let check = match replayed(entry, GateSet::ALL, gate, &stats, facts) {
                             off @ Check::Off(_) => off,
-                            _ => Check::Unknown("whether each step answered".into()),
+                            _ => Check::Unknown("whether some steps had an answer".into()),
                         };
                         first.take(check, gate, &stats, ran, facts);
                     }
@@ -195,14 +199,14 @@ impl<S> StopSet<S> {
     }
 }
 
-/// The rules that were not true yet.
+/// Skips rules that have already stopped.
 fn open<'a, T>(
     rules: impl Iterator<Item = (&'a mut FirstStop, T)>,
 ) -> impl Iterator<Item = (&'a mut FirstStop, T)> {
     rules.filter(|(first, _)| first.stop.is_none())
 }
 
-/// Asks a rule without a state: one in code says what it is recorded to have said.
+/// Checks a rule without a state. For a rule in code, returns its recorded answer.
 pub(super) fn replayed<S>(
     entry: &Entry<S>,
     due: GateSet,

@@ -1,4 +1,5 @@
-//! How do a step's facts stand on its line? What the line says elsewhere is not said twice.
+//! Converts a step's facts to and from the `facts` key of its line. Facts that the line has
+//! elsewhere aren't repeated.
 
 use std::borrow::Cow;
 
@@ -10,14 +11,14 @@ use super::facts::{
 use crate::model::step::{CriticAction, CriticOutput, Value};
 use crate::model::{Code, Gate, Source, Step};
 
-/// The facts of a step that stand nowhere else on its line: its `facts` key.
+/// The `facts` key of a step's line: the facts that the line doesn't have elsewhere.
 ///
-/// The actions, the answer, the model's text, the critics and the error are the line's own; a field that is absent here
-/// has the value that most steps have.
+/// The line has its own fields for the actions, the answer, the model's text, the critics and the
+/// error. A missing field has the value that most steps have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LineFacts {
-    /// The last gate the step came to.
+    /// The last gate the step reached.
     #[serde(default = "after_step", skip_serializing_if = "is_after_step")]
     reached: Gate,
     t_start_ms: Option<u64>,
@@ -26,7 +27,7 @@ pub struct LineFacts {
     t_end_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "super::facts::is_zero")]
     waited_ms: u64,
-    /// Absent where no model was asked.
+    /// Missing if no model was called.
     #[serde(default = "no_usage", skip_serializing_if = "is_no_usage")]
     usage: Option<Usage>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -41,7 +42,7 @@ pub struct LineFacts {
     calls: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signature: Option<u64>,
-    /// The final result that the agent put into its state, where it is not the decision's answer.
+    /// The final result that the agent set in its state, if it isn't the decision's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     final_answer: Option<String>,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -106,7 +107,8 @@ impl From<&StepFacts> for LineFacts {
 }
 
 impl LineFacts {
-    /// The facts of step `step` as far as this key tells them; what the line says elsewhere is left unknown.
+    /// Returns the facts of step `step` that this key holds. Facts that the line has elsewhere stay
+    /// unknown.
     pub fn into_facts(self, step: u64) -> StepFacts {
         StepFacts {
             reached: self.reached,
@@ -144,10 +146,11 @@ impl From<CriticAction> for CriticWish {
 }
 
 impl StepFacts {
-    /// The facts of a step, with the texts it holds.
+    /// Reads the facts of a step, including its texts.
     ///
     /// # Errors
-    /// What is wrong with them; a step without `facts` is another writer's.
+    /// Fails if the facts are invalid or missing. A step without `facts` was written by another
+    /// tool.
     pub fn from_step(ordinal: u64, step: &Step<'_>) -> Result<Self, String> {
         let read = |facts: Value<'_>| {
             serde_json::from_str::<LineFacts>(facts.text).map_err(|wrong| wrong.to_string())
@@ -194,7 +197,8 @@ impl StepFacts {
         })
     }
 
-    /// Ends the step from outside the rules at `gate`, unless something else already does.
+    /// Ends the step at `gate` for a reason outside the rules. Does nothing if the step already has
+    /// such an end.
     pub fn force(&mut self, gate: Gate, source: Source, code: Code, detail: impl Into<String>) {
         self.forced.get_or_insert_with(|| Forced {
             gate,

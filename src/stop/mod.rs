@@ -1,30 +1,31 @@
-//! When does a run stop? Rules over recorded facts, asked at three gates of every step.
+//! Decides when a run stops: rules over recorded facts, checked at three gates of every step.
 //!
-//! Knows the model only: no files, no clock, no engine. Times arrive as facts. The engine asks [`StopSet::check`] to
-//! stop, what-if asks [`StopSet::replay`] to imagine, and both go through the same code; so the recorded rules over
-//! the recorded facts give the recorded verdict.
+//! Depends on `model` only: no files, no clock, no engine. Times come in as facts. The engine calls
+//! [`StopSet::check`] to stop a run, and what-if calls [`StopSet::replay`] to simulate one. Both
+//! use the same code, so the recorded rules over the recorded facts give the recorded verdict.
 //!
 //! # Order
 //!
-//! | gate | asked, in this order |
+//! | gate | checked, in this order |
 //! |---|---|
-//! | `before_step` | what ended the run from outside; the budget (steps, time, tokens); policies of this gate |
-//! | `after_decide` | what ended the run from outside; policies of this gate, unless the decision is a candidate answer |
-//! | `after_step` | what ended the run from outside at once; critics; completion, the agent, the environment, unless a critic asks for a retry or the step failed; cancellation; policies of this gate and those held back |
+//! | `before_step` | ends from outside the rules; the budget (steps, time, tokens); policies of this gate |
+//! | `after_decide` | ends from outside the rules; policies of this gate, unless the decision is a candidate answer |
+//! | `after_step` | immediate ends from outside the rules; critics; completion rules, the agent and the environment, unless a critic asks for a retry or the step failed; cancellation after the step; policies of this gate and deferred ones |
 //!
-//! Within a list the declared order decides: the first stop wins, and every other that was true stands in
-//! [`StopVerdict::also`]. An answer is never thrown away for a limit: a candidate is judged first, and the limit that
-//! was reached with it is listed beside it. A limit of 0 switches a policy off; in the [`Budget`] it lets nothing run.
+//! Within a list, the first rule that stops wins. All other rules that would have stopped are
+//! listed in [`StopVerdict::also`]. A limit never discards an answer: a candidate answer is judged
+//! first, and a limit reached at the same time is listed in `also`. A limit of 0 switches a policy
+//! off. In the [`Budget`], a limit of 0 lets nothing run.
 //!
 //! # Rules
 //!
 #![doc = include_str!("RULES.md")]
 //!
-//! The table is [`rules_table`]'s, made from the code.
+//! [`rules_table`] generates this table from the code.
 
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+    allow(dead_code, reason = "only the board displays rules")
 )]
 mod budget;
 mod build;
@@ -39,14 +40,14 @@ mod record;
 mod replay;
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+    allow(dead_code, reason = "only the board displays rules")
 )]
 mod rules;
 #[cfg(feature = "board")]
 mod schema;
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+    allow(dead_code, reason = "only the board displays rules")
 )]
 mod spec;
 mod stats;
@@ -85,44 +86,46 @@ pub use table::rules_table;
 
 use build::{Ask, Entry};
 
-/// The rules of a run. They hold no state: the fold is the caller's [`Stats`], so one set serves many runs.
+/// The rules of a run. The set holds no state: the running totals are in the caller's [`Stats`], so
+/// one set can serve many runs.
 pub struct StopSet<S = ()> {
     budget: Budget,
     completion: Vec<Entry<S>>,
     policies: Vec<Entry<S>>,
 }
 
-/// What came out at a gate.
+/// The result of checking a set at a gate.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Ruling {
-    /// The end, where it is one.
+    /// The end of the run, if it ended.
     pub verdict: Option<StopVerdict>,
-    /// Why the candidate answer was not accepted, by rule: feedback for the next prompt.
+    /// Why the completion rules didn't accept the candidate answer. Serves as feedback for the next
+    /// prompt.
     pub refused: Vec<Refusal>,
-    /// The rules that could not be told.
+    /// The rules that couldn't be evaluated.
     pub unknown: Vec<Unknown>,
 }
 
-/// Why a completion rule did not accept an answer.
+/// Why a completion rule refused an answer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The rule.
+    /// The rule's id.
     pub id: String,
-    /// What it missed.
+    /// What the rule found missing.
     pub reading: Reading,
 }
 
-/// A rule that needs a fact which is not there.
+/// A rule that couldn't be evaluated because a fact is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unknown {
-    /// The rule.
+    /// The rule's id.
     pub id: String,
-    /// The step at which it was asked.
+    /// The step at which the rule was checked.
     pub step: u64,
-    /// What it needs.
+    /// The missing fact.
     pub needs: String,
 }
 
@@ -133,22 +136,24 @@ impl<S> fmt::Debug for StopSet<S> {
 }
 
 impl<S> StopSet<S> {
-    /// Begins a set; without any rule it stops at the first final decision.
+    /// Returns an empty builder. A set without rules stops at the first final decision.
     pub fn builder() -> StopSetBuilder<S> {
         StopSetBuilder::default()
     }
 
-    /// Puts limits over those of the set, field by field: a task's over the engine's.
+    /// Overrides limits of the set's budget, as a task's limits override the engine's. Limits that
+    /// `budget` doesn't set are kept.
     pub fn limit(&mut self, budget: Budget) {
         self.budget = self.budget.overridden_by(budget);
     }
 
-    /// The limits asked before each step.
+    /// Returns the budget, which is checked before each step.
     pub fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// The time in milliseconds at which a rule ends the run whatever else happens, at the next gate where it is asked.
+    /// Returns the time in milliseconds from which a rule ends the run in any case, at the next
+    /// gate where the rule is checked.
     pub(crate) fn ends_at_ms(&self) -> Option<u64> {
         let times = self.policies.iter().filter_map(|entry| match &entry.ask {
             Ask::Built(rule) => rule.ends_at_ms(),
@@ -157,7 +162,8 @@ impl<S> StopSet<S> {
         times.min()
     }
 
-    /// The rules as they are recorded, each with its id and origin; a rule in code leaves its gates.
+    /// Returns the rules as recorded, each with its id and origin. For a rule in code, only its
+    /// gates are recorded.
     pub fn record(&self) -> StopRules {
         let list = |entries: &[Entry<S>]| {
             let entry = |entry: &Entry<S>| RuleEntry {
@@ -174,11 +180,12 @@ impl<S> StopSet<S> {
         }
     }
 
-    /// Takes in the facts of a step at `gate` and asks whose turn it is.
+    /// Adds the facts of a step at `gate` to `stats` and checks the rules of that gate.
     ///
-    /// To be called at each gate a step comes to, in order; a step whose decision failed skips `after_decide`, and
-    /// its rules are asked after the step. The answers of rules in code are added to the facts.
-    /// `texts` is what the model said so far, which only rules in code look at.
+    /// Must be called in order at each gate a step reaches. A step whose decision failed skips
+    /// `after_decide`, and the rules of that gate are checked after the step. The answers of rules
+    /// in code are added to the facts. `texts` holds the model's replies so far and is only read by
+    /// rules in code.
     pub fn check(
         &self,
         gate: Gate,
@@ -193,7 +200,7 @@ impl<S> StopSet<S> {
         ruling
     }
 
-    /// Asks at a gate; without a state, rules in code answer what they are recorded to have answered.
+    /// Checks the rules of a gate. Without a state, rules in code give their recorded answers.
     fn evaluate(
         &self,
         gate: Gate,
@@ -223,7 +230,8 @@ impl<S> StopSet<S> {
                 evaluation.policies(&self.policies, due);
             }
             Gate::AfterStep => {
-                // Who cancels at once wants no answer any more; who cancels after the step has it all the same.
+                // An immediate cancel discards the answer. A cancel after the step still lets the
+                // answer be accepted.
                 let at_once = |end: &Forced| {
                     end.source != Source::Cancel || end.code == Code::CancelledImmediate
                 };
@@ -235,7 +243,8 @@ impl<S> StopSet<S> {
                 }
                 evaluation.forced(|end| !at_once(end));
                 evaluation.policies(&self.policies, due);
-                // The next step's budget is the same boundary; alone it waits for that step.
+                // The next step's budget covers the same moment, so it's listed here beside another
+                // stop. A budget that is the only reason to stop waits for that step.
                 if !evaluation.hits.is_empty() {
                     evaluation.budget(self);
                 }
@@ -244,7 +253,7 @@ impl<S> StopSet<S> {
         evaluation.close()
     }
 
-    /// Takes in the facts of a gate, for all rules together and for those that count by numbers of their own.
+    /// Adds the facts of a gate to the totals, including those that depend on a rule's own numbers.
     fn fold(&self, gate: Gate, stats: &mut Stats, facts: &StepFacts) {
         stats.fold(gate, facts);
         if gate == Gate::AfterStep {
@@ -275,12 +284,12 @@ struct Hit {
     from: Option<Origin>,
 }
 
-/// One question at one gate, while it is being answered.
+/// A check of all rules at one gate, in progress.
 struct Evaluation<'a, S> {
     gate: Gate,
     stats: &'a Stats,
     facts: &'a StepFacts,
-    /// The state and the model's texts, for rules in code; `None` in a replay.
+    /// The state and the model's texts, for rules in code. `None` in a replay.
     live: Option<(&'a S, &'a [String])>,
     hits: Vec<Hit>,
     ruling: Ruling,
@@ -328,7 +337,7 @@ impl<S> Evaluation<'_, S> {
         }
     }
 
-    /// A step that failed and could not be recovered.
+    /// Stops if the step failed and wasn't recovered.
     fn lost(&mut self) {
         let Some(error) = self.facts.error.as_ref().filter(|error| !error.recovered) else {
             return;
@@ -352,7 +361,7 @@ impl<S> Evaluation<'_, S> {
         );
     }
 
-    /// Asks the critics.
+    /// Stops if the first critic that doesn't say continue failed or says stop.
     fn critics(&mut self) {
         let Some((at, critic)) = self.facts.deciding_critic() else {
             return;
@@ -388,7 +397,7 @@ impl<S> Evaluation<'_, S> {
     }
 
     fn completion(&mut self, entries: &[Entry<S>]) {
-        // A list whose rules are all switched off is no list.
+        // If all rules of the list are switched off, the default applies.
         let mut declared = false;
         for entry in entries.iter().filter(|_| self.facts.is_answer()) {
             let check = self.ask(entry, GateSet::ALL);
@@ -468,7 +477,8 @@ impl<S> Evaluation<'_, S> {
             code: Code::CriterionError,
             reading: Reading::text(what),
         };
-        // A rule only reads; whatever it breaks half way in is its own.
+        // A rule only gets shared references, so a panic can't leave anything but its own state
+        // inconsistent.
         let check = match catch_unwind(AssertUnwindSafe(|| rule.check(&cx))) {
             Ok(Ok(check)) => check,
             Ok(Err(error)) => {
@@ -522,6 +532,5 @@ impl<S> Evaluation<'_, S> {
     }
 }
 
-// Last, since the check of the rooms' arrows reads a file up to its tests.
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! How is a set of rules kept? `manifest.stop_rules`, a loaded file, and back.
+//! Stores a set of rules in `manifest.stop_rules` or a file, and loads it again.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::facts::GateSet;
 use super::rules::StopSpec;
 use crate::model::{Budget, Origin};
 
-/// A set of rules as it is written down.
+/// A set of rules as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -15,44 +15,44 @@ pub struct StopRules {
     /// The budget.
     #[serde(default)]
     pub budget: Budget,
-    /// The rules that accept answers, in order; none means that a final decision is enough.
+    /// The rules that accept answers, in order. If empty, a final decision is enough.
     #[serde(default)]
     pub completion: Vec<RuleEntry>,
-    /// All others, in order.
+    /// All other rules, in order.
     #[serde(default)]
     pub policies: Vec<RuleEntry>,
 }
 
-/// One rule of a list: bare, or `{"id": .., "rule": {..}, "from": ..}`. The id stands beside the rule, since a rule
-/// refuses unknown keys.
+/// One rule of a list: a bare rule, or `{"id": .., "rule": {..}, "from": ..}`. The id is next to
+/// the rule because a rule refuses unknown keys.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RuleEntry {
-    /// Its id; its place in the list (`stop[2]`, `accept[0]`) where none is given.
+    /// The rule's id. Defaults to its position in the list, such as `stop[2]` or `accept[0]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The rule.
     pub rule: EntryRule,
-    /// Who set it.
+    /// Who set the rule.
     pub from: Origin,
 }
 
-/// A rule of an entry.
+/// The rule of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum EntryRule {
     /// A built-in rule.
     Spec(StopSpec),
-    /// A rule in code, of which only the answers can be recorded.
+    /// A rule in code. Only its answers can be recorded.
     Opaque {
-        /// The gates at which it was asked.
+        /// The gates at which the rule was checked.
         opaque: GateSet,
     },
 }
 
 impl RuleEntry {
-    /// The entry under an id of its own.
+    /// Returns the entry with this id.
     #[must_use]
     pub fn named(self, id: impl Into<String>) -> Self {
         Self {
@@ -72,7 +72,8 @@ impl From<StopSpec> for RuleEntry {
     }
 }
 
-// By hand, so that a mistake in a rule is named; an untagged enum would only say that nothing matches.
+// Implemented by hand so that errors name the mistake in a rule. An untagged enum would only report
+// that no variant matches.
 impl<'de> Deserialize<'de> for EntryRule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

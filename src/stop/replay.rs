@@ -1,4 +1,4 @@
-//! What would these rules have done? The same fold and the same checks over recorded facts.
+//! Replays rules over recorded steps, with the same totals and checks as the live engine.
 
 use super::build::Ask;
 use super::check::Check;
@@ -7,50 +7,53 @@ use super::stats::Stats;
 use super::{StopSet, Unknown};
 use crate::model::{Origin, Source, StopVerdict};
 
-/// What rules say about a recorded run.
+/// The result of replaying rules over a recorded run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WhatIf {
-    /// Where they stop it; `None` where they do not, as far as the record goes. What would have followed is not known.
+    /// Where the rules stop the run. `None` if they don't within the record. What would have
+    /// followed is unknown.
     pub verdict: Option<StopVerdict>,
-    /// The fold up to there: completed steps, tokens, time.
+    /// The totals up to that point: completed steps, tokens, time.
     pub stats: Stats,
-    /// Every rule as it stands there.
+    /// The reading of every rule at that point.
     pub readings: Vec<RuleReading>,
-    /// Per rule the first step at which it could not be told; a verdict after that step is not certain.
+    /// For each rule, the first step at which it couldn't be evaluated. A verdict after that step
+    /// is uncertain.
     pub unknown: Vec<Unknown>,
-    /// The first step whose answer was refused. A refusal shapes later prompts: where the recorded rules would have
-    /// accepted, or refused with other words, what follows is not what would have been.
+    /// The first step whose answer was refused. A refusal affects later prompts. If the recorded
+    /// rules accepted the answer, or refused it with different feedback, the recorded steps after
+    /// it may differ from what would have happened.
     pub refused: Option<u64>,
 }
 
-/// One rule of a set as it stands.
+/// The state of one rule of a set.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RuleReading {
-    /// The rule.
+    /// The rule's id.
     pub id: String,
-    /// Its list.
+    /// The list the rule belongs to.
     pub source: Source,
-    /// Who set it.
+    /// Who set the rule.
     pub limit_from: Origin,
-    /// What it says.
+    /// The result of checking the rule.
     pub check: Check,
 }
 
 impl<S> StopSet<S> {
-    /// Asks the rules again over recorded steps, in order.
+    /// Replays the rules over recorded steps, in order.
     ///
-    /// The rules that were recorded with the steps give the recorded verdict. A step that ended early says so in
-    /// [`StepFacts::reached`].
+    /// The rules that were recorded with the steps give the recorded verdict. A step that ended
+    /// early records that in [`StepFacts::reached`].
     pub fn replay<'a>(&self, steps: impl IntoIterator<Item = &'a StepFacts>) -> WhatIf {
         self.replay_from(Stats::default(), steps)
     }
 
-    /// [`StopSet::replay`] of a run that was resumed with counters.
+    /// Like [`StopSet::replay`], for a run that was resumed with counters.
     ///
-    /// What would have ended it before somebody went on with it, which a step says in [`StepFacts::resumed`], is no end:
-    /// it may have run under other rules then.
+    /// Ignores stops before the last step that is marked as [`StepFacts::resumed`], because the run
+    /// may have had other rules then.
     pub fn replay_from<'a>(
         &self,
         mut stats: Stats,
@@ -93,7 +96,7 @@ impl<S> StopSet<S> {
         }
     }
 
-    /// The counters of a recorded run, to go on from; nothing ends it.
+    /// Returns the totals of a recorded run, for resuming it. No rule stops it here.
     pub fn carried<'a>(&self, steps: impl IntoIterator<Item = &'a StepFacts>) -> Stats {
         let mut stats = Stats::default();
         for facts in steps {
@@ -104,7 +107,8 @@ impl<S> StopSet<S> {
         stats
     }
 
-    /// Every rule as it stands after `facts`, whether it is its turn or not: limit, measure, off, unknown.
+    /// Returns the state of every rule after `facts`, including rules that aren't checked at this
+    /// gate.
     pub fn survey(&self, stats: &Stats, facts: &StepFacts) -> Vec<RuleReading> {
         let budget = self
             .budget_checks(stats)

@@ -1,11 +1,14 @@
-//! Does a value fit a JSON Schema? The validator behind `structured_output`, compiled once, before the run.
+//! Validates values against a JSON Schema, for `structured_output`. The schema is compiled once,
+//! before the run.
 //!
-//! Knows no network and no file: a schema that refers to anything but itself or a published meta-schema is refused.
-//! `format` is an annotation, as draft 2020-12 has it; patterns match in linear time, so they cannot look around.
+//! Uses no network and no files: a schema that refers to anything except itself and the published
+//! meta-schemas is refused. `format` is an annotation, as in draft 2020-12. Patterns match in
+//! linear time, so they don't support lookaround.
 //!
-//! Whatever the schema and the answer, the work is bounded. A schema of thirty lines can stand for a billion places
-//! (`a` is twice `b`, `b` twice `c`, ..), and a stack that overflows takes the process with it; so the schema is
-//! unfolded here first, on paper.
+//! The work is bounded for every schema and answer. A schema of thirty lines can expand to a
+//! billion subschemas (`a` refers twice to `b`, `b` twice to `c`, and so on), and a stack overflow
+//! kills the process. For this reason, the size of the expanded schema is computed first, without
+//! expanding it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,18 +23,20 @@ use super::custom::{SchemaCheck, SchemaMiss};
 use super::spec::MAX_REGEX_BYTES;
 use super::text::clip;
 
-/// Where a schema without an `$id` is, for the references in it.
+/// Base URI for the references of a schema without an `$id`.
 const BASE: &str = "json-schema:///";
-/// Subschemas may lie this deep in each other, references followed. The validator's recursion needs 2 MiB at 400.
+/// Maximum nesting depth of subschemas, including followed references. At depth 400, the
+/// validator's recursion needs 2 MiB.
 const MAX_DEPTH: u32 = 128;
-/// Subschemas that a schema may stand for, references followed: 50 ms of work where all are asked.
+/// Maximum number of subschemas after expanding references. Checking all of them takes about 50 ms.
 const MAX_PLACES: u64 = 1_000_000;
-/// Levels of recursion that any thread has room for.
+/// Levels of recursion for which every thread has enough stack.
 const SAFE_LEVELS: u32 = 256;
-/// Room for [`MAX_DEPTH`] levels at each of the 128 levels that parsed JSON can have; untouched pages cost nothing.
+/// Stack size for [`MAX_DEPTH`] levels at each of the 128 levels that parsed JSON can have.
+/// Untouched pages cost nothing.
 const DEEP_STACK: usize = 64 << 20;
 
-/// Makes a schema ready; what is wrong with it is said in words.
+/// Compiles a schema. An error describes what is wrong with it.
 pub(super) fn compile(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
     with_room(|| ready(schema))?.map(|ready| Arc::new(ready) as _)
 }
@@ -40,7 +45,8 @@ fn ready(schema: &Value) -> Result<Compiled, String> {
     let mut schema = schema.clone();
     without_formats(&mut schema);
     let size = unfold(&schema)?;
-    // Not `jsonschema::options()`, which is generic: the whole validator would be compiled again as part of this crate.
+    // Avoids `jsonschema::options()`, which is generic: it would compile the whole validator again
+    // as part of this crate.
     let validator =
         Validator::new(&schema).map_err(|wrong| match wrong.instance_path().to_string() {
             root if root.is_empty() => wrong.to_string(),
@@ -50,7 +56,7 @@ fn ready(schema: &Value) -> Result<Compiled, String> {
     Ok(Compiled { validator, size })
 }
 
-/// The keywords whose value holds schemas by name.
+/// Keywords whose value maps names to schemas.
 const NAMED: [&str; 6] = [
     "$defs",
     "definitions",
@@ -59,10 +65,10 @@ const NAMED: [&str; 6] = [
     "patternProperties",
     "properties",
 ];
-/// The keywords whose value is data.
+/// Keywords whose value is data, not a schema.
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 
-/// Takes `format` out of a schema: older drafts assert it.
+/// Removes `format` from a schema, because older drafts assert it.
 fn without_formats(schema: &mut Value) {
     match schema {
         Value::Array(schemas) => schemas.iter_mut().for_each(without_formats),
@@ -84,7 +90,7 @@ fn without_formats(schema: &mut Value) {
     }
 }
 
-/// Refuses patterns that would not match in linear time, or that are too large.
+/// Refuses patterns that are too large or can't be matched in linear time.
 fn patterns(schema: &Value) -> Result<(), String> {
     let check = |pattern: &str| {
         let wrong = || format!("{} is not a \"regex\"", Value::from(pattern));
@@ -113,15 +119,17 @@ fn patterns(schema: &Value) -> Result<(), String> {
     }
 }
 
-/// Does a work of deep recursion on a stack of its own.
+/// Runs deeply recursive work on a thread with a large stack.
 fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .stack_size(DEEP_STACK)
             .spawn_scoped(scope, work);
         let thread =
-            thread.map_err(|error| format!("there is no thread to look at it: {error}"))?;
-        thread.join().map_err(|_| "its validator failed".to_owned())
+            thread.map_err(|error| format!("cannot start a thread to check it: {error}"))?;
+        thread
+            .join()
+            .map_err(|_| "its validator panicked".to_owned())
     })
 }
 
@@ -151,7 +159,8 @@ impl SchemaCheck for Compiled {
 
 impl Compiled {
     fn judge(&self, value: &Value, depth: u32) -> Result<(), SchemaMiss> {
-        // The short answer remembers what it has seen; the long one does not, and may go every way again.
+        // `is_valid` remembers what it has checked. `validate` doesn't, and may check every path
+        // again.
         if self.validator.is_valid(value) {
             return Ok(());
         }
@@ -166,7 +175,7 @@ impl Compiled {
         Err(match miss {
             Some(wrong) => SchemaMiss {
                 instance_path: wrong.instance_path().to_string(),
-                // Without the value itself: the record points at texts and does not repeat them.
+                // Omits the value itself: the trace refers to texts and doesn't repeat them.
                 message: clip(&wrong.masked().to_string(), 240).to_owned(),
             },
             None => SchemaMiss {
@@ -186,14 +195,14 @@ fn depth(value: &Value) -> u32 {
     deepest.unwrap_or_default().saturating_add(1)
 }
 
-/// What a schema comes to when each reference is replaced by its target.
+/// The size of a schema with every reference replaced by its target.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
-    /// Subschemas.
+    /// Number of subschemas.
     places: u64,
-    /// References that lead back into a subschema they lie in.
+    /// Number of references back into a subschema that contains them.
     returns: u64,
-    /// Subschemas in each other.
+    /// Nesting depth of subschemas.
     depth: u32,
 }
 
@@ -214,13 +223,14 @@ fn unfold(schema: &Value) -> Result<Size, String> {
     )?;
     match size.places {
         places if places > MAX_PLACES => Err(format!(
-            "its references unfold to more than {MAX_PLACES} subschemas; let fewer of them share a target"
+            "its references expand to more than {MAX_PLACES} subschemas; let fewer of them share a target"
         )),
         _ => Ok(size),
     }
 }
 
-/// Measures each subschema once; one that is being measured is met again where references go round.
+/// Measures each subschema once. Meeting a subschema that is still being measured means that the
+/// references form a cycle.
 fn measure<'r>(
     schema: &'r Value,
     draft: Draft,
@@ -239,7 +249,7 @@ fn measure<'r>(
         Entry::Vacant(new) => new.insert(None),
     };
     let too_deep =
-        || format!("it is nested deeper than {MAX_DEPTH} subschemas, references followed");
+        || format!("it is nested deeper than {MAX_DEPTH} subschemas, including references");
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
@@ -276,7 +286,7 @@ fn measure<'r>(
         add(measure(target, draft, &resolver, known, depth + 1)?);
     }
     whole.depth += 1;
-    // The way that led here first need not be the longest.
+    // The path that led here first may not be the longest.
     if whole.depth > MAX_DEPTH {
         return Err(too_deep());
     }
@@ -284,14 +294,11 @@ fn measure<'r>(
     Ok(whole)
 }
 
-/// Fetches nothing, from nowhere.
+/// Refuses to retrieve external resources.
 struct Alone;
 
 impl Retrieve for Alone {
     fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(
-            "a schema may refer to nothing outside itself, neither to the network nor to a file"
-                .into(),
-        )
+        Err("a schema can only refer to itself, neither to the network nor to a file".into())
     }
 }

@@ -1,4 +1,5 @@
-//! How is a rule written down? As JSON (`{"type": "max_steps", "steps": 8}`) or short (`max_steps=8`).
+//! Parses and writes rules, as JSON (`{"type": "max_steps", "steps": 8}`) or in the short form
+//! (`max_steps=8`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +9,16 @@ use serde_json::Value;
 use super::custom::SchemaCompiler;
 use super::rules::{Amount, Compiler, Condition, RULES, Reads, StopSpec};
 
-/// A compiled pattern may take this many bytes. Patterns come from users; matching is linear, compiling need not be.
+/// Maximum size of a compiled pattern, in bytes. Patterns come from users. Matching takes linear
+/// time, but compiling may not.
 pub(super) const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// Why a rule cannot be used.
+/// Why a rule can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError(String);
 
 impl SpecError {
-    /// An error that says `message`.
+    /// Creates an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -30,10 +32,10 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-/// Reads a schema by the name of its file.
+/// Loads a schema from the file with this name.
 type Load<'a> = &'a mut dyn FnMut(&str) -> Result<Value, String>;
 
-/// A rule in the short form, while it is read.
+/// A rule in the short form that is being parsed.
 pub(crate) struct Args<'a> {
     text: &'a str,
     name: &'a str,
@@ -42,7 +44,7 @@ pub(crate) struct Args<'a> {
 }
 
 impl Args<'_> {
-    /// The value as a whole number.
+    /// Returns the value as a whole number.
     pub(super) fn number(&self) -> Result<u64, SpecError> {
         let Self { name, text, .. } = self;
         let number = self.value.and_then(|value| value.trim().parse().ok());
@@ -53,14 +55,14 @@ impl Args<'_> {
         })
     }
 
-    /// The value as it is.
+    /// Returns the value as text.
     pub(super) fn text(&self) -> Result<String, SpecError> {
         let name = self.name;
         let value = self.value.map(str::to_owned);
         value.ok_or_else(|| SpecError::new(format!("{name} needs a value, as in {name}=TEXT")))
     }
 
-    /// No value.
+    /// Checks that the rule has no value.
     pub(super) fn none(&self) -> Result<(), SpecError> {
         if self.value.is_none() {
             Ok(())
@@ -69,7 +71,7 @@ impl Args<'_> {
         }
     }
 
-    /// What the file holds that the value names; `None` without a value.
+    /// Returns the content of the file that the value names. `None` without a value.
     pub(super) fn file(&mut self) -> Result<Option<Value>, SpecError> {
         let file = self.value.map(str::trim).filter(|file| !file.is_empty());
         file.map(|file| (self.load)(file))
@@ -78,15 +80,13 @@ impl Args<'_> {
     }
 
     pub(super) fn only_json(&self) -> SpecError {
-        SpecError::new(format!(
-            "{} has no short form; it is written as JSON",
-            self.name
-        ))
+        SpecError::new(format!("{} has no short form; write it as JSON", self.name))
     }
 }
 
 impl StopSpec {
-    /// Whether the rule accepts answers; all others end a run without one. A group does where every member does.
+    /// Returns whether the rule accepts answers. All other rules end a run without one. A group
+    /// accepts answers if every member does.
     pub fn is_completion(&self) -> bool {
         match self.rule().members() {
             Some(of) => !of.is_empty() && of.iter().all(Self::is_completion),
@@ -94,7 +94,8 @@ impl StopSpec {
         }
     }
 
-    /// What is doubtful about the rule though it can be used: a pattern that does not compile fails closed.
+    /// Returns warnings about a rule that can be used but is probably a mistake. For example, a
+    /// pattern that doesn't compile stops the run at its first gate.
     pub fn lint(&self) -> Vec<String> {
         match self.rule().members() {
             Some(of) => of.iter().flat_map(Self::lint).collect(),
@@ -102,17 +103,17 @@ impl StopSpec {
         }
     }
 
-    /// The rule's name, its `type` in JSON.
+    /// Returns the rule's name, which is its `type` in JSON.
     pub fn name(&self) -> &'static str {
         self.row().name
     }
 
-    /// Its limit, as a page shows it.
+    /// Returns the rule's limit for display.
     pub(crate) fn limit(&self) -> Amount<'_> {
         self.rule().limit()
     }
 
-    /// How much of a recorded step the rule looks at.
+    /// Returns how much of a recorded step the rule reads.
     pub(crate) fn reads(&self) -> Reads {
         let members = self.rule().members().unwrap_or_default();
         members
@@ -122,16 +123,17 @@ impl StopSpec {
             .unwrap_or(self.row().reads)
     }
 
-    /// Whether the rule can be used at all.
+    /// Checks whether the rule can be used.
     ///
     /// # Errors
-    /// An empty group, groups nested deeper than 16, a score that is not finite, a schema that does not compile,
-    /// or one for which there is neither `schemas` nor the feature `schema`.
+    /// Fails if a group is empty, groups are nested deeper than 16, a number is negative or not
+    /// finite, or a schema doesn't compile. Also fails if the rule has a schema but there is
+    /// neither `schemas` nor the feature `board`.
     pub fn validate(&self, schemas: Option<SchemaCompiler<'_>>) -> Result<(), SpecError> {
         self.compile(schemas).map(|_| ())
     }
 
-    /// Makes the rule ready to be asked.
+    /// Compiles the rule so that it can be checked.
     pub(super) fn compile(
         &self,
         schemas: Option<SchemaCompiler<'_>>,
@@ -139,10 +141,10 @@ impl StopSpec {
         self.rule().compile(Compiler { schemas, depth: 0 })
     }
 
-    /// Reads the short form or JSON; a schema is named by its file, which `load` reads.
+    /// Parses the short form or JSON. A schema is given as a file name, which `load` reads.
     ///
     /// # Errors
-    /// What is wrong with the text, naming the forms that exist.
+    /// Fails if the text isn't a rule. If the name is unknown, the message lists the known names.
     pub fn parse_with(
         text: &str,
         mut load: impl FnMut(&str) -> Result<Value, String>,
@@ -150,7 +152,7 @@ impl StopSpec {
         let text = text.trim();
         if text.starts_with('{') {
             return serde_json::from_str(text)
-                .map_err(|wrong| SpecError::new(format!("the rule {text}: {wrong}")));
+                .map_err(|wrong| SpecError::new(format!("the rule {text} is invalid: {wrong}")));
         }
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name.trim(), Some(value)),
@@ -158,9 +160,9 @@ impl StopSpec {
         };
         let Some(row) = RULES.iter().find(|row| row.is_called(name)) else {
             let short = RULES.iter().filter(|row| !row.example.starts_with('{'));
-            let names: Vec<_> = short.map(|row| row.name).collect();
+            let names: Vec<_> = short.map(|row| format!("`{}`", row.name)).collect();
             return Err(SpecError::new(format!(
-                "no rule is called {name:?}; there are {}",
+                "unknown rule `{name}`, expected one of {}",
                 names.join(", ")
             )));
         };
@@ -173,8 +175,8 @@ impl StopSpec {
     }
 }
 
-/// The short form, or JSON where there is none that would be read as the same rule: a text may end in a blank, a name
-/// look like a score.
+/// Writes the short form, or JSON if the short form would be parsed as a different rule. For
+/// example, a text may end in a space, or a name may look like a score.
 impl fmt::Display for StopSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = match self.rule().value() {
@@ -191,7 +193,7 @@ impl fmt::Display for StopSpec {
 impl FromStr for StopSpec {
     type Err = SpecError;
 
-    /// [`StopSpec::parse_with`] for callers that read no files.
+    /// Parses a rule like [`StopSpec::parse_with`], but without reading schema files.
     fn from_str(text: &str) -> Result<Self, SpecError> {
         Self::parse_with(text, |file| {
             Err(format!("the schema file {file:?} cannot be read here"))

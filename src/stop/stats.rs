@@ -1,4 +1,5 @@
-//! What is known after so many steps? A fold over facts in constant memory: run lengths, not windows.
+//! Keeps running totals over the steps of a run in constant memory: lengths of streaks, not
+//! windows.
 
 use std::collections::BTreeMap;
 
@@ -9,78 +10,80 @@ use super::text::clip;
 use super::text_hash;
 use crate::model::{Evidence, Gate};
 
-/// Of the failures in a row, the newest so many are kept as evidence.
+/// Maximum number of failures in a row that are kept as evidence. The newest are kept.
 const MAX_FAILURES: usize = 8;
-/// A failure's message is cut to this many bytes.
+/// Maximum length of a failure's message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 240;
 
-/// The fold. It can be written down and resumed.
+/// The running totals of a run. Can be stored and resumed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Decisions asked for, failed ones included.
+    /// Decisions requested, including failed ones.
     pub decisions: u64,
     /// Completed steps.
     pub steps: u64,
-    /// The last step that ran, if only up to its decision.
+    /// The last step that ran, even if only up to its decision.
     pub last_step: Option<u64>,
     /// Tokens of the run.
     pub tokens: Usage,
-    /// The last step that asked a model, with its tokens.
+    /// The last step that called a model, with its tokens.
     pub last_usage: Option<(u64, Usage)>,
-    /// Steps whose tokens nobody recorded.
+    /// Number of steps whose tokens aren't recorded.
     pub usage_missing: u64,
-    /// US dollars that completed steps cost, as far as they say.
+    /// Cost of completed steps in US dollars, as far as recorded.
     #[serde(default, skip_serializing_if = "is_free")]
     pub cost_usd: f64,
-    /// Completed steps that do not say what they cost.
+    /// Number of completed steps whose cost isn't recorded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost_missing: u64,
-    /// Whether a cost among them was estimated.
+    /// Whether any of these costs was estimated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
-    /// The step that came to a decision and not to its end, with what it cost up to there.
+    /// The step that reached its decision but not its end, with its cost up to the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<(u64, Cost)>,
-    /// What such steps cost that another part of the run went on after.
+    /// Cost of earlier steps of that kind: steps that were interrupted before the run was resumed.
     #[serde(default, skip_serializing_if = "Cost::is_nothing")]
     pub cut_short: Cost,
-    /// Tokens that the run is recorded to have used beyond what its steps say: nobody knows in which. A live run has none.
+    /// Tokens that the run is recorded to have used beyond the sum of its steps. Which step used
+    /// them isn't recorded. Always 0 for a live run.
     #[serde(skip)]
     pub tokens_apart: u64,
-    /// The same in US dollars.
+    /// Cost in US dollars that the run is recorded to have beyond the sum of its steps.
     #[serde(skip)]
     pub cost_apart: f64,
-    /// How long the run is recorded to have taken, where its steps tell of times. A live run has none.
+    /// The recorded duration of the whole run, if its steps have times. Always `None` for a live
+    /// run.
     #[serde(skip)]
     pub took: Option<Took>,
-    /// Who judged the run as a whole, at its end.
+    /// The judges that scored the run as a whole, at its end.
     #[serde(skip)]
     pub judges: Vec<String>,
-    /// Time since the run began; `None` where the last gate's time is not recorded.
+    /// Milliseconds since the run began. `None` if the last gate's time isn't recorded.
     pub elapsed_ms: Option<u64>,
-    /// Time before this session, counted as elapsed.
+    /// Milliseconds before this session, which count as elapsed.
     pub carried_ms: u64,
-    /// Of the elapsed time, what completed steps waited for people.
+    /// The part of the elapsed time that completed steps spent waiting for people, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: u64,
     /// Failed steps.
     pub errors: u64,
-    /// Failed steps since the last good one.
+    /// Failed steps since the last successful step.
     pub consecutive_errors: u64,
-    /// So many failed steps more may belong to the row: those up to the newest step of which nobody says whether it
-    /// failed.
+    /// Number of additional steps that may belong to the current streak of failed steps. Counts up
+    /// to the newest step for which success or failure isn't recorded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold_errors: u64,
-    /// The newest of them.
+    /// The newest failures of the current streak.
     pub failures: Vec<Evidence>,
-    /// Equal texts in a row, or equal calls without a text; steps with neither are left out.
+    /// Equal texts in a row, or equal tool calls without a text. Steps with neither are skipped.
     pub text: Streak,
     /// Equal state signatures in a row.
     pub signature: Streak,
-    /// The slowest step so far and its milliseconds.
+    /// The slowest step so far and its duration in milliseconds.
     pub slowest: Option<(u64, u64)>,
-    /// Scores below a mark in a row, by rule.
+    /// Low scores in a row, by rule.
     pub below: BTreeMap<String, Below>,
 }
 
@@ -88,15 +91,15 @@ fn is_free(cost_usd: &f64) -> bool {
     *cost_usd == 0.0
 }
 
-/// What steps cost beside the completed ones.
+/// The cost of steps that didn't complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cost {
-    /// US dollars, as far as they say.
+    /// US dollars, as far as recorded.
     pub usd: f64,
-    /// Steps that do not say.
+    /// Number of steps whose cost isn't recorded.
     pub missing: u64,
-    /// Whether any of it was estimated.
+    /// Whether any of the cost was estimated.
     pub estimated: bool,
 }
 
@@ -123,45 +126,46 @@ impl Cost {
     }
 }
 
-/// What another tool records of a run as a whole, beside what its steps say.
+/// Totals that another tool recorded for a run as a whole, in addition to its steps.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Whole {
     /// Tokens.
     pub tokens: Option<u64>,
     /// US dollars.
     pub cost_usd: Option<f64>,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub took_ms: Option<u64>,
-    /// When its last step was over is not recorded, though a time of it is.
+    /// Whether the end time of the last step is missing although another of its times is recorded.
     pub end_untold: bool,
-    /// Who gave it a score.
+    /// The judges that scored the run.
     pub judges: Vec<String>,
-    /// Replies of sub-agents that do not say their tokens.
+    /// Number of replies of sub-agents without recorded tokens.
     pub untold_tokens: u64,
-    /// Those that do not say what they cost.
+    /// Number of replies of sub-agents without a recorded cost.
     pub untold_cost: u64,
 }
 
-/// How long a run is recorded to have taken, against the times of its steps.
+/// The recorded duration of a run, compared with the times of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Took {
-    /// The step whose time is the newest.
+    /// The step with the latest recorded time.
     pub step: u64,
-    /// That time.
+    /// That time, in milliseconds.
     pub until_ms: u64,
-    /// How long the run as a whole took; `None` where it is known that it took longer, and not how long.
+    /// Duration of the whole run in milliseconds. `None` if the run is known to be longer than
+    /// `until_ms`, but not by how much.
     pub ms: Option<u64>,
 }
 
-/// A sum of US dollars without the noise of adding fractions.
+/// Rounds a sum of US dollars to nine decimal places, to remove floating-point noise.
 pub(super) fn without_noise(usd: f64) -> f64 {
     let rounded = (usd * 1e9).round() / 1e9;
-    // So large a number has no such digits.
+    // Numbers this large have no such digits.
     if rounded.is_finite() { rounded } else { usd }
 }
 
-/// What is said behind a time of which people, whom guards had asked, had so much to answer.
+/// Returns the text to show after a time that includes waiting for people whom guards had asked.
 pub(crate) fn waited_for_people(waited_ms: u64) -> String {
     match waited_ms {
         0 => String::new(),
@@ -172,13 +176,13 @@ pub(crate) fn waited_for_people(waited_ms: u64) -> String {
 /// Equal values in a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streak {
-    /// The value (its hash) and its length.
+    /// The hash and the length of the value.
     pub value: Option<(u64, u64)>,
-    /// How many times in a row.
+    /// Number of equal values in a row.
     pub len: u64,
-    /// The first step of the row.
+    /// The first step of the streak.
     pub from: u64,
-    /// Whether a missing value may have made the row longer than it looks.
+    /// Whether the streak may be longer because a value before it is missing.
     pub gap: bool,
 }
 
@@ -203,16 +207,18 @@ impl Streak {
     }
 }
 
-/// Scores below a mark in a row.
+/// Low scores in a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Below {
-    /// How many.
+    /// Number of low scores in a row.
     pub len: u64,
-    /// The first step of the row.
+    /// The first step of the streak.
     pub from: u64,
-    /// The number of completed steps when it was last counted, so that two equal rules count once.
+    /// The number of completed steps when a score was last counted. Prevents two equal rules from
+    /// counting a score twice.
     pub counted: u64,
-    /// So many low scores more may belong to the row: those up to the newest step whose line could not be read.
+    /// Number of additional low scores that may belong to the streak. Counts up to the newest step
+    /// whose line couldn't be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,
     /// The number of completed steps when such a step was last counted.
@@ -220,29 +226,30 @@ pub struct Below {
     pub unread: u64,
 }
 
-/// What the time between a suspension and its resumption is worth.
+/// How the time between suspending and resuming a run counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// It does not count.
+    /// The pause doesn't count.
     NotCounted,
-    /// These milliseconds count as elapsed.
+    /// This many milliseconds count as elapsed.
     Counted(u64),
 }
 
 impl Stats {
-    /// What completed steps cost up to here in US dollars; `None` where one does not say, or the run cost more than its
-    /// steps say.
+    /// Returns the cost of completed steps so far, in US dollars. `None` if a step's cost isn't
+    /// recorded, or if the run is recorded to cost more than its steps.
     pub fn cost(&self) -> Option<f64> {
         (self.cost_missing == 0 && self.cost_apart == 0.0).then_some(self.cost_usd)
     }
 
-    /// What all steps cost that came to a decision, on the same terms; its tokens are those of [`Stats::tokens`].
+    /// Returns the cost of all steps that reached a decision, and `None` in the same cases as
+    /// [`Stats::cost`]. [`Stats::tokens`] counts the tokens of the same steps.
     pub fn cost_of_all(&self) -> Option<f64> {
         let besides = self.besides();
         Some(self.cost().filter(|_| besides.missing == 0)? + besides.usd)
     }
 
-    /// Whether any of that was estimated.
+    /// Returns whether any part of that cost was estimated.
     pub fn is_cost_estimated(&self) -> bool {
         self.cost_estimated || self.besides().estimated
     }
@@ -252,17 +259,18 @@ impl Stats {
             .map_or(self.cut_short, |(_, cost)| self.cut_short.plus(cost))
     }
 
-    /// The tokens of the run up to here, on the same terms.
+    /// Returns the tokens so far. `None` if a step's tokens aren't recorded, or if the run is
+    /// recorded to have used more than its steps.
     pub(super) fn tokens_known(&self) -> Option<u64> {
         (self.usage_missing == 0 && self.tokens_apart == 0).then(|| self.tokens.total())
     }
 
-    /// US dollars as far as steps say, without the noise of adding fractions.
+    /// Returns the recorded costs in US dollars, without floating-point noise.
     pub(super) fn spent(&self) -> f64 {
         without_noise(self.cost_usd)
     }
 
-    /// Carries a finished session's counters into a new one, whose clock begins at zero again.
+    /// Carries the totals of a finished session into a new one, whose clock starts at zero.
     #[must_use]
     pub fn resumed(self, pause: Pause) -> Self {
         let paused = match pause {
@@ -280,13 +288,14 @@ impl Stats {
         }
     }
 
-    /// Of a run of which this is recorded as a whole: what of it these steps, which are all of its own, do not say.
+    /// Adds the totals that are recorded for the whole run but not covered by its steps. `steps`
+    /// must hold all of the run's own steps.
     #[must_use]
     pub fn of_whole(mut self, whole: &Whole, steps: &[StepFacts]) -> Self {
         let add = |sum: Option<u64>, facts: &StepFacts| {
             Some(sum?.saturating_add(facts.usage?.plus(facts.late_usage).total()))
         };
-        // Where one of the steps says nothing, what is missing may be its own.
+        // If one of the steps has no count, the missing amount may be its own.
         if let Some(told) = steps.iter().fold(Some(0), add) {
             match whole.tokens {
                 Some(all) => self.tokens_apart = all.saturating_sub(told),
@@ -313,7 +322,7 @@ impl Stats {
         self
     }
 
-    /// Takes in what is known of a step at `gate`.
+    /// Adds the facts of a step that are known at `gate`.
     pub(super) fn fold(&mut self, gate: Gate, facts: &StepFacts) {
         match gate {
             Gate::BeforeStep => self.tick(facts.t_start_ms),
@@ -350,7 +359,7 @@ impl Stats {
         }
         match &facts.text {
             Text::Known(text) if text.trim().is_empty() => {
-                // No text has a length of 0.
+                // A length of 0 marks calls: no text that is counted here has a length of 0.
                 if let Some(calls) = facts.calls {
                     self.text.push(facts.step, Some((calls, 0)));
                 }

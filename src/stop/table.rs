@@ -1,14 +1,15 @@
-//! How do all rules look beside each other? RULES.md, made from the rules themselves.
+//! Generates RULES.md, the table of all rules, from the code.
 
 use std::fmt::Write as _;
 
 use super::rules::{RULES, StopSpec, ending};
 use crate::model::{Code, Gate, Source};
 
-/// The table of all built-in rules as markdown: how each is written, where it is asked, when it is true, what it means.
+/// Returns a Markdown table of all built-in rules: how each is written, where it is checked, when
+/// it is true, and how it ends a run.
 pub fn rules_table() -> String {
     let mut table = String::from(
-        "| rule | JSON | asked | true when | off | outcome | stop reason |\n|---|---|---|---|---|---|---|\n",
+        "| rule | JSON | checked | true when | off | outcome | stop reason |\n|---|---|---|---|---|---|---|\n",
     );
     for row in RULES {
         let Ok(spec) = row.example.parse::<StopSpec>() else {
@@ -48,7 +49,7 @@ pub fn rules_table() -> String {
             .off
             .map_or_else(|| "never".to_owned(), |off| format!("`{off}`"));
         let when = row.when;
-        // Writing to a string cannot fail.
+        // Writing to a string can't fail.
         let _ = writeln!(
             table,
             "| `{short}` | `{json}` | {asked} | {when} | {off} | {outcome} | {reason} |"

@@ -1,12 +1,13 @@
-//! Which part of a text is meant? Its start, and the JSON inside an answer.
+//! Extracts parts of a text: its start, and JSON blocks in an answer.
 
-/// The start of a text, at most `max_bytes` long and cut between characters.
+/// Returns the start of a text, at most `max_bytes` long and cut at a character boundary.
 pub(super) fn clip(text: &str, max_bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(max_bytes))
         .unwrap_or(text)
 }
 
-/// The bodies of the fenced code blocks that may hold JSON: those marked `json`, and those not marked at all.
+/// Returns the bodies of the fenced code blocks that may hold JSON: those marked `json` and those
+/// without a mark.
 pub(super) fn fenced(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut open: Option<(usize, usize, bool)> = None;

@@ -1,10 +1,10 @@
-//! What does a command do? A shell runs it in the workspace, for so long and with so much output.
+//! Runs shell commands in the workspace, with limits on time and output.
 //!
-//! This is **no sandbox**: the command may read, write, delete and reach the network wherever its user may. What is
-//! bound is time, output and what is left behind: when the command ends, or its time is over, or the call is dropped,
-//! all processes of its group are killed. A process that makes itself a group of its own escapes that, and so do
-//! all of them when we are killed ourselves. Where there are no process groups, which is to say outside of Unix, only the
-//! shell itself is killed.
+//! This is **not a sandbox**: a command can read, write, delete and use the network like its user.
+//! Only its time, its output and the processes it leaves behind are limited. When the command ends,
+//! times out or its call is dropped, all processes of its process group are killed. A process that
+//! starts its own group escapes this, and nothing is killed if this process itself is killed. On
+//! systems other than Unix, which have no process groups, only the shell is killed.
 
 use std::ffi::{OsStr, OsString};
 use std::pin::pin;
@@ -22,10 +22,12 @@ use super::kept::KeptOutput;
 use super::workspace::{Workspace, invalid};
 use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
 
-/// What is waited for the rest of the output once the group is killed; only a process that left it keeps a pipe open.
+/// How long to wait for remaining output after the group is killed. Only a process that left the
+/// group can keep a pipe open.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Variables that a command needs to find its programs, its home and its language. None of them holds a secret.
+/// Variables that a command needs to find its programs, home directory and language. None of them
+/// holds a secret.
 const PASSED_ON: &[&str] = &[
     "PATH",
     "HOME",
@@ -48,8 +50,8 @@ const PASSED_ON: &[&str] = &[
     "USERPROFILE",
 ];
 
-/// The variables of an environment that a command may see: a short list of harmless ones. Keys and tokens are not
-/// among them, whatever they are called.
+/// Returns the variables of an environment that a command may see, which are on a short list of
+/// harmless ones. Keys and tokens aren't on the list, regardless of their names.
 pub fn passed_on(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
@@ -76,7 +78,8 @@ pub struct RunCommand {
 }
 
 impl RunCommand {
-    /// Runs in `workspace` with an empty environment, for at most a minute, and keeps 32 KiB of each output stream.
+    /// Creates a tool that runs commands in `workspace` with an empty environment, a timeout of 60
+    /// seconds, and 32 KiB of each output stream.
     pub fn new(workspace: Workspace) -> Self {
         let (timeout, max_output_bytes) = (Duration::from_secs(60), 32 << 10);
         Self {
@@ -87,31 +90,31 @@ impl RunCommand {
         }
     }
 
-    /// Gives commands these variables and no others; [`passed_on`] picks harmless ones.
+    /// Sets the only variables that commands get. [`passed_on`] selects harmless ones.
     #[must_use]
     pub fn environment(mut self, environment: Vec<(OsString, OsString)>) -> Self {
         self.environment = environment;
         self
     }
 
-    /// Sets how long a command may take. A call may ask for less, never for more.
+    /// Sets the timeout of a command. A call can ask for a shorter one, but not for a longer one.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how much of each output stream is kept.
+    /// Sets how many bytes of each output stream are kept.
     #[must_use]
     pub fn max_output_bytes(mut self, bytes: usize) -> Self {
         self.max_output_bytes = bytes;
         self
     }
 
-    /// Runs a command and says how it ended.
+    /// Runs a command and returns how it ended.
     ///
     /// # Errors
-    /// The shell cannot be started. A command that fails is a result.
+    /// Fails if the shell can't be started. A command that fails isn't an error.
     pub async fn run(&self, command: &str, limit: Duration) -> Result<Ran, ToolError> {
         let cannot =
             |error: std::io::Error| ToolError::new(format!("the command cannot be run: {error}"));
@@ -136,7 +139,7 @@ impl RunCommand {
                 }
             };
             let ended = timeout(limit, ending).await;
-            // Nothing that the command started outlives it, and nobody else holds its pipes then.
+            // No process that the command started outlives it. Without them, the pipes are closed.
             group.kill();
             if !drained {
                 let _ = timeout(GRACE, reading).await;
@@ -197,23 +200,23 @@ pub struct CommandArgs {
 /// How a command ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Ran {
-    /// The exit status; none where a signal ended it.
+    /// The exit status. `None` if a signal ended the command.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Whether it was killed because its time was over.
+    /// Whether the command was killed because it timed out.
     pub timed_out: bool,
-    /// What it wrote, head and tail where it is long.
+    /// Standard output. If it is long, only its start and end.
     pub stdout: String,
-    /// What it complained about, head and tail where it is long.
+    /// Standard error. If it is long, only its start and end.
     pub stderr: String,
-    /// How many bytes of both are left out.
+    /// Number of bytes removed from both streams together.
     pub truncated_bytes: u64,
 }
 
 impl Ran {
-    /// Whether it came to its end with status 0.
+    /// Returns whether the command ended with status 0.
     pub fn success(&self) -> bool {
         self.exit_code == Some(0) && !self.timed_out
     }
@@ -248,7 +251,7 @@ impl Tool for RunCommand {
         self.run(&args.command, limit).await
     }
 
-    /// The tool keeps its own time, so that what the command wrote until then is not lost.
+    /// The tool enforces its own timeout, so that the output written before a timeout isn't lost.
     fn limits(&self) -> ToolLimits {
         ToolLimits {
             timeout: None,
@@ -260,7 +263,7 @@ impl Tool for RunCommand {
 async fn keep(pipe: Option<impl AsyncRead + Unpin>, kept: &mut KeptOutput) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = vec![0; 16 << 10];
-    // A pipe that cannot be read any more has ended as far as we are concerned.
+    // A read error counts as the end of the output.
     while let Ok(many @ 1..) = pipe.read(&mut buffer).await {
         kept.push(buffer.get(..many).unwrap_or_default());
     }

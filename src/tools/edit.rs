@@ -1,4 +1,4 @@
-//! How is a file changed? Written anew as a whole, or some of its lines replaced; always at once or not at all.
+//! Writes files and replaces lines in them. Each change is atomic.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::workspace::{Workspace, blocking, failure, invalid};
 use crate::engine::{OffLimits, Tool, ToolCx, ToolError};
 
-/// Replaces a file whole.
+/// A tool that replaces the whole content of a file.
 #[derive(Debug, Clone)]
 pub struct WriteFile {
     workspace: Workspace,
 }
 
 impl WriteFile {
-    /// Writes below `workspace`.
+    /// Creates a tool that writes files in `workspace`.
     pub fn new(workspace: Workspace) -> Self {
         Self { workspace }
     }
@@ -33,14 +33,14 @@ pub struct WriteArgs {
     pub text: String,
 }
 
-/// What was written.
+/// The result of writing a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// The file as it was named.
+    /// The path as given.
     pub path: String,
-    /// How many bytes it has now.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Whether it was not there before.
+    /// Whether the file is new.
     pub created: bool,
 }
 
@@ -70,14 +70,14 @@ impl Tool for WriteFile {
     }
 }
 
-/// Replaces some lines of a file.
+/// A tool that replaces lines of a file.
 #[derive(Debug, Clone)]
 pub struct ReplaceLines {
     workspace: Workspace,
 }
 
 impl ReplaceLines {
-    /// Changes files below `workspace`.
+    /// Creates a tool that edits files in `workspace`.
     pub fn new(workspace: Workspace) -> Self {
         Self { workspace }
     }
@@ -100,16 +100,16 @@ pub struct ReplaceArgs {
     pub expect: Option<String>,
 }
 
-/// What was replaced.
+/// The result of replacing lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Replaced {
-    /// The file as it was named.
+    /// The path as given.
     pub path: String,
-    /// How many lines went.
+    /// Number of lines removed.
     pub removed_lines: u64,
-    /// How many lines came.
+    /// Number of lines added.
     pub added_lines: u64,
-    /// How many lines it has now.
+    /// Number of lines in the file after the change.
     pub total_lines: u64,
 }
 
@@ -138,7 +138,8 @@ impl Tool for ReplaceLines {
     }
 }
 
-/// The content after the lines are replaced. Works on bytes: what is no UTF-8 elsewhere in the file stays as it is.
+/// Returns the content after replacing the lines. Works on bytes, so invalid UTF-8 elsewhere in the
+/// file is preserved.
 fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolError> {
     let lines: Vec<&[u8]> = old.split_inclusive(|byte| *byte == b'\n').collect();
     let total = lines.len();
@@ -174,7 +175,8 @@ fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolErro
         text = text.replace("\r\n", "\n").replace('\n', "\r\n");
     }
     let end_of_line = if crlf { "\r\n" } else { "\n" };
-    // A file whose last line has no end keeps it so; everywhere else lines must not run into each other.
+    // If the file's last line has no line ending, its replacement gets none. Everywhere else, a
+    // line ending keeps lines apart.
     let last_is_open = after.is_empty() && gone.last().is_some_and(|line| !line.ends_with(b"\n"));
     if !text.is_empty() && !text.ends_with('\n') && !last_is_open {
         text.push_str(end_of_line);
@@ -196,8 +198,8 @@ fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolErro
     Ok((new, replaced))
 }
 
-/// Puts `bytes` in the place of a file and says whether there was none. A reader sees the old content or the new one.
-/// What a link inside of the workspace leads to is written; a link that leads out, or to nothing, is refused.
+/// Replaces a file's content atomically and returns whether the file is new. A link that stays
+/// inside the workspace is followed. A link that leads out of it or to nothing is refused.
 fn replace(
     workspace: &Workspace,
     path: &str,
@@ -229,7 +231,7 @@ fn replace(
         ))),
         Err(error) => Err(told(error)),
     };
-    // No directory is made there either.
+    // Checked before directories are created, so that none is created in a recorded run.
     let there = above.ancestors().find_map(|above| {
         let above = if above.as_os_str().is_empty() {
             Path::new(".")
@@ -264,7 +266,7 @@ fn write_and_rename(parent: &Dir, name: &Path, bytes: &[u8]) -> io::Result<bool>
     let (mut file, temporary) = create_beside(parent, name)?;
     let mut write = || {
         file.write_all(bytes)?;
-        // A script stays executable.
+        // Keeps a script executable.
         if let Some(metadata) = before.as_ref().filter(|metadata| metadata.is_file()) {
             file.set_permissions(metadata.permissions())?;
         }
@@ -273,13 +275,14 @@ fn write_and_rename(parent: &Dir, name: &Path, bytes: &[u8]) -> io::Result<bool>
     };
     let written = write();
     if written.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = parent.remove_file(&temporary);
     }
     written.map(|()| before.is_none())
 }
 
-/// A new file beside `name`; others may be at the same work.
+/// Creates a new file next to `name`. Retries other names, since others may be writing the same
+/// file.
 fn create_beside(parent: &Dir, name: &Path) -> io::Result<(cap_std::fs::File, String)> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,8 +1,8 @@
-//! Which processes did a program start? Those of its group, which end with it.
+//! Kills the process group of a child process when it is no longer needed.
 
 use tokio::process::Child;
 
-/// The processes of a group; killed when nobody waits for it any more.
+/// A process group. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Group {
     #[cfg(unix)]
@@ -24,11 +24,11 @@ impl Group {
         Self {}
     }
 
-    /// Kills them once; a group keeps its number only as long as it has a member.
+    /// Kills the group, at most once: a group's number may be reused after its last member ends.
     pub(crate) fn kill(&mut self) {
         #[cfg(unix)]
         if let Some(leader) = self.leader.take() {
-            // An empty group is gone, which is what was wanted.
+            // Fails if the group is already empty.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }
     }

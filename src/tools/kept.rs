@@ -1,4 +1,4 @@
-//! What is kept of output that may never end? Its head and its tail, and how much was between them.
+//! Keeps the start and the end of output of any length, and counts the bytes between them.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ impl KeptOutput {
         }
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.seen += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(self.head_room - self.head.len()));
@@ -38,8 +38,8 @@ impl KeptOutput {
         self.tail.extend(last);
     }
 
-    /// The text, with the cut said in numbers where there is one, and how many bytes are left out. A character that the
-    /// cut went through is left out too.
+    /// Returns the text and the number of bytes removed. If any were, the text says how many. A
+    /// character split by the cut is removed, too.
     pub(super) fn text(mut self) -> (String, u64) {
         let tail = self.tail.make_contiguous();
         if self.seen == (self.head.len() + tail.len()) as u64 {
@@ -57,7 +57,7 @@ impl KeptOutput {
     }
 }
 
-/// Without the first bytes of a character whose others were cut off.
+/// Removes an incomplete character from the end.
 fn whole_head(bytes: &[u8]) -> &[u8] {
     match bytes.utf8_chunks().last() {
         Some(chunk) => {
@@ -70,7 +70,7 @@ fn whole_head(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Without the last bytes of a character whose others were cut off.
+/// Removes an incomplete character from the start.
 fn whole_tail(bytes: &[u8]) -> &[u8] {
     let cut = bytes
         .iter()

@@ -1,4 +1,4 @@
-//! What is in a directory?
+//! Lists directories.
 
 use std::io;
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::workspace::{Workspace, blocking, failure};
 use crate::engine::{Tool, ToolCx, ToolError};
 
-/// So many entries are given.
+/// Maximum number of entries in a result.
 const MAX_ENTRIES: usize = 500;
 
-/// Names what is in a directory.
+/// A tool that lists a directory.
 #[derive(Debug, Clone)]
 pub struct ListDir {
     workspace: Workspace,
 }
 
 impl ListDir {
-    /// Lists below `workspace`.
+    /// Creates a tool that lists directories in `workspace`.
     pub fn new(workspace: Workspace) -> Self {
         Self { workspace }
     }
@@ -38,27 +38,27 @@ pub(super) fn here() -> String {
     ".".to_owned()
 }
 
-/// What is in a directory.
+/// The entries of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
-    /// The directory as it was named.
+    /// The path as given.
     pub path: String,
-    /// What is in it, by name.
+    /// The entries, sorted by name.
     pub entries: Vec<Entry>,
-    /// How many there are.
+    /// Number of entries in the directory.
     pub total: u64,
-    /// Whether some are left out.
+    /// Whether some entries are missing from the list.
     pub truncated: bool,
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Its name.
+    /// The entry's name.
     pub name: String,
     /// `file`, `dir`, `link` or `other`.
     pub kind: &'static str,
-    /// The bytes of a file.
+    /// Size of a file in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }
@@ -108,7 +108,7 @@ fn list(dir: &Dir, shown: impl Fn(&DirEntry) -> bool) -> io::Result<Vec<Entry>> 
             continue;
         }
         let kind = kind(entry.file_type()?);
-        // Somebody may remove it in between; it was there when it was listed.
+        // The file may be removed after it was listed. It still counts.
         let size_bytes = entry
             .metadata()
             .ok()

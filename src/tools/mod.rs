@@ -1,20 +1,22 @@
-//! What can an agent touch? The files of one directory, and, where it is allowed to, the shell.
+//! Provides tools for agents: the files of one directory and, if allowed, the shell.
 //!
-//! Knows no model and no file that describes an agent. Every tool is an [`engine::Tool`](crate::engine::Tool) over a
-//! [`Workspace`]:
+//! Independent of models and agent files. Every tool is an [`engine::Tool`](crate::engine::Tool)
+//! over a [`Workspace`]:
 //!
-//! | tool | does | is bound by |
+//! | tool | does | limits |
 //! |---|---|---|
-//! | [`ReadFile`] | gives lines of a text file | bytes of an answer, bytes of a file |
-//! | [`WriteFile`] | replaces a file whole, at once or not at all | |
-//! | [`ReplaceLines`] | replaces some lines of a file, refuses where they are not what was expected | bytes of a file |
-//! | [`ListDir`] | names what is in a directory, with kinds and sizes | entries |
-//! | [`Search`] | finds lines by a regular expression | matches, files, bytes |
+//! | [`ReadFile`] | reads lines of a text file | bytes of a result, bytes of a file |
+//! | [`WriteFile`] | replaces a file's content atomically | |
+//! | [`ReplaceLines`] | replaces lines of a file, unless they differ from the expected ones | bytes of a file |
+//! | [`ListDir`] | lists a directory with kinds and sizes | entries |
+//! | [`Search`] | finds lines that match a regular expression | matches, files, bytes |
 //! | [`RunCommand`] | runs a shell command | time, bytes of output |
 //!
-//! The file tools cannot leave the workspace: neither by `..`, nor by an absolute path, nor through a link, nor by a
-//! link that is put there while they work. They write nothing where the run is recorded, and [`Search`] and [`ListDir`]
-//! pass over it; who names a trace may read it, which changes nothing. [`RunCommand`] **is no sandbox**: the command can do what its user can do.
+//! The file tools can't leave the workspace: not with `..`, an absolute path or a link, and not
+//! with a link created while they work. They don't write to the directory where the run is
+//! recorded, and [`Search`] and [`ListDir`] skip it. Reading a trace by its name is allowed, since
+//! that changes nothing. [`RunCommand`] is **not a sandbox**: a command can do whatever its user
+//! can.
 
 mod command;
 mod edit;
@@ -25,7 +27,7 @@ mod read;
 mod search;
 mod workspace;
 
-// Links, pipes and groups are those of Unix, and so are the words of its errors.
+// The tests use Unix links, pipes, process groups and error messages.
 #[cfg(test)]
 #[cfg(unix)]
 mod tests;

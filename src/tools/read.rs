@@ -1,4 +1,4 @@
-//! What does a file say? Lines of text, from one number to another.
+//! Reads lines of text files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::workspace::{Workspace, blocking, invalid};
 use crate::engine::{Tool, ToolCx, ToolError};
 
-/// Gives lines of a text file.
+/// A tool that reads lines of a text file.
 #[derive(Debug, Clone)]
 pub struct ReadFile {
     workspace: Workspace,
@@ -14,7 +14,7 @@ pub struct ReadFile {
 }
 
 impl ReadFile {
-    /// Reads below `workspace` and gives at most `max_bytes` at once.
+    /// Creates a tool that reads files in `workspace` and returns at most `max_bytes` per call.
     pub fn new(workspace: Workspace, max_bytes: usize) -> Self {
         Self {
             workspace,
@@ -40,19 +40,19 @@ pub struct ReadArgs {
 /// Lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lines {
-    /// The file as it was named.
+    /// The path as given.
     pub path: String,
-    /// The lines, with their ends. Bytes that are no UTF-8 show as U+FFFD.
+    /// The lines with their line endings. Invalid UTF-8 is replaced with U+FFFD.
     pub text: String,
-    /// The number of the first line given; 0 where there is none.
+    /// Number of the first line returned. 0 if no line is returned.
     pub start_line: u64,
-    /// The number of the last line given; 0 where there is none.
+    /// Number of the last line returned. 0 if no line is returned.
     pub end_line: u64,
-    /// How many lines the file has.
+    /// Number of lines in the file.
     pub total_lines: u64,
-    /// How many bytes of the lines that were asked for are left out.
+    /// Number of bytes of the requested lines that aren't returned.
     pub truncated_bytes: u64,
-    /// What is left out, and how to get it.
+    /// Which lines are missing, and how to get them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -101,7 +101,7 @@ fn read(workspace: &Workspace, args: ReadArgs, max_bytes: usize) -> Result<Lines
         if number < first || number > last {
             continue;
         }
-        // A line that does not fit closes the answer, so that what follows is not read as what comes next.
+        // After a line that doesn't fit, no later line is returned, so that the result has no gap.
         if lines.truncated_bytes > 0 || line.len() > room {
             lines.truncated_bytes += line.len() as u64;
             continue;
@@ -126,7 +126,7 @@ fn read(workspace: &Workspace, args: ReadArgs, max_bytes: usize) -> Result<Lines
     Ok(lines)
 }
 
-/// How to get what was left out.
+/// Explains how to get the missing lines.
 fn rest(lines: &Lines, first: u64, last: u64, max_bytes: usize) -> String {
     let next = if lines.end_line == 0 {
         first

@@ -1,4 +1,4 @@
-//! Where is it written? Lines of the workspace's files that match a regular expression.
+//! Searches the workspace's files with a regular expression.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,28 +12,28 @@ use super::list::here;
 use super::workspace::{Workspace, blocking, failure, invalid, is_binary, open_file};
 use crate::engine::{OffLimits, Tool, ToolCx, ToolError};
 
-/// A compiled pattern may take this many bytes; matching is linear, compiling need not be.
+/// Maximum size of a compiled pattern, in bytes. Matching takes linear time, but compiling may not.
 const MAX_REGEX_BYTES: usize = 1 << 20;
-/// So many matches are given.
+/// Maximum number of matches in a result.
 const MAX_HITS: usize = 200;
-/// A line that matches is cut to so many bytes.
+/// Longer matching lines are truncated to this length, in bytes.
 const MAX_LINE_BYTES: usize = 300;
-/// A longer file is skipped.
+/// Longer files are skipped.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// So many files are looked into, and so many bytes read.
+/// Maximum number of files, and of bytes, read per search.
 const MAX_FILES: u64 = 20_000;
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
-/// Directories may lie this deep in each other.
+/// Maximum nesting depth of directories.
 const MAX_DEPTH: usize = 32;
 
-/// Finds lines by a regular expression.
+/// A tool that finds lines by a regular expression.
 #[derive(Debug, Clone)]
 pub struct Search {
     workspace: Workspace,
 }
 
 impl Search {
-    /// Searches below `workspace`.
+    /// Creates a tool that searches files in `workspace`.
     pub fn new(workspace: Workspace) -> Self {
         Self { workspace }
     }
@@ -56,30 +56,31 @@ pub struct SearchArgs {
     pub ignore_case: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SearchResult {
-    /// The lines that match, by path and number.
+    /// The matching lines, sorted by path and line number.
     pub hits: Vec<Hit>,
-    /// How many files were looked into.
+    /// Number of files searched.
     pub files_searched: u64,
-    /// How many files were not: binary, too long, or not readable.
+    /// Number of files skipped because they are binary, too long or unreadable, and of directories
+    /// that are too deep or unreadable.
     pub files_skipped: u64,
-    /// Whether there is more than is given.
+    /// Whether the search stopped before it was complete.
     pub truncated: bool,
-    /// What is missing, and why.
+    /// Why the search stopped, and how to get better results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A line that matches.
+/// A matching line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hit {
     /// The file, relative to the workspace.
     pub path: String,
-    /// The line's number, counted from 1.
+    /// Line number, starting at 1.
     pub line: u64,
-    /// The line, cut where it is long.
+    /// The line, truncated if long.
     pub text: String,
 }
 
@@ -158,7 +159,7 @@ impl Walk<'_> {
         self.found.note = Some(note);
     }
 
-    /// Looks into everything below `dir`, by name, and follows no link.
+    /// Searches everything below `dir`, in order of name. Doesn't follow links.
     fn dir(&mut self, dir: &Dir, shown: &Path, depth: usize) -> io::Result<()> {
         if depth > MAX_DEPTH {
             self.found.files_skipped += 1;
@@ -175,7 +176,7 @@ impl Walk<'_> {
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
-            // A trace holds every hit of the searches before: it would be found again and again.
+            // A trace contains the hits of earlier searches, so searching it would find them again.
             if kind.is_dir()
                 && self
                     .workspace
@@ -184,7 +185,7 @@ impl Walk<'_> {
                 continue;
             }
             if kind.is_dir() && name != ".git" {
-                // A directory that cannot be entered hides nothing else.
+                // An unreadable directory doesn't end the search.
                 match entry.open_dir() {
                     Ok(below) => self.dir(&below, &shown, depth + 1).unwrap_or(()),
                     Err(_) => self.found.files_skipped += 1,
@@ -242,7 +243,7 @@ impl Walk<'_> {
     }
 }
 
-/// A line as text, cut where it is long.
+/// Returns a line as text, truncated if long.
 fn cut(line: &[u8]) -> String {
     match line.split_at_checked(MAX_LINE_BYTES) {
         Some((head, rest)) if !rest.is_empty() => {

@@ -1,7 +1,8 @@
-//! Which files may an agent touch? Those below one directory, whatever a path says.
+//! Limits an agent's file access to one directory.
 //!
-//! The directory is opened once and every path is resolved below that handle, piece by piece, by `cap-std`. Checking a
-//! path first and opening it afterwards would leave a gap in which a link can be put in its place.
+//! The directory is opened once, and `cap-std` resolves every path below that handle, component by
+//! component. Checking a path first and opening it later would leave a gap in which the path could
+//! be replaced with a link.
 
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -15,12 +16,12 @@ use cap_std::fs::{Metadata, MetadataExt as _};
 use crate::engine::{OffLimits, ToolError};
 use crate::error::{Error, Kind, Result};
 
-/// A file that is longer is not read into memory.
+/// Longer files aren't read into memory.
 pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
-/// A NUL among so many first bytes makes a file binary; the rule and the number are Git's.
+/// A file is binary if it has a NUL in its first bytes. Git uses the same rule and number.
 const BINARY_PROBE_BYTES: usize = 8000;
 
-/// The directory that an agent works in.
+/// The directory in which an agent works.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     dir: Arc<Dir>,
@@ -31,7 +32,7 @@ impl Workspace {
     /// Opens a directory as a workspace.
     ///
     /// # Errors
-    /// The directory is not there, is none, or must not be entered.
+    /// Fails if the path doesn't exist, isn't a directory or can't be entered.
     pub fn open(root: &Path) -> Result<Self> {
         let cannot = |error: io::Error| {
             let kind = if error.kind() == io::ErrorKind::NotFound {
@@ -45,7 +46,8 @@ impl Workspace {
             )
             .because(error)
         };
-        // Commands start there; a relative path would change its meaning with the process's directory.
+        // Commands start in this directory. A relative path would change its meaning with the
+        // process's working directory.
         let root = root.canonicalize().map_err(cannot)?;
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(cannot)?;
         Ok(Self {
@@ -54,7 +56,7 @@ impl Workspace {
         })
     }
 
-    /// The directory's absolute path.
+    /// Returns the directory's absolute path.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -63,7 +65,7 @@ impl Workspace {
         &self.dir
     }
 
-    /// The path below the workspace that is meant; models like to write absolute ones.
+    /// Returns the path relative to the workspace. Models often write absolute paths.
     pub(super) fn inside<'a>(&self, path: &'a str) -> Result<&'a Path, ToolError> {
         let path = Path::new(path);
         if path.as_os_str().is_empty() {
@@ -77,8 +79,9 @@ impl Workspace {
         })
     }
 
-    /// Whether `dir`, which `shown` names below the workspace, is off limits or lies in a directory that is. The
-    /// directories above it are asked, so that no link and no other name leads there.
+    /// Returns whether `dir` is off limits or inside a directory that is. `shown` is its path
+    /// relative to the workspace. Checks the parent directories themselves rather than their names,
+    /// so links and aliases don't help to get there.
     pub(super) fn is_off_limits(
         &self,
         dir: &Dir,
@@ -94,7 +97,8 @@ impl Workspace {
             let root = identity(&self.dir.dir_metadata()?);
             let mut dir = dir.try_clone()?;
             let mut here = identity(&dir.dir_metadata()?);
-            // The workspace itself may lie anywhere; it is what the agent was given.
+            // The workspace itself isn't checked: the agent was given it, even if it is inside a
+            // directory that is off limits.
             while here != root {
                 if off_limits.has(here.0, here.1) {
                     return Ok(true);
@@ -117,7 +121,7 @@ impl Workspace {
         }
     }
 
-    /// Whether the entry of a directory is off limits.
+    /// Returns whether a directory entry is off limits.
     pub(super) fn is_entry_off_limits(
         &self,
         entry: &DirEntry,
@@ -144,7 +148,7 @@ impl Workspace {
         }
     }
 
-    /// Reads a file whole.
+    /// Reads a whole file.
     pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         let inside = self.inside(path)?;
         let file = open_file(&self.dir, inside).map_err(|error| failure(path, &error))?;
@@ -168,13 +172,13 @@ impl Workspace {
     }
 }
 
-/// What a directory is, whatever it is called.
+/// Identifies a directory independently of its name.
 #[cfg(unix)]
 fn identity(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
 
-/// Opens a regular file for reading. To open a pipe would wait for somebody who writes into it.
+/// Opens a regular file for reading. Doesn't block on a pipe that has no writer.
 pub(super) fn open_file(dir: &Dir, path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -199,7 +203,7 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
     memchr::memchr(0, bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes)).is_some()
 }
 
-/// What went wrong with `path`, in words that help a model on.
+/// Describes an error for `path` in words that help a model.
 pub(super) fn failure(path: &str, error: &io::Error) -> ToolError {
     let escapes = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
     let absolute = Path::new(path)
@@ -223,14 +227,14 @@ pub(super) fn invalid(message: impl Into<String>) -> ToolError {
     ToolError::new(message).category("invalid_arguments")
 }
 
-/// Does work that blocks where it blocks nobody.
+/// Runs blocking work on a thread for such work.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let lost =
         |error: &dyn std::fmt::Display| ToolError::new(format!("the work was lost: {error}"));
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // One type for all work: tokio compiles its task anew for each.
+    // Boxed to have a single type, since tokio's task code is compiled for each type of work.
     let work: Box<dyn FnOnce() + Send> = Box::new(move || drop(sender.send(work())));
     tokio::task::spawn_blocking(work)
         .await

@@ -1,7 +1,9 @@
-//! What are the members of a zip archive, and what are their bytes? Deflated, in Zstandard, or as they are.
+//! Lists the members of a zip archive and reads their bytes: stored, deflated, or compressed with
+//! Zstandard.
 //!
-//! Nothing is written, and a name is no path: it only tells members apart. What the directory says of a member bounds what
-//! is unpacked of it, and its checksum is compared.
+//! Nothing is written, and names are never used as paths. They only identify members. A member's
+//! entry in the central directory bounds how much of it is decompressed, and its checksum is
+//! verified.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -15,37 +17,37 @@ use super::content::ReadAt as _;
 use super::several::ARCHIVE_MAGIC;
 use super::unpacked::{MAX_TEXT_BYTES, check_size};
 
-/// A Zstandard frame that looks further back is refused: so much of it is held in memory.
+/// The largest window that a Zstandard frame may require, because that much is held in memory.
 const MAX_WINDOW_BYTES: u64 = 64 << 20;
-/// The fixed part of a member's header, which its name and its extra fields follow.
+/// The size of the fixed part of a member's header. Its name and its extra fields follow.
 const HEADER_BYTES: u64 = 30;
-/// A record of the directory has to fit.
+/// The buffer size for reading the central directory. Each of its records has to fit.
 const RECORD_BYTES: usize = 256 << 10;
-/// A larger archive is none that an evaluation writes.
+/// The most members read. No evaluation writes a larger archive.
 const MAX_MEMBERS: usize = 1_000_000;
 
-/// A member, as the directory of its archive tells.
+/// A member, as recorded in the archive's central directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
-    /// Where its header begins.
+    /// The offset of its header.
     pub(super) header: u64,
-    /// Its bytes in the archive.
+    /// Its compressed size in bytes.
     pub(super) packed: u64,
-    /// Its bytes.
+    /// Its uncompressed size in bytes.
     pub(super) size: u64,
     pub(super) crc: u32,
     method: u16,
     encrypted: bool,
 }
 
-/// The members by their names, and what is wrong with the archive.
+/// The members by name, and what is wrong with the archive.
 pub(super) type Entries = (Vec<(String, Entry)>, Option<String>);
 
-/// The members of the archive `file`, in the order of its directory. Of one without a directory, those whose headers tell
-/// where they end.
+/// Returns the members of the archive `file`, in the order of its central directory. Without a
+/// central directory, returns those members whose headers record where they end.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file can't be read.
 pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
     let mut buffer = vec![0; RECORD_BYTES];
     let Ok(archive) = rawzip::ZipArchive::from_file(file.try_clone()?, &mut buffer) else {
@@ -93,7 +95,8 @@ pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
     Ok((found, fault))
 }
 
-/// Few bytes that are members many times over would keep a reader busy without end.
+/// Returns whether members overlap or extend beyond the end. A few bytes shared by many members
+/// would keep a reader busy forever.
 fn overlap(found: &[(String, Entry)], size: u64) -> bool {
     let mut places: Vec<(u64, u64)> = found
         .iter()
@@ -112,7 +115,8 @@ fn overlap(found: &[(String, Entry)], size: u64) -> bool {
     places.iter().zip(next).any(|((_, end), next)| *end > next)
 }
 
-/// The members of an archive that is cut, or whose directory is not written yet, one behind the other.
+/// Returns the members of an archive that is truncated or has no central directory yet, one after
+/// the other.
 fn by_headers(file: &File, size: u64) -> io::Result<Entries> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some((name, entry, end)) =
@@ -127,8 +131,8 @@ fn by_headers(file: &File, size: u64) -> io::Result<Entries> {
     Ok((found, Some(fault)))
 }
 
-/// The member whose header is at this place, and where it ends; `None` where none is, or its header does not tell its
-/// length.
+/// Returns the member whose header is at `at`, and where it ends. Returns `None` if there is no
+/// header, or if it doesn't record the member's length.
 fn by_header(file: &File, at: u64, size: u64) -> io::Result<Option<(String, Entry, u64)>> {
     let Some((fixed, name_len)) = header(file, at)? else {
         return Ok(None);
@@ -145,7 +149,7 @@ fn by_header(file: &File, at: u64, size: u64) -> io::Result<Option<(String, Entr
         encrypted: flags & 1 != 0,
     };
     let end = at.saturating_add(data).saturating_add(entry.packed);
-    // The sizes stand behind the bytes then, or in an extra field.
+    // In these cases, the sizes follow the data or are in an extra field.
     if flags & 8 != 0 || entry.packed == u64::from(u32::MAX) || end > size {
         return Ok(None);
     }
@@ -155,7 +159,7 @@ fn by_header(file: &File, at: u64, size: u64) -> io::Result<Option<(String, Entr
     }
 }
 
-/// The fixed part of a header, with the length of the name.
+/// Returns the fixed part of a header, with the length of the name.
 fn header(file: &File, at: u64) -> io::Result<Option<([u8; HEADER_BYTES as usize], u16)>> {
     let mut fixed = [0; HEADER_BYTES as usize];
     match file.read_exact_at(&mut fixed, at) {
@@ -181,10 +185,10 @@ fn long(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, u32::from_le_bytes)
 }
 
-/// The text of the Zstandard frame that `input` begins with.
+/// Returns the decompressed text of the Zstandard frame at the start of `input`.
 ///
 /// # Errors
-/// It begins with none, or the frame looks back further than [`MAX_WINDOW_BYTES`].
+/// There is no frame, or it requires a window larger than [`MAX_WINDOW_BYTES`].
 pub(super) fn zstandard<R: Read>(
     input: R,
 ) -> Result<StreamingDecoder<R, FrameDecoder>, FrameDecoderError> {
@@ -193,7 +197,8 @@ pub(super) fn zstandard<R: Read>(
     StreamingDecoder::new_with_decoder(input, decoder)
 }
 
-/// Returns the error of `what`, a Zstandard frame that can't be unpacked. A frame that exceeds a limit isn't damaged.
+/// Returns the error of `what`, a Zstandard frame that can't be decompressed. A frame that exceeds
+/// a limit isn't damaged.
 pub(super) fn unbegun(what: &str, error: &FrameDecoderError) -> io::Error {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let needs = match error {
@@ -212,11 +217,12 @@ pub(super) fn unbegun(what: &str, error: &FrameDecoderError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what} {needs}"))
 }
 
-/// The bytes of a member, from its start.
+/// Returns the uncompressed bytes of a member, from its start.
 ///
 /// # Errors
-/// It is larger than anything that is unpacked, encrypted, or packed in a way that is not known. While it is read: invalid
-/// data where it is damaged, at the end too where its checksum is another.
+/// The member exceeds the size limit, is encrypted, or uses an unknown compression method. Reading
+/// returns an invalid data error if the member is damaged, which may only show at the end if its
+/// checksum differs.
 pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Send + use<>> {
     let Entry {
         header: at,
@@ -226,7 +232,7 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
         method,
         encrypted,
     } = entry;
-    // What the directory says is held against the member while it is unpacked.
+    // The member is checked against the central directory while it's decompressed.
     check_size(packed, size, MAX_TEXT_BYTES).map_err(|error| {
         io::Error::new(
             error.kind(),
@@ -273,7 +279,7 @@ fn damaged(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Holds a member to what the directory says of it.
+/// Checks a member's size and checksum against the central directory.
 struct Checked {
     inner: Box<dyn Read + Send>,
     left: u64,
@@ -315,7 +321,7 @@ impl Read for Checked {
 }
 
 impl Checked {
-    /// All bytes that the directory tells of were read.
+    /// Checks that the data ends here, and that its checksum is right.
     fn end(&mut self) -> io::Result<usize> {
         if self.inner.read(&mut [0]).is_ok_and(|more| more > 0) {
             return Err(damaged(

@@ -1,4 +1,4 @@
-//! What lies in the file that a trace refers to? Read only where it lies inside the run's directory.
+//! Reads files that a trace refers to, only if they are inside the run's directory.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,21 +8,22 @@ use super::beneath::Dir;
 use super::dir::RunDir;
 use super::stamp::Stamp;
 
-/// No more is read of a file that a trace refers to.
+/// Larger files that a trace refers to aren't read.
 const MAX_ASSET_BYTES: u64 = 32 << 20;
 
 impl RunDir {
-    /// Whether a file that a trace refers to lies inside the run directory.
+    /// Checks that a file that a trace refers to is inside the run directory.
     ///
     /// # Errors
-    /// Not found inside the directory; not a regular file.
+    /// The file isn't inside the directory, or isn't a regular file.
     pub fn has_asset(&self, recorded: &str) -> io::Result<()> {
         self.open_asset(recorded).map(|_| ())
     }
 
-    /// Opens a file that a trace refers to, if it lies inside the run directory.
+    /// Opens a file that a trace refers to, if it's inside the run directory.
     ///
-    /// The recorded path is tried below the directory, then its last part in `assets/`, because runs are moved.
+    /// The recorded path is tried below the directory, then its last part in `assets/`, because
+    /// runs are moved.
     fn open_asset(&self, recorded: &str) -> io::Result<(PathBuf, File, Stamp)> {
         let inside = self.root().join(self.below());
         let recorded = Path::new(recorded);
@@ -33,7 +34,7 @@ impl RunDir {
             .into_iter()
             .flatten()
         {
-            // Only a hint, as for links among the three files.
+            // Only a hint. The file is opened without following links.
             let Ok(path) = fs::canonicalize(path) else {
                 continue;
             };
@@ -55,10 +56,10 @@ impl RunDir {
         ))
     }
 
-    /// Reads a file that a trace refers to, and says where it lies.
+    /// Reads a file that a trace refers to, and returns its path.
     ///
     /// # Errors
-    /// As for [`Self::has_asset`]; larger than 32 MiB; what the system says.
+    /// As [`Self::has_asset`], and if the file is larger than 32 MiB or can't be read.
     pub fn read_asset(&self, recorded: &str) -> io::Result<(PathBuf, Vec<u8>)> {
         let (path, file, stamp) = self.open_asset(recorded)?;
         if stamp.size > MAX_ASSET_BYTES {

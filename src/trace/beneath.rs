@@ -1,8 +1,9 @@
-//! How is something below a root opened, whoever changes names meanwhile? From a handle of the root, part by part and
-//! through no link. What was opened is asked what it is: the name may stand for something else by then.
+//! Opens files and directories below a root safely, even if someone renames things concurrently. It
+//! starts from a handle of the root, goes part by part, and follows no links. The type of a file is
+//! checked after opening it, because its name may refer to something else by then.
 //!
-//! Nothing here waits for others: not for the other end of a pipe, and not for a writer that holds a lease on its file.
-//! Knows no runs.
+//! Nothing here blocks on others: neither on the other end of a pipe nor on a writer that holds a
+//! lease on its file. Knows no runs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,17 +12,18 @@ use std::path::{Component, Path};
 
 use super::stamp::Stamp;
 
-/// What a name in a directory stands for.
+/// The type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
     Dir,
     Link,
-    /// A pipe, a socket, a device.
+    /// A pipe, a socket, or a device.
     Other,
 }
 
-/// A directory that is held open: what is opened by a name in it lies in it, wherever its own name leads by then.
+/// A directory that is held open. Anything opened by a name in it is really in it, even if the
+/// directory was renamed or moved.
 #[derive(Debug)]
 pub(super) struct Dir(system::Handle);
 
@@ -29,7 +31,8 @@ impl Dir {
     /// Opens the directory `below` the canonical path `root`.
     ///
     /// # Errors
-    /// A part is not there, is no directory or is a link; what the system says.
+    /// A part doesn't exist, isn't a directory, or is a link. Returns other errors of the system,
+    /// too.
     pub(super) fn open(root: &Path, below: &Path) -> io::Result<Self> {
         let mut handle = system::Handle::of(root)?;
         for part in below.components() {
@@ -42,10 +45,10 @@ impl Dir {
         Ok(Self(handle))
     }
 
-    /// What stands under `name` now, without opening it.
+    /// Returns the type and stamp of the entry `name`, without opening it.
     ///
     /// # Errors
-    /// Nothing does; what the system says.
+    /// There is no such entry. Returns other errors of the system, too.
     pub(super) fn look(&self, name: &OsStr) -> io::Result<(Kind, Stamp)> {
         self.0.look(name)
     }
@@ -53,7 +56,8 @@ impl Dir {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// It is something else; would block where another program holds a lease on it; what the system says.
+    /// The entry is something else. Returns a would-block error if another program holds a lease on
+    /// it, and other errors of the system, too.
     pub(super) fn file(&self, name: &OsStr) -> io::Result<(File, Stamp)> {
         let file = self.0.file(name)?;
         match system::of_open(&file)? {
@@ -62,19 +66,19 @@ impl Dir {
         }
     }
 
-    /// The names in it, with what each stands for.
+    /// Returns the names in the directory, with the type of each entry.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub(super) fn names(&self) -> io::Result<Vec<(OsString, Kind)>> {
         self.0.names()
     }
 }
 
-/// What stands under `path` looks like from outside; through no link at its end.
+/// Returns the stamp of `path`, without following a link at its end.
 ///
 /// # Errors
-/// Nothing does; what the system says.
+/// There is no such file. Returns other errors of the system, too.
 pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
     system::stamp(path)
 }
@@ -92,7 +96,7 @@ mod system {
 
     use super::*;
 
-    /// To look something up in a directory takes no right to list it.
+    /// Looking something up in a directory requires no permission to list it.
     #[cfg(target_os = "linux")]
     const LOOKUP: OFlags = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
@@ -149,7 +153,7 @@ mod system {
                 if name == "." || name == ".." {
                     continue;
                 }
-                // Some file systems do not say with the name what it stands for.
+                // Some file systems don't return the type with the name.
                 let kind = match entry.file_type() {
                     FileType::Unknown => self.look(name).map_or(Kind::Other, |(kind, _)| kind),
                     known => kind(known),
@@ -182,7 +186,7 @@ mod system {
     }
 }
 
-/// Without handles of directories, a name is checked and then used.
+/// Without directory handles, a name is checked and then used.
 #[cfg(not(unix))]
 mod system {
     use std::fs::{self, Metadata};

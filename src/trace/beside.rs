@@ -1,4 +1,4 @@
-//! What does a document say beside its records? Its bytes, with the records left out.
+//! Reads the content of a document outside of its records.
 
 use std::io::{self, Read as _};
 
@@ -9,7 +9,7 @@ use super::stamp::Stamp;
 use crate::format::{Reader, Shape};
 use crate::model::{Delta, Index, Issue, IssueKind, Record, Span, TraceFile};
 
-/// Follows the document beside records that have files or lines of their own.
+/// Follows the extra document of runs whose records have their own files or lines.
 #[derive(Debug, Default)]
 pub(super) struct BesideFile {
     seen: Option<Stamp>,
@@ -17,20 +17,20 @@ pub(super) struct BesideFile {
 }
 
 impl BesideFile {
-    /// What the last look saw of it.
+    /// Returns the stamp of the document at the last look.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
 
-    /// Whether it is not whole.
+    /// Returns whether the document is incomplete.
     pub(super) fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// Gives the document to `reader`, where it changed.
+    /// Passes the document to `reader` if it changed.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The document can't be read.
     pub(super) fn look(&mut self, dir: &RunDir, reader: &mut dyn Reader) -> io::Result<()> {
         let stamp = match dir.stat(TraceFile::Manifest) {
             Ok(stamp) => stamp,
@@ -63,7 +63,7 @@ impl BesideFile {
         Ok(())
     }
 
-    /// Reports what is wrong with it for now.
+    /// Reports the current issues of the document.
     pub(super) fn passing(&self, delta: &mut Delta) {
         let reason = self
             .is_torn
@@ -82,20 +82,20 @@ impl BesideFile {
 /// A document without its records.
 #[derive(Debug)]
 pub struct BesideRecords {
-    /// JSON where the document is: an empty string stands in the place of each record.
+    /// Valid JSON if the document is. An empty string replaces each record.
     pub bytes: Vec<u8>,
-    /// How many bytes were no record's.
+    /// The number of bytes outside of records.
     pub len: u64,
-    /// Where in its file the document begins.
+    /// The document's offset in its file.
     pub offset: u64,
 }
 
 impl RunDir {
-    /// What the document of the run says beside the records that `index` has; `None` where records have files or lines of
-    /// their own.
+    /// Returns the content of the run's document outside of the records in `index`. Returns `None`
+    /// if records have their own files or lines.
     ///
     /// # Errors
-    /// It cannot be read, or has more than `max` bytes.
+    /// The document can't be read, or has more than `max` bytes.
     pub fn beside_records(&self, index: &Index, max: u64) -> io::Result<Option<BesideRecords>> {
         let is_document = |shape| {
             matches!(

@@ -1,6 +1,6 @@
-//! How is a whole file read fast? In large blocks of whole lines.
+//! Reads a whole file fast, in large blocks of whole lines.
 //!
-//! Knows nothing of what a line says. Never holds more than the longest line that is taken.
+//! Knows nothing about the content of lines. Never holds more than the longest line that is parsed.
 
 use std::io::{self, Read as _};
 
@@ -8,35 +8,35 @@ use super::content::{Content, Patience, ReadFrom};
 use super::dir::RunDir;
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 
-/// Read at a time: it fits the processor's cache, where it is then looked through.
+/// The bytes read at a time. A block fits the processor's cache, where it's then searched.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// A file, block by block.
+/// A file, read block by block.
 #[derive(Debug)]
 pub struct Blocks {
     file: ReadFrom<Content>,
     buffer: Vec<u8>,
-    /// How much of the buffer is filled, and how much of that was handed out.
+    /// How many bytes of the buffer are filled, and how many of these were returned.
     filled: usize,
     given: usize,
-    /// Where the buffer begins in the file.
+    /// The buffer's offset in the file.
     offset: u64,
-    /// The line under way is too long and is left out up to its end.
+    /// Whether the current line is too long, so that it's skipped up to its end.
     leaving_out: bool,
     too_long: usize,
 }
 
-/// Whole lines; the last one of a file may lack its end.
+/// A block of whole lines. The last line of a file may lack its line terminator.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
-    /// The lines with their ends.
+    /// The lines with their line terminators.
     pub bytes: &'a [u8],
-    /// Where they begin in the file.
+    /// Their offset in the file.
     pub offset: u64,
 }
 
 impl RunDir {
-    /// How many bytes the three files have together, as far as they can be read.
+    /// Returns the total size of the three files in bytes, as far as they can be read.
     pub fn bytes(&self) -> u64 {
         TraceFile::ALL
             .iter()
@@ -48,7 +48,7 @@ impl RunDir {
     /// Opens one of the three files to read all of it.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root.
+    /// The file doesn't exist, or isn't a regular file inside the root.
     pub fn blocks(&self, file: TraceFile) -> io::Result<Blocks> {
         let (file, buffer) = (
             self.open(file, Patience::Wait)?.0.from(0),
@@ -67,15 +67,15 @@ impl RunDir {
 }
 
 impl Blocks {
-    /// Lines that were left out because they are longer than [`MAX_LINE_BYTES`].
+    /// Returns how many lines were skipped because they are longer than [`MAX_LINE_BYTES`].
     pub fn too_long(&self) -> usize {
         self.too_long
     }
 
-    /// The next lines; `None` at the end of the file.
+    /// Returns the next lines, or `None` at the end of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub fn read(&mut self) -> io::Result<Option<Block<'_>>> {
         self.forget(self.given);
         loop {
@@ -107,7 +107,7 @@ impl Blocks {
             let whole = memchr::memrchr(b'\n', new).map(|end| before.min(self.filled) + end + 1);
             self.given = match whole {
                 Some(whole) => whole,
-                // What is left at the end of the file is a line without an end.
+                // The rest of the file is a line without a line terminator.
                 None if read == 0 => self.filled,
                 None => continue,
             };
@@ -127,7 +127,7 @@ impl Blocks {
         self.offset += bytes as u64;
     }
 
-    /// Makes the buffer larger for a long line; false where it is as large as it may be.
+    /// Grows the buffer for a long line. Returns false if it already has the maximum size.
     fn make_room(&mut self) -> bool {
         let most = usize::try_from(MAX_LINE_BYTES)
             .unwrap_or(usize::MAX)

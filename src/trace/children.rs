@@ -1,7 +1,7 @@
-//! Counts the child runs of a session that lie beside its file.
+//! Counts the child runs of a session whose files are next to the session's file.
 //!
-//! A call that failed doesn't name the child run that it started, and neither does a workflow or a compaction: only the
-//! place of the child's file says whose child it is.
+//! A failed call doesn't name the child run that it started, and neither does a workflow or a
+//! compaction. Only the path of the child's file shows which session started it.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
@@ -10,12 +10,13 @@ use super::beneath::{Dir, Kind};
 use super::dir::RunDir;
 use crate::format::ChildFiles;
 
-/// So many names are looked at for one session.
+/// The most names checked for one session.
 const MAX_NAMES: usize = 10_000;
-/// Child runs lie at most so many directories below the place named after the session.
+/// How many directories deep child runs are searched for, below the directory named after the
+/// session.
 const MAX_DEPTH: usize = 3;
 
-/// Counts the child runs beside the session file of `dir`, whose recorded id is `id`.
+/// Counts the child runs next to the session file of `dir`, whose recorded id is `id`.
 pub(super) fn count(dir: &RunDir, id: Option<&str>) -> u64 {
     let Some(files) = dir.tool().and_then(|tool| tool.child_files()) else {
         return 0;
@@ -31,7 +32,7 @@ pub(super) fn count(dir: &RunDir, id: Option<&str>) -> u64 {
     } else {
         stem
     };
-    // The id stands in the trace: it must not lead elsewhere.
+    // The id comes from the trace and must not lead out of the directory.
     let mut parts = Path::new(name).components();
     if !(matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none()) {
         return 0;

@@ -1,4 +1,4 @@
-//! Reads bytes at an offset of a file, or of the unpacked text of one.
+//! Reads bytes at an offset of a file, or of a compressed file's text.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use super::unpacked::Unpacked;
 
-/// Whether a reader waits until a text is unpacked.
+/// Whether a reader waits until a text is decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// It waits.
+    /// The reader waits.
     Wait,
-    /// It doesn't, and comes back later.
+    /// The reader doesn't wait, and comes back later.
     Now,
 }
 
-/// The error of a reader that doesn't wait: the text is being unpacked, or the file looked through.
+/// The error for a reader that doesn't wait, while the text is being decompressed or the file is
+/// being listed.
 #[derive(Debug)]
 struct Pending(&'static str);
 
@@ -28,18 +29,19 @@ impl std::fmt::Display for Pending {
 
 impl std::error::Error for Pending {}
 
-/// Says what a reader that doesn't wait would have to wait for.
+/// Creates the error for a reader that doesn't wait. `what` describes what it would have to wait
+/// for.
 pub(super) fn pending(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::WouldBlock, Pending(what))
 }
 
-/// Whether `error` was made by [`pending`].
+/// Returns whether `error` was made by [`pending`].
 pub(super) fn is_pending(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Pending>())
 }
 
-/// Whether `error` stays as long as the names and bytes are these. Any other one may pass although no file changes: missing
-/// rights, a full disk, a device that fails, too many open files.
+/// Returns whether `error` persists until names or bytes change. Any other error may disappear
+/// without a change: missing permissions, a full disk, a failing device, too many open files.
 pub(super) fn is_lasting(error: &io::Error) -> bool {
     use io::ErrorKind::{
         FileTooLarge, InvalidData, InvalidInput, NotADirectory, NotFound, Unsupported,
@@ -55,27 +57,27 @@ pub(super) fn is_lasting(error: &io::Error) -> bool {
         )
 }
 
-/// Where bytes are read from.
+/// A source of bytes.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// As they lie in a file.
+    /// A file's own bytes.
     File(File),
-    /// Those of a compressed file, unpacked.
+    /// The decompressed bytes of a compressed file.
     Text(Arc<Unpacked>),
 }
 
 /// Reads bytes at an offset, without a position that readers would share.
 pub(super) trait ReadAt {
-    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end.
+    /// Reads up to `buffer.len()` bytes at `offset`, and fewer only at the end.
     ///
     /// # Errors
-    /// Returns what the system says.
+    /// Returns the system's error.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Reads exactly `buffer.len()` bytes at `offset`.
     ///
     /// # Errors
-    /// Returns what the system says, or an unexpected end.
+    /// Returns the system's error, or an unexpected end.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         if self.read_at(buffer, offset)? == buffer.len() {
             return Ok(());
@@ -112,7 +114,7 @@ impl ReadAt for Content {
 }
 
 impl Content {
-    /// Why not all of the text could be unpacked.
+    /// Returns why the text couldn't be decompressed completely, if that's so.
     pub(super) fn fault(&self) -> Option<&str> {
         match self {
             Content::File(_) => None,
@@ -120,7 +122,7 @@ impl Content {
         }
     }
 
-    /// Reads on from `offset`.
+    /// Returns a reader that starts at `offset`.
     pub(super) fn from(self, offset: u64) -> ReadFrom<Self> {
         ReadFrom {
             content: self,
@@ -128,7 +130,7 @@ impl Content {
         }
     }
 
-    /// Reads on from its start.
+    /// Returns a reader that starts at the beginning.
     #[cfg(feature = "board")]
     pub(super) fn reader(&self) -> ReadFrom<&Self> {
         ReadFrom {
@@ -138,7 +140,7 @@ impl Content {
     }
 }
 
-/// Reads one byte after the other. Several readers of one content don't disturb each other.
+/// A sequential reader. Several readers of the same content don't affect each other.
 #[derive(Debug)]
 pub(super) struct ReadFrom<C> {
     content: C,

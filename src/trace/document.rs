@@ -1,7 +1,8 @@
-//! Reads the single document of a run again whenever it changes, in pieces, and publishes it as a whole.
+//! Reads the single document of a run again whenever it changes, in pieces, and publishes it as a
+//! whole.
 //!
-//! While a document is being written it may be incomplete. The previous version then remains, with a passing issue about
-//! it. If no complete version was ever seen, the existing part is published.
+//! While a document is being written it may be incomplete. The previous version then remains, with
+//! a passing issue about it. If no complete version was ever seen, the existing part is published.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
@@ -25,16 +26,19 @@ use crate::model::{
 
 /// Bytes per read.
 const PIECE_BYTES: usize = 64 << 10;
-/// A look ends after this long, even if its byte limit allows more: tiny records take long for their size, and other
-/// runs are waiting. The next look continues there. A look without a limit reads everything.
+/// A look ends after this long, even if its byte limit allows more: tiny records take long for
+/// their size, and other runs are waiting. The next look continues there. A look without a limit
+/// reads everything.
 const TURN: Duration = Duration::from_millis(100);
-/// If a read takes longer than `LONG`, readers that don't wait start the next one after `REST` times that duration at
-/// the earliest. Otherwise a document that changes all the time would keep its reader busy forever.
+/// If a read takes longer than `LONG`, readers that don't wait start the next one after `REST`
+/// times that duration at the earliest. Otherwise a document that changes all the time would keep
+/// its reader busy forever.
 const LONG: Duration = Duration::from_millis(250);
 const REST: u32 = 4;
 
-/// How many documents are read at the same time for readers that don't wait: those over 32 MiB, over 2 MiB, and
-/// smaller. A document takes many times more memory while it is read than afterwards.
+/// How many documents are read at the same time for readers that don't wait: those over 32 MiB,
+/// over 2 MiB, and smaller. A document takes many times more memory while it is read than
+/// afterwards.
 const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (2 << 20, 2), (0, 16)];
 
 static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
@@ -67,18 +71,20 @@ impl Drop for Place {
 pub(super) struct Document {
     /// The stamp at the last look.
     seen: Option<Stamp>,
-    /// The same for the second document.
+    /// The stamp of the second document at the last look.
     seen_beside: Option<Stamp>,
     /// The hash of the published bytes, and whether they were a complete document.
     handed_out: Option<(u64, bool)>,
     /// Why the current document is not published, and the offset from which it cannot be read.
     waits: Option<(String, Option<u64>)>,
-    /// The file had been quiet long enough when it was read that any later change shows in its stamp.
+    /// Whether the file had been quiet long enough when it was read that any later change shows in
+    /// its stamp.
     settled: bool,
     state: FileState,
     /// The unfinished pass.
     under_way: Option<Box<UnderWay>>,
-    /// When the next pass may start for readers that don't wait, and whether an earlier look would have started one.
+    /// When the next pass may start for readers that don't wait, and whether an earlier look would
+    /// have started one.
     rests_until: Option<Instant>,
     owed: bool,
 }
@@ -145,8 +151,8 @@ impl Document {
         self.handed_out.is_some()
     }
 
-    /// Returns whether another look may find something although the file doesn't change, or whether a new reader would
-    /// report something else.
+    /// Returns whether another look may find something although the file doesn't change, or whether
+    /// a new reader would report something else.
     pub(super) fn is_unsettled(&self) -> bool {
         (self.handed_out.is_some() && !self.settled)
             || self.waits.is_some()
@@ -159,10 +165,11 @@ impl Document {
         self.under_way.is_some()
     }
 
-    /// Publishes the content of the document if it has changed. Reads at most about `limit` bytes for that.
+    /// Publishes the content of the document if it has changed. Reads at most about `limit` bytes
+    /// for that.
     ///
     /// # Errors
-    /// The file cannot be read now.
+    /// The file can't be read now.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
@@ -269,8 +276,8 @@ impl Document {
         Ok(self.told(delta))
     }
 
-    /// Reports that the document, of this size in bytes, will be read once it is unpacked or once others were read.
-    /// The previous version remains meanwhile.
+    /// Reports that the document, of this size in bytes, will be read once it's decompressed or
+    /// once others were read. The previous version remains meanwhile.
     fn waiting(&mut self, size: u64, delta: &mut Delta) -> Look {
         self.seen = None;
         let look = Look {
@@ -356,8 +363,8 @@ impl Document {
     }
 }
 
-/// Explains why the offsets in `index` don't match the current document, if they don't. `size` returns the document's
-/// size in bytes.
+/// Explains why the offsets in `index` don't match the current document, if they don't. `size`
+/// returns the document's size in bytes.
 pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<String> {
     let torn = || {
         index
@@ -397,8 +404,8 @@ impl UnderWay {
             || ((0, 0), Box::new(io::empty()) as Box<dyn io::Read + Send>),
             |document| (document.start, document.input),
         );
-        // A file that grows faster than it is read would never be read to its end. Only the texts of archives may be longer than
-        // their archive says, which is a fault of its own.
+        // A file that grows faster than it's read would never be read to its end. Only the texts of
+        // archives may be longer than their archive says, which is a separate fault.
         let input = if is_closed {
             input
         } else {
@@ -425,10 +432,11 @@ impl UnderWay {
         }
     }
 
-    /// Reads at most about `limit` bytes and adds their records to the draft. Returns whether it reached the end.
+    /// Reads at most about `limit` bytes and adds their records to the draft. Returns whether it
+    /// reached the end.
     ///
     /// # Errors
-    /// The file cannot be read now.
+    /// The file can't be read now.
     fn read(&mut self, limit: u64, path: &Path) -> io::Result<bool> {
         let Self {
             input,
@@ -457,7 +465,8 @@ impl UnderWay {
                 Ok(0) => return Ok(true),
                 Ok(read) => piece.get(..read).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Everything before the damage is usable. With an unknown compression method, no part is.
+                // Everything before the damage is usable. With an unknown compression method, no
+                // part is.
                 Err(error) if is_lasting(&error) => {
                     *damage = Some(error.to_string());
                     return Ok(true);
@@ -591,7 +600,8 @@ pub(super) fn tell(
         return draft.issue(IssueKind::TooLong, reason);
     };
     let read = Record::of(bytes);
-    // The reader decides what to do with a value that is not an object, because it knows the structure of the document.
+    // The reader decides what to do with a value that isn't an object, because it knows the
+    // structure of the document.
     let fate = if read.fate == Fate::Foreign {
         Fate::Good
     } else {
@@ -666,7 +676,8 @@ mod tests {
                     break;
                 }
             }
-            // A trial whose sandbox failed has no trajectory, so there is nothing to read in pieces.
+            // A trial whose sandbox failed has no trajectory, so there is nothing to read in
+            // pieces.
             let has_records = dir.stat(TraceFile::Events).is_ok() && !dir.has_no_records();
             assert!(looks > 1 || !has_records, "{}", dir.path().display());
             assert!(

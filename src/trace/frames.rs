@@ -1,7 +1,8 @@
-//! Reads a file that was compressed as a whole: Zstandard frames, one behind the other, of lines.
+//! Reads a file of lines that was compressed as a whole, as a sequence of Zstandard frames.
 //!
-//! Everything behind this file takes such a file as if it weren't compressed: offsets and lengths are those of its text. What
-//! it looks like from outside is what the compressed file looks like, so nothing is unpacked to see whether it changed.
+//! All other code treats such a file as if it weren't compressed: offsets and lengths are those of
+//! its text. Its stamp is the compressed file's, so nothing has to be decompressed to detect a
+//! change.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,7 +16,7 @@ use super::recognise::is_packed;
 use super::stamp::Stamp;
 use super::unpacked::{Bounded, Unpacked};
 
-/// The name that it had before.
+/// Returns the file's name before compression.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
     match name.to_str().and_then(|name| name.strip_suffix(".zst")) {
         Some(plain) if is_packed(name) => OsStr::new(plain),
@@ -23,28 +24,30 @@ pub(super) fn plain(name: &OsStr) -> &OsStr {
     }
 }
 
-/// So many packed bytes are read to see how a text begins: its first block has at most 128 KiB.
+/// The compressed bytes read to see the beginning of a text. Its first block has at most 128 KiB.
 const HEAD_PACKED_BYTES: u64 = 256 << 10;
-/// So many frames without a byte are skipped in one read, so that a file of nothing else doesn't hold up its reader.
+/// The most empty frames skipped in one read, so that a file of nothing else doesn't block its
+/// reader.
 const MAX_EMPTY_FRAMES: usize = 16;
 
-/// The beginning of its text.
+/// Returns the beginning of the text.
 pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     match Frames::new(file.take(HEAD_PACKED_BYTES))
         .take(bytes)
         .read_to_end(&mut head)
     {
-        // The beginning tells whose it is, unless none of it could be unpacked.
+        // The beginning identifies the tool, unless none of it could be decompressed.
         Err(error) if error.kind() != io::ErrorKind::InvalidData || head.is_empty() => Err(error),
         _ => Ok(head),
     }
 }
 
-/// Returns all its text, and what the file looks like with the size of the text.
+/// Returns the whole text, and the file's stamp with the size of the text.
 ///
 /// # Errors
-/// There is no room for the text. Would block while it is being unpacked, unless the caller waits.
+/// There is no space for the text. Returns a would-block error while it's being decompressed,
+/// unless the caller waits.
 pub(super) fn open(file: File, stamp: Stamp, patience: Patience) -> io::Result<(Content, Stamp)> {
     let text = Unpacked::of_file(stamp, patience, || {
         Box::new(Bounded::new(Frames::new(file), stamp.size))
@@ -55,7 +58,7 @@ pub(super) fn open(file: File, stamp: Stamp, patience: Patience) -> io::Result<(
 
 /// The text of the frames of a file.
 struct Frames<R: Read> {
-    /// Behind the last frame that was begun.
+    /// The input after the last frame that was begun.
     rest: Option<BufReader<R>>,
     frame: Option<StreamingDecoder<BufReader<R>, FrameDecoder>>,
 }
@@ -93,7 +96,7 @@ impl<R: Read> Read for Frames<R> {
             self.frame =
                 Some(zstandard(rest).map_err(|error| unbegun("the compressed file", &error))?);
         }
-        // The next read goes on.
+        // Makes the caller read again.
         Err(io::ErrorKind::Interrupted.into())
     }
 }
@@ -142,7 +145,7 @@ mod tests {
         };
         let first = line(dir, &as_it_was);
 
-        // Two frames, of which one ends in the middle of a line.
+        // Two frames, the first of which ends in the middle of a line.
         let (left, right) = text.split_at(text.len() / 2);
         let mut frames = compress_to_vec(left, CompressionLevel::Fastest);
         frames.extend(compress_to_vec(right, CompressionLevel::Fastest));
@@ -174,7 +177,8 @@ mod tests {
         );
     }
 
-    /// A frame of `blocks` times 128 KiB of spaces, four bytes each; its window is 2 to the power of `window`.
+    /// Returns a frame of `blocks` times 128 KiB of spaces, with four bytes each. Its window has 2
+    /// to the power of `window` bytes.
     fn bomb(blocks: usize, window: u8) -> Vec<u8> {
         let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window - 10) << 3];
         for block in 1..=blocks {
@@ -219,7 +223,7 @@ mod tests {
         assert_eq!((found.skipped.len(), &*found.skipped[0].reason), (1, limit));
         let error = RunDir::of_file(&root.path().join("rollout-2.jsonl.zst")).unwrap_err();
         assert_eq!(error.to_string(), limit);
-        // What comes before such a frame is read.
+        // The frames before such a frame are read.
         let index = read(found.runs.values().next().unwrap());
         let told = index
             .passing_issues()

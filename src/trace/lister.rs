@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::several::Holder;
 
-/// Files up to this size are scanned in the calling thread; bytes.
+/// Files of at most this many bytes are scanned in the calling thread.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
 /// How many files are scanned at a time.
 const MAX_THREADS: usize = 2;
-/// If scanning a file took longer than `LONG`, its next scan starts after `REST` times that duration at the earliest.
-/// Otherwise a file that changes all the time would keep a core busy forever.
+/// If scanning a file took longer than `LONG`, its next scan starts after `REST` times that
+/// duration at the earliest. Otherwise a file that changes all the time would keep a core busy
+/// forever.
 const LONG: Duration = Duration::from_millis(100);
 const REST: u32 = 4;
 
@@ -88,7 +89,7 @@ impl Lister {
     fn work(&self) {
         while let Some(holder) = self.next() {
             let begun = Instant::now();
-            // A panic in the scan must not leave the file under way forever.
+            // A panic in the scan must not leave the file in progress forever.
             let looked =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| holder.look_through()));
             let took = begun.elapsed();
@@ -103,7 +104,7 @@ impl Lister {
         }
     }
 
-    /// Waits for the next file; returns `None` if the queue is empty.
+    /// Waits for the next file. Returns `None` if the queue is empty.
     fn next(&self) -> Option<Arc<Holder>> {
         let mut state = self.state();
         loop {
@@ -192,7 +193,8 @@ mod tests {
             "/sample_runs/tools/inspect/ledger.eval"
         ))
         .unwrap();
-        // An archive without the list of members at its end yields no members. Only a change of the file can fix that.
+        // An archive without the list of members at its end yields no members. Only a change of the
+        // file can fix that.
         bytes.truncate(bytes.len() / 2);
         bytes.resize(bytes.len() + SMALL_BYTES as usize, 0);
         fs::write(path, bytes).unwrap();

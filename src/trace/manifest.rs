@@ -1,5 +1,6 @@
-//! What does `manifest.json` say now? It is rewritten in place, so a look may meet an empty or a cut file. What it said
-//! before holds for a moment then, and no longer: a reader that starts now has never seen it.
+//! Follows `manifest.json`. It's rewritten in place, so a look may find an empty or truncated file.
+//! The previous content then stays for a moment, but no longer, because a reader that starts now
+//! has never seen it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -12,34 +13,35 @@ use super::stamp::{Stamp, TICK};
 use crate::format;
 use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
 
-/// A larger manifest is not read. The largest real ones, with four copies of a long tool list, have some 100 KB.
+/// Larger manifests aren't read. The largest real ones, with four copies of a long tool list, have
+/// about 100 KB.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
-/// Follows one manifest; keeps the last good content while the file is being rewritten.
+/// Follows one manifest, and keeps the last good content while the file is being rewritten.
 #[derive(Debug, Default)]
 pub(super) struct ManifestTail {
     seen: Option<Stamp>,
-    /// When another stamp was seen last, until the file was read once more after that.
+    /// When the stamp last changed. Cleared once the file was read again after that.
     fresh: Option<Instant>,
     good: bool,
-    /// The hash of the last good content: pages show all of it, also what is not read out of it.
+    /// The hash of the last good content. Pages show all of it, including what isn't parsed.
     text: u64,
     run_id: Option<Box<str>>,
-    /// What is wrong with the file as it is now, and since when.
+    /// The current issue with the file, and when it began.
     fault: Option<(Issue, Instant)>,
-    /// Oddities of the last good content.
+    /// The issues of the last good content.
     notes: Vec<Issue>,
 }
 
 impl ManifestTail {
-    /// Looks at the file; `Some` where its content changed.
+    /// Looks at the file. Returns `Some` if its content changed.
     pub(super) fn look(&mut self, dir: &RunDir) -> Option<ManifestState> {
         let seen = match dir.stat(TraceFile::Manifest) {
             Ok(seen) => seen,
             Err(error) => return self.gone(&error),
         };
-        // A file that was rewritten a moment ago is read once more although its stamp did not move: clocks of file
-        // systems are coarse. A faulty one is read at each look.
+        // A file that was rewritten a moment ago is read once more even if its stamp is the same,
+        // because file system clocks are coarse. A faulty file is read at each look.
         let due = self.fresh.is_some_and(|since| since.elapsed() >= TICK);
         if self.seen == Some(seen) && self.fault.is_none() && !due {
             return None;
@@ -65,7 +67,7 @@ impl ManifestTail {
                 Some(ManifestState::Read(Box::new(manifest)))
             }
             Err((kind, reason)) => {
-                // A file that was quiet before the board came is not being rewritten now.
+                // A file that was quiet before the board started isn't being rewritten now.
                 let quiet = || {
                     seen.age()
                         .and_then(|age| Instant::now().checked_sub(age))
@@ -101,8 +103,8 @@ impl ManifestTail {
         Some(ManifestState::Unreadable)
     }
 
-    /// What is odd about the file now. A fault younger than `settle` may be a rewrite under way and is not told, unless the file
-    /// cannot be read at all.
+    /// Returns the current issues of the file. A fault younger than `settle` may be a rewrite in
+    /// progress and isn't reported, unless the file can't be read at all.
     pub(super) fn issues(&self, settle: Duration) -> impl Iterator<Item = &Issue> {
         let old_enough = |(issue, since): &&(Issue, Instant)| {
             issue.kind == IssueKind::Away || since.elapsed() >= settle
@@ -115,10 +117,11 @@ impl ManifestTail {
         )
     }
 
-    /// Says so where the directory has another name than the run in the last good manifest.
+    /// Returns an issue if the directory's name differs from the run's name in the last good
+    /// manifest.
     pub(super) fn renamed(&self, dir: &Path) -> Option<Issue> {
         let (id, name) = (self.run_id.as_deref()?, dir.file_name()?.to_string_lossy());
-        // A run id with a slash nests directories; the last part names the innermost.
+        // A run id with a slash nests directories. The last part names the innermost.
         let differs = id.rsplit('/').next() != Some(&*name);
         differs.then(|| {
             issue(
@@ -128,18 +131,18 @@ impl ManifestTail {
         })
     }
 
-    /// What the last look saw of the file; `None` where it was not there.
+    /// Returns the stamp of the file at the last look, or `None` if it didn't exist.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
 
-    /// Whether what is known is not what the file says now.
+    /// Returns whether the known content may not be the current one.
     pub(super) fn is_faulty(&self) -> bool {
         self.fault.is_some()
     }
 
-    /// Whether another look is due although no file changed: a fault may be a rewrite under way, and is told once it is
-    /// older than `settle`.
+    /// Returns whether another look is due although no file changed. A fault may be a rewrite in
+    /// progress, and is reported once it's older than `settle`.
     pub(super) fn wants_another_look(&self, settle: Duration) -> bool {
         let is_due = |(issue, since): &(Issue, Instant)| {
             issue.kind == IssueKind::Away || since.elapsed() <= settle + Duration::from_secs(1)

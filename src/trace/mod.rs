@@ -1,10 +1,11 @@
-//! How does a trace touch the disk? The only room that opens trace files.
+//! Reads and writes traces on disk. This is the only module that opens trace files.
 //!
-//! May not know what a trace means, who watches it or how it is shown. It has two halves that do not know each other.
-//! The reading half never writes, and never fails because of what is in a file: oddities come back as
-//! [`crate::model::Issue`]s. The writing half, [`RunWriter`], refuses what a reader would stumble over, and asks what stands
-//! there only of the run that it goes on with.
-//! [`mod@format`] says what both agree on.
+//! It must not know what a trace means, who watches it or how it's shown. Its two halves don't know
+//! each other. The reading half never writes, and never fails because of the content of a file:
+//! problems are returned as [`crate::model::Issue`]s. The writing half, [`RunWriter`], rejects
+//! everything a reader would stumble over. It reads existing files only to continue a run.
+//!
+//! [`mod@format`] specifies the format that both use.
 
 mod archive;
 mod asset;

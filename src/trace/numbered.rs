@@ -1,10 +1,10 @@
-//! Which records came to a directory that has a file for each? Their files are numbered by their names, and each is
-//! written once.
+//! Follows a directory that has a file for each record. The files are numbered by their names, and
+//! each is written once.
 //!
-//! A record's place is made of the number and what is told of its length, so that a page finds it again without asking how
-//! long the files before it are. What is newest may be written just now: the last file waits until it is whole. Whether one
-//! that was read is another by now is seen from outside: each is asked what it looks like. Where there are so many that this
-//! takes long, it is done more seldom than new files are read.
+//! A record's offset encodes the file's number, so that a page finds the record without knowing the
+//! lengths of the files before it. The newest file may still be incomplete, so the last file isn't
+//! read until it's whole. Stamps show whether a file was replaced after it was read. If there are
+//! so many files that checking them all takes long, that's done less often than reading new files.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,19 +24,20 @@ use crate::format::{Draft, Numbering, Reader, Shape, WatchedValue};
 use crate::model::index::FileState;
 use crate::model::{Delta, Issue, IssueKind, MAX_LINE_BYTES, Record, Span, TraceFile};
 
-/// A record's place begins this many bits above its number: no record that is parsed is as long.
+/// A record's offset is its number shifted by this many bits. No record that is parsed is that
+/// long.
 const PLACE_BITS: u32 = 24;
-/// After more files than this were asked what they look like, at least so many times as long passes until they are asked
-/// again.
+/// After checking more files than `MANY`, the next check of all files waits at least `REST` times
+/// as long as it took.
 const MANY: usize = 1_000;
 const REST: u32 = 20;
 
-/// The names of the files by their numbers, shared by all who read the run.
+/// The names of the files by number, shared by all readers of the run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Option<Arc<Mutex<BTreeMap<u64, OsString>>>>);
 
 impl Names {
-    /// Room for the names of a run of this shape; none where it has no numbered files.
+    /// Creates an empty list of names, or none if runs of this shape have no numbered files.
     pub(super) fn of(shape: Shape) -> Self {
         Self(matches!(shape, Shape::Files { .. }).then(Arc::default))
     }
@@ -50,10 +51,10 @@ impl Names {
         )
     }
 
-    /// The file with the record at `offset`.
+    /// Opens the file with the record at `offset`.
     ///
     /// # Errors
-    /// Not there; what the system says.
+    /// The file doesn't exist. Returns other errors of the system, too.
     pub(super) fn open(
         &self,
         dir: &Dir,
@@ -82,7 +83,7 @@ impl Names {
     }
 }
 
-/// The files in the directory by their numbers.
+/// Returns the files in the directory by number.
 pub(super) fn list(dir: &Dir, numbering: Numbering) -> io::Result<BTreeMap<u64, OsString>> {
     let names = dir
         .names()?
@@ -94,7 +95,7 @@ pub(super) fn list(dir: &Dir, numbering: Numbering) -> io::Result<BTreeMap<u64, 
         .collect())
 }
 
-/// The files of the records and what each looks like from outside; one that just went away looks like nothing.
+/// The names and stamps of the record files. A file that just disappeared has no stamp.
 type Looks = BTreeMap<u64, (OsString, Option<Stamp>)>;
 
 fn look_at_all(dir: &Dir, numbering: Numbering) -> io::Result<Looks> {
@@ -115,18 +116,20 @@ fn together(own: Stamp, files: &Looks) -> Stamp {
         .fold(own.with_size(0), Stamp::and)
 }
 
-/// What the directory looks like from outside with all of these files, where it looks like `own` itself.
+/// Returns the stamp of the directory including all of these files. `own` is the stamp of the
+/// directory itself.
 ///
 /// # Errors
-/// It cannot be listed.
+/// The directory can't be listed.
 pub(super) fn stamp(dir: &Dir, numbering: Numbering, own: Stamp) -> io::Result<Stamp> {
     Ok(together(own, &look_at_all(dir, numbering)?))
 }
 
-/// What the files hold, in their order; of one that is longer than any record that is parsed, how long it is.
+/// Iterates over the contents of the files, in order. For a file longer than any record that is
+/// parsed, returns its length instead.
 ///
 /// # Errors
-/// The directory cannot be listed.
+/// The directory can't be listed.
 pub(super) fn contents(
     dir: Dir,
     numbering: Numbering,
@@ -136,7 +139,7 @@ pub(super) fn contents(
 }
 
 impl RunDir {
-    /// How the files of its records are named, where each has one.
+    /// Returns how the record files are named, if each record has one.
     pub(super) fn numbering(&self) -> Option<Numbering> {
         match self.tool()?.shape {
             Shape::Files { numbering, .. } => Some(numbering),
@@ -144,10 +147,10 @@ impl RunDir {
         }
     }
 
-    /// The directory of the files of its records.
+    /// Returns the directory of the record files.
     ///
     /// # Errors
-    /// Not there, or not below the root.
+    /// The directory doesn't exist, or isn't below the root.
     pub(super) fn records(&self) -> io::Result<Dir> {
         let Some(Shape::Files { below, .. }) = self.tool().map(|tool| tool.shape) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -155,15 +158,16 @@ impl RunDir {
         Dir::open(self.root(), &self.below().join(below))
     }
 
-    /// Whether each of its records has a file of its own.
+    /// Returns whether each record has its own file.
     pub fn is_files(&self) -> bool {
         self.numbering().is_some()
     }
 
-    /// The names of the files of its records in their order; none where they have none of their own.
+    /// Returns the names of the record files in order, or nothing if records don't have their own
+    /// files.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     #[cfg(feature = "board")]
     pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
         let Some(numbering) = self.numbering() else {
@@ -172,7 +176,8 @@ impl RunDir {
         Ok(list(&self.records()?, numbering)?.into_values().collect())
     }
 
-    /// What these files of records hold, beside their names; of one that is longer than any record that is parsed, nothing.
+    /// Iterates over the names and contents of these record files. The content is empty if a file
+    /// is longer than any record that is parsed.
     #[cfg(feature = "board")]
     pub(super) fn each_record<'a>(
         &self,
@@ -192,55 +197,56 @@ impl RunDir {
 #[derive(Debug, Default)]
 pub(super) struct Numbered {
     names: Names,
-    /// What the last look at all files saw of the directory with them, and whether any change since shows in that.
+    /// The stamp of the directory with all its files at the last full check, and whether any later
+    /// change shows in it.
     seen: Option<Stamp>,
     settled: bool,
-    /// When all files may be looked at again, and whether a look since has left that out.
+    /// When the next full check is due, and whether a look since then skipped it.
     all_due: Option<Instant>,
     owed: bool,
-    /// What the last look saw of the directory alone.
+    /// The stamp of the directory alone at the last look.
     own: Option<Stamp>,
     beside: BesideFile,
-    /// How many records were handed out, and the number that comes next.
+    /// The number of records published, and the number that comes next.
     taken: usize,
     next: u64,
-    /// What the files looked like that were handed out, in their order.
+    /// The hash of the stamps of the published files, in order.
     read: DefaultHasher,
-    /// The last file, which is not whole.
+    /// The last file, if it's incomplete.
     waits: Option<(OsString, Stamp)>,
     more: bool,
     state: FileState,
 }
 
 impl Drop for Numbered {
-    /// A run that nobody follows takes no memory for names.
+    /// Frees the names, because the run is no longer followed.
     fn drop(&mut self) {
         self.names.set(BTreeMap::new());
     }
 }
 
 impl Numbered {
-    /// What the last look saw of the directory.
+    /// Returns the stamp of the directory with all its files at the last full check.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
 
-    /// What the last look saw of the document beside it.
+    /// Returns the stamp of the document beside it at the last look.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.beside.seen()
     }
 
-    /// Whether another look may find something although nothing changes.
+    /// Returns whether another look may find something although nothing changes.
     pub(super) fn is_unsettled(&self) -> bool {
         let is_fresh = |(_, stamp): &(OsString, Stamp)| !stamp.is_settled();
         let waits = self.waits.as_ref().is_some_and(is_fresh) || self.beside.is_torn();
         self.more || waits || self.owed || (self.seen.is_some() && !self.settled)
     }
 
-    /// Tells the reader of what is new, reading at most about `limit` bytes.
+    /// Passes new records to the reader, reading at most about `limit` bytes.
     ///
     /// # Errors
-    /// The directory cannot be listed, or the document beside cannot be read.
+    /// The directory can't be listed, or the document beside it can't be read.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
@@ -249,7 +255,7 @@ impl Numbered {
         reader: &mut dyn Reader,
         draft: &mut Draft<'_>,
     ) -> io::Result<Look> {
-        // What it says was so before the records that are found after it.
+        // Its statements precede the records found after it.
         self.beside.look(dir, reader)?;
         let files = match dir.records() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -317,7 +323,7 @@ impl Numbered {
         }
     }
 
-    /// What is so for now.
+    /// Reports the current temporary issues.
     pub(super) fn passing(&self, delta: &mut Delta) {
         let issue = |file, reason| Issue {
             kind: IssueKind::Torn,
@@ -336,7 +342,8 @@ impl Numbered {
         self.beside.passing(delta);
     }
 
-    /// Reads the files that were not handed out yet; whether a writer holds one for itself.
+    /// Reads the files that weren't published yet. Returns whether a writer holds a lease on one of
+    /// them.
     fn read(
         &mut self,
         files: &Dir,
@@ -401,8 +408,8 @@ impl Numbered {
     }
 }
 
-/// The bytes of a file, unless it is longer than any record that is parsed, and what it looked like before they were read:
-/// whatever is written meanwhile is a change of that.
+/// Returns the bytes of a file, unless it's longer than any record that is parsed, and its stamp
+/// before they were read. Anything written meanwhile changes the stamp.
 pub(super) fn content(files: &Dir, name: &OsStr) -> io::Result<(Option<Vec<u8>>, Stamp)> {
     let (file, stamp) = files.file(name)?;
     if stamp.size > MAX_LINE_BYTES {

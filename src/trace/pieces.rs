@@ -1,5 +1,6 @@
-//! How is a document of a run made of values that lie apart in a file, among those of other runs? As a list of them, in the
-//! order of the run; no bytes are copied. A place in it leads back to the file.
+//! Composes the document of a run from values that are scattered in a file among those of other
+//! runs. The document is a list of the values in the order of the run. No bytes are copied, and
+//! positions in the document map back to the file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,15 +13,15 @@ use super::stamp::Stamp;
 use crate::format::{Apart, Values};
 use crate::model::{Span, StepHead};
 
-/// Read at a time.
+/// The bytes read at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// What stands before the values, between two of them, and behind the last.
+/// The text before, between and after the values.
 const OPENING: &[u8] = b"[";
 const BETWEEN: &[u8] = b",\n";
 const CLOSING: &[u8] = b"]";
 
-/// The values of one run: where each begins in its document, and where it lies in the file; and a print of where they lie
-/// and of what they say.
+/// The values of one run, with the offset of each in the document and its span in the file, and a
+/// hash of the spans and contents.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces(Arc<[(u64, Span)]>, u64);
 
@@ -38,7 +39,7 @@ impl Pieces {
         Self(placed, hasher.finish())
     }
 
-    /// How long the document is.
+    /// Returns the length of the document in bytes.
     pub(super) fn len(&self) -> u64 {
         let end = self
             .0
@@ -47,12 +48,13 @@ impl Pieces {
         end + CLOSING.len() as u64
     }
 
-    /// What it looks like. The file may grow by other runs, and be replaced by one whose values lie where they lay.
+    /// Returns the stamp of the document. It doesn't change when the file grows by other runs, and
+    /// changes when the file is replaced by one with different values at the same positions.
     pub(super) fn stamp(&self) -> Stamp {
         Stamp::of_bytes(self.1 as u32, self.0.len() as u64, self.len())
     }
 
-    /// Some bytes of the document.
+    /// Reads a range of the document.
     pub(super) fn read(&self, file: File, span: Span) -> impl Read + Send + use<> {
         Composed {
             pieces: self.clone(),
@@ -117,18 +119,18 @@ impl Read for Composed {
     }
 }
 
-/// The runs of a file by their names, and what is wrong with the file.
+/// The runs of a file by name, and what is wrong with the file.
 type Listed = (BTreeMap<Arc<str>, Pieces>, Option<String>);
 
-/// A value of a run: where it stands among the others, where it lies, and a print of what it says.
+/// A value of a run: its order among the others, its span, and a hash of its content.
 type Found = (u64, Span, u64);
 
-/// Looks the file through.
+/// Scans the file for runs.
 pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed> {
     let mut runs: BTreeMap<String, (Vec<Found>, bool)> = BTreeMap::new();
     let (mut torn, mut left_out, mut beyond) = (0, 0, 0);
     let mut values = Values::new(apart.paths);
-    // Where the line that is looked at begins; whether the document did.
+    // The offset of the current line, and whether its document began.
     let (mut at, mut begun) = (0, false);
     let mut piece = vec![0; PIECE_BYTES];
     let mut line_start = true;

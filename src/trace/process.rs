@@ -1,18 +1,21 @@
-//! Is the process that writes a trace still there? Asked of Linux's `/proc`; other systems are not asked.
+//! Checks whether the process that writes a trace still exists. Uses Linux's `/proc`, so the answer
+//! is unknown on other systems.
 
 use std::fs;
 use std::path::Path;
 
-/// The machine's name as Linux tells it; other systems tell it in other ways, and a reader then asks nothing of it.
+/// Returns the machine's name on Linux. On other systems the name is unknown, and readers then
+/// don't check for the process.
 pub fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Whether a process of this number runs here; `None` where it ran on another machine or nobody can tell.
+/// Returns whether a process with this number exists. Returns `None` if it ran on another machine,
+/// or if that's unknown.
 ///
-/// The number may meanwhile be another process's: then this says that it runs. One that has ended and whose parent has
-/// not asked how does not run any more.
+/// The number may belong to another process by now, which counts as running. Zombie processes count
+/// as dead.
 pub fn is_running(host: &str, pid: i64) -> Option<bool> {
     let here = host_name()? == host && Path::new("/proc/self").exists();
     if !here || pid <= 0 {
@@ -21,7 +24,7 @@ pub fn is_running(host: &str, pid: i64) -> Option<bool> {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return Some(Path::new(&format!("/proc/{pid}")).exists());
     };
-    // "1234 (name) S ...": the name may hold anything, brackets too.
+    // "1234 (name) S ...": the name may contain anything, including parentheses.
     let state = stat
         .rsplit(')')
         .next()

@@ -1,4 +1,4 @@
-//! What is new in a run since the last look? Bytes in, heads and issues out.
+//! Reads new content of a run since the last look: bytes in, heads and issues out.
 
 use std::io;
 use std::time::Duration;
@@ -17,11 +17,12 @@ use crate::model::{
     TraceFile,
 };
 
-/// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
-/// line (text, then LF) are microseconds apart.
+/// A last line without its line terminator counts as a record once the file was quiet this long. A
+/// writer's two calls for one line (text, then LF) are microseconds apart.
 pub const SETTLE: Duration = Duration::from_secs(2);
 
-/// Who reads all there is reads so much at a time: what was read takes more memory than the index keeps of it.
+/// The bytes read at a time when a whole run is read. The data being read takes more memory than
+/// the index keeps of it.
 pub const PIECE_BYTES: u64 = 4 << 20;
 
 /// Follows the three files of one run.
@@ -32,34 +33,35 @@ pub struct RunReader {
     steps: Tail,
     events: Tail,
     manifest: ManifestTail,
-    /// What reads the file of another tool; the three above see nothing then.
+    /// Reads the file of another tool. The three readers above are unused then.
     tool: Option<ToolFile>,
     settle: Duration,
-    /// What the newest step line has in common with its copies alone.
+    /// The hash of the newest step line, to recognize copies of it.
     newest_step: Option<u64>,
-    /// A file was replaced: the next delta starts over.
+    /// Whether a file was replaced, so that the next delta starts over.
     restarted: bool,
     unsettled: bool,
-    /// A file could not be read at the last look.
+    /// Whether a file couldn't be read at the last look.
     failed: bool,
-    /// A writer held a file for itself at the last look.
+    /// Whether a writer held a lease on a file at the last look.
     busy: bool,
-    /// A file was being unpacked at the last look.
+    /// Whether a file was being decompressed at the last look.
     waits: bool,
 }
 
-/// Reads a run as it is now, completely. Nobody waits for a writer to finish its line: what is there is what there is.
+/// Reads a run completely, as it is now, without waiting for writers to finish their lines.
 pub fn read_index(dir: &RunDir) -> Index {
     RunReader::settling(dir.clone(), Duration::ZERO).read_whole()
 }
 
 impl RunReader {
-    /// A reader at the start of the run in `dir`.
+    /// Creates a reader at the start of the run in `dir`.
     pub fn new(dir: RunDir) -> Self {
         Self::settling(dir, SETTLE)
     }
 
-    /// A reader that takes files for quiet after `settle`; zero for a single look at files that nobody writes.
+    /// Creates a reader that considers files quiet after `settle`. Use zero for a single look at
+    /// files that aren't being written.
     pub fn settling(dir: RunDir, settle: Duration) -> Self {
         let tool = dir.tool().map(ToolFile::new);
         Self {
@@ -79,45 +81,47 @@ impl RunReader {
         }
     }
 
-    /// The directory it reads.
+    /// Returns the run directory.
     pub fn dir(&self) -> &RunDir {
         &self.dir
     }
 
-    /// Whether another look may find something although no file changes: an unfinished line that may turn out whole, or
-    /// bytes that are to be compared once more.
+    /// Returns whether another look may find something although no file changes: an unfinished line
+    /// may turn out to be complete, or bytes have to be compared once more.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled
     }
 
-    /// Whether a writer held a file for itself at the last look, so that not all is read that there is.
+    /// Returns whether a writer held a lease on a file at the last look, so that not everything was
+    /// read.
     pub fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// Whether a file is being unpacked: the next look finds more once that is done.
+    /// Returns whether a file is being decompressed. A look after that finds more.
     pub fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Whether a document is being read again, so that another look finds more at once; what was handed out before is whole
-    /// until then.
+    /// Returns whether a document is being read again, so that another look immediately finds more.
+    /// The version published before remains complete until then.
     pub fn is_under_way(&self) -> bool {
         self.tool.as_ref().is_some_and(ToolFile::is_under_way)
     }
 
-    /// What the files looked like when they were last looked at; `None` where there is more to read, where another look
-    /// may find something, or where a file changed so lately that its next change need not show.
+    /// Returns the stamps of the files at the last look. Returns `None` if there is more to read,
+    /// if another look may find something, or if a file changed so recently that its next change
+    /// may not show.
     ///
-    /// `None` too where a reader that starts now may say something else: after a file could not be read, and while the
-    /// manifest is damaged.
+    /// Also returns `None` if a new reader might report something else: after a file couldn't be
+    /// read, and while the manifest is damaged.
     pub fn stamps(&self) -> Option<Stamps> {
         let stamps = self.seen();
         let special = self.unsettled || self.failed || self.manifest.is_faulty();
         (!special && stamps.are_settled()).then_some(stamps)
     }
 
-    /// What the files looked like when they were last looked at.
+    /// Returns the stamps of the files at the last look.
     pub fn seen(&self) -> Stamps {
         if let Some(tool) = &self.tool {
             return Stamps([tool.seen_beside(), tool.seen(), tool.seen()]);
@@ -125,7 +129,7 @@ impl RunReader {
         Stamps([self.manifest.seen(), self.steps.seen(), self.events.seen()])
     }
 
-    /// Reads all that is there, for a reader that has read nothing yet.
+    /// Reads everything, with a reader that hasn't read anything yet.
     pub fn read_whole(&mut self) -> Index {
         let mut index = Index::default();
         loop {
@@ -136,9 +140,11 @@ impl RunReader {
         }
     }
 
-    /// Looks at the three files and reads at most about `limit` bytes of each; says what is new.
+    /// Looks at the three files, reads at most about `limit` bytes of each, and returns what is
+    /// new.
     pub fn refresh(&mut self, limit: u64) -> Delta {
-        // Whoever reads in pieces has others to look after. A single look at files that nobody writes waits.
+        // A caller that reads in pieces has other work to do. A single look at files that aren't
+        // being written waits.
         let is_patient = limit == u64::MAX || self.settle.is_zero();
         self.refresh_with(
             limit,
@@ -150,7 +156,7 @@ impl RunReader {
         )
     }
 
-    /// The same, and waits for what is being unpacked or looked through.
+    /// Reads like [`Self::refresh`], but waits for files that are being decompressed or listed.
     pub fn refresh_patiently(&mut self, limit: u64) -> Delta {
         self.refresh_with(limit, Patience::Wait)
     }
@@ -160,13 +166,14 @@ impl RunReader {
         if self.read_into(&mut delta, (limit, patience)) {
             return delta;
         }
-        // A file was replaced. One more pass from the start; a second replacement waits for the next look.
+        // A file was replaced, so read once more from the start. A second replacement is left to
+        // the next look.
         delta = Delta::default();
         self.read_into(&mut delta, (limit, patience));
         delta
     }
 
-    /// Returns false where the pass must be repeated from the start.
+    /// Returns false if the pass must be repeated from the start.
     fn read_into(&mut self, delta: &mut Delta, limit: (u64, Patience)) -> bool {
         delta.restarted = std::mem::take(&mut self.restarted);
         let handed_out = if delta.restarted { 0 } else { self.names.len() };
@@ -199,14 +206,15 @@ impl RunReader {
             delta.event_confirmed = look.confirmed;
             (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
             delta.is_packed = self.dir.is_unpacked();
-            // A document that was read anew has names of its own.
+            // A document that was read again has its own names.
             delta.names = self
                 .names
                 .since(if delta.restarted { 0 } else { handed_out })
                 .to_vec();
             return true;
         }
-        // Steps before events: a step's events are on disk before its line, so they are all there with it.
+        // Steps are read before events. A step's events are on disk before its line, so they are
+        // all available with it.
         let (names, newest) = (&mut self.names, &mut self.newest_step);
         let mut issues = Vec::new();
         let steps = self
@@ -299,8 +307,8 @@ impl RunReader {
     }
 }
 
-/// Reports what the look at a file means. A look that failed leaves what was read before, where there is any: the issue
-/// says that it is old.
+/// Reports the result of a look at a file. After a failed look, the content read before stays, if
+/// there is any, and the issue says that it's old.
 fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &mut Delta) -> Look {
     let mut tell = |kind, line, offset, reason| {
         delta.passing.push(Issue {
@@ -345,7 +353,7 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
     look
 }
 
-/// Says why a file could not be read, and whether that may pass.
+/// Returns why a file couldn't be read, and whether that may be temporary.
 pub(super) fn unread(error: &io::Error) -> (IssueKind, String) {
     if is_lasting(error) {
         return (IssueKind::Unreadable, error.to_string());
@@ -356,8 +364,8 @@ pub(super) fn unread(error: &io::Error) -> (IssueKind, String) {
     )
 }
 
-/// Whether a line without its end holds a complete record. An object inside a list or behind a colon is part of a record
-/// that is still being written.
+/// Returns whether a line without its line terminator contains a complete record. An object inside
+/// a list or after a colon is part of a record that is still being written.
 pub(super) fn is_record(bytes: &[u8]) -> bool {
     Record::whole(bytes).fate.is_readable() || !split(bytes, |_| false).is_empty()
 }
@@ -372,10 +380,11 @@ fn at(file: TraceFile, line: &Line<'_>, (kind, reason): Remark) -> Issue {
     }
 }
 
-/// Hands a line to `read`, and where that cannot read it, each of the complete records on it.
+/// Passes a line to `read`. If `read` can't read it, passes each complete record on the line
+/// instead.
 ///
-/// `read` returns its remarks, as an error where it has taken nothing because the line may hold records. Blank lines are not
-/// handed out.
+/// `read` returns its remarks. It returns them as an error if it took nothing because the line may
+/// contain records. Blank lines are skipped.
 pub(super) fn each_record<'a>(
     file: TraceFile,
     line: Line<'a>,
@@ -393,7 +402,7 @@ pub(super) fn each_record<'a>(
         tell(&line, vec![(IssueKind::TooLong, reason)]);
         return take(read(&line), |remarks| tell(&line, remarks));
     };
-    // CR before LF comes from editors and foreign writers; JSON takes it for white space.
+    // CR before LF comes from editors and foreign writers. It's white space in JSON.
     if bytes.trim_ascii().is_empty() {
         return tell(&line, vec![(IssueKind::Blank, "blank line".to_owned())]);
     }
@@ -403,7 +412,7 @@ pub(super) fn each_record<'a>(
     }) {
         return tell(&line, remarks);
     }
-    // A line without its end may still grow around an object that looks like a record.
+    // A line without its line terminator may still grow around an object that looks like a record.
     let pieces = split(bytes, |text| !line.provisional && format::is_record(text));
     if pieces.is_empty() {
         return take(read(&line), |remarks| tell(&line, remarks));
@@ -414,7 +423,7 @@ pub(super) fn each_record<'a>(
             offset: line.span.offset + piece.from as u64,
             len: (piece.to - piece.from) as u64,
         };
-        // What stands before another record is complete.
+        // Anything before another record is complete.
         let provisional = line.provisional && n == last;
         let own = Line {
             span,

@@ -1,4 +1,4 @@
-//! Tells whose trace a file is, by its name and its beginning.
+//! Identifies the tool that wrote a file, by the file's name and beginning.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,10 +7,10 @@ use super::beneath::Dir;
 use super::frames;
 use crate::format::{self, Origin, Tool};
 
-/// Returns whose a file is, by its name and beginning.
+/// Returns the origin of a file, by its name and beginning.
 ///
 /// # Errors
-/// It cannot be opened or read; not found where it is not there.
+/// The file can't be opened or read. Returns a not-found error if it doesn't exist.
 pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
     let Some(text) = name
         .to_str()
@@ -44,7 +44,7 @@ pub(super) fn recognise(dir: &Dir, name: &OsStr) -> io::Result<Option<&'static T
     }
 }
 
-/// Whether a file of this name is compressed as a whole, and taken for its text.
+/// Returns whether a file of this name is compressed as a whole, and treated as its text.
 pub(super) fn is_packed(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(b".jsonl.zst")
 }

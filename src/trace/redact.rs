@@ -1,6 +1,7 @@
-//! How is a run read without its secrets? From a copy in a directory of its own, in which they are blanked.
+//! Makes a run readable without its secrets, by copying it to a temporary directory in which they
+//! are blanked.
 //!
-//! The copy goes away with the value. The run directory itself is only read.
+//! The copy is deleted with the value. The run directory itself is only read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
@@ -10,13 +11,15 @@ use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
 use crate::model::redact::{Blanked, Search, Secrets};
 use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
-/// What is read of a line: one byte more than the longest that is parsed, so that a longer one is known as such.
+/// The bytes kept of a line: one more than the longest that is parsed, so that longer ones are
+/// recognized.
 const KEPT_BYTES: usize = MAX_LINE_BYTES as usize + 1;
 
-/// A longer document is not copied: it is held in memory while its secrets are looked for.
+/// Longer documents aren't copied, because a document is held in memory while it's searched for
+/// secrets.
 const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 
-/// A run whose secrets are blanked.
+/// A copy of a run with its secrets blanked.
 #[derive(Debug)]
 pub struct RedactedRun {
     index: Index,
@@ -29,9 +32,10 @@ impl RedactedRun {
     /// Copies the run in `dir` without its secrets, and reads the copy.
     ///
     /// # Errors
-    /// The files cannot be read, or the copy cannot be written.
+    /// The files can't be read, or the copy can't be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
-        // The manifest is read once, before the files: what it says of them was written by then.
+        // The manifest is read once and before the files, so that everything it says about them is
+        // already written.
         let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
         // A document is blanked as a whole, whatever its lines are.
         let is_document = dir.is_document();
@@ -45,7 +49,8 @@ impl RedactedRun {
             .filter(|_| is_document && !dir.is_files())
             .map(|file| Ok((file, dir.read_all(file, MAX_DOCUMENT_BYTES)?)))
             .collect::<io::Result<_>>()?;
-        // Opened once for both passes. The run may be going on: what comes after these lengths is in neither.
+        // Opened once for both passes. The run may continue, and neither pass reads beyond these
+        // lengths.
         let files: Vec<(TraceFile, (Content, u64))> = there()
             .filter(|_| !is_document)
             .map(|file| {
@@ -102,12 +107,12 @@ impl RedactedRun {
         })
     }
 
-    /// What is known of the copy without reading a line.
+    /// Returns the index of the copy.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// How much of it is blanked.
+    /// Returns how much of it is blanked.
     pub fn blanked(&self) -> Blanked {
         self.blanked
     }
@@ -129,7 +134,8 @@ impl Lines for RedactedRun {
     }
 }
 
-/// Hands out each line without its LF, and whether it had one; of a longer line no more than [`KEPT_BYTES`].
+/// Passes on each line without its LF, and whether it had one. Longer lines are truncated to
+/// [`KEPT_BYTES`].
 fn each_line(
     input: &mut dyn BufRead,
     on_line: &mut dyn FnMut(&[u8], bool) -> io::Result<()>,
@@ -154,7 +160,8 @@ fn each_line(
     }
 }
 
-/// Writes the line so that the copy has as many steps and events: a piece without an end stays a piece, or a last record.
+/// Writes the line so that the copy has as many steps and events. An unfinished line stays one, or
+/// becomes a last record.
 fn write_line(secrets: &Secrets, line: &[u8], ended: bool, out: &mut dyn Write) -> io::Result<()> {
     if !ended {
         return write!(

@@ -1,7 +1,9 @@
-//! Finds the runs that one file holds, and their offsets. The file is a JSON document or a zip archive. It is scanned
-//! again whenever it changes.
+//! Finds the runs in a file that holds several, and their offsets. The file is a JSON document, a
+//! sequence of documents, a file of lines, or a zip archive. It's scanned again whenever it
+//! changes.
 //!
-//! Must not keep any content of a run. A run is identified by its name alone: its offset may differ in each scan.
+//! Must not keep any content of a run. A run is identified by its name alone: its offset may differ
+//! in each scan.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -23,15 +25,15 @@ use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Several, Values};
 use crate::model::{Span, TraceFile};
 
-/// How long to wait before a retry, if scanning the file failed for a reason that may pass.
+/// How long to wait before a retry, if scanning the file failed for a reason that may be temporary.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Bytes per read.
 const PIECE_BYTES: usize = 256 << 10;
-/// Runs listed per file, at most, plus one for each `BYTES_A_RUN` bytes of the file. Each run takes about 2 KB of
-/// memory.
+/// The most runs listed per file, plus one for each `BYTES_A_RUN` bytes of the file. Each run takes
+/// about 2 KB of memory.
 const MAX_RUNS: usize = 120_000;
 const BYTES_A_RUN: u64 = 1_024;
-/// Longer values are not used in the name of a run; bytes.
+/// Values longer than this many bytes aren't used in the name of a run.
 const MAX_NAME_BYTES: usize = 200;
 
 /// The first bytes of an archive: the header of its first member.
@@ -66,12 +68,12 @@ struct Failed {
 #[derive(Debug)]
 pub(super) struct Listing {
     stamp: Stamp,
-    /// The file had been unchanged long enough that any later change shows in its stamp.
+    /// Whether the file had been unchanged long enough that any later change shows in its stamp.
     settled: bool,
     runs: BTreeMap<Arc<str>, At>,
     /// Facts that apply to all runs.
     beside: Option<At>,
-    /// The archive contains the member that is written last.
+    /// Whether the archive contains the member that is written last.
     is_closed: bool,
     /// A problem of the file as a whole.
     pub(super) fault: Option<String>,
@@ -103,14 +105,15 @@ pub(super) struct Member {
 pub(super) struct Opened {
     pub(super) input: Box<dyn Read + Send>,
     pub(super) stamp: Stamp,
-    /// Its offset in the file, and the number of line ends before it.
+    /// Its offset in the file, and the number of lines before it.
     pub(super) start: (u64, u64),
-    /// Its container marks the document as complete.
+    /// Whether its container marks the document as complete.
     pub(super) is_closed: bool,
 }
 
 impl Listing {
-    /// Returns the runs by name. `None` is the file itself: it holds no run, but is worth listing.
+    /// Returns the runs by name. `None` is the file itself, which contains no run but is worth
+    /// listing.
     pub(super) fn members(&self) -> Vec<Option<Arc<str>>> {
         if self.runs.is_empty() && self.beside.is_some() {
             return vec![None];
@@ -163,11 +166,12 @@ impl Holder {
             .unwrap_or_else(PoisonError::into_inner) = until;
     }
 
-    /// Returns the current contents of the file. While a large file is being scanned again, returns its previous
-    /// contents.
+    /// Returns the current contents of the file. While a large file is being scanned again, returns
+    /// its previous contents.
     ///
     /// # Errors
-    /// The file doesn't exist or cannot be read. Would block during the first scan of a large file.
+    /// The file doesn't exist or can't be read. Returns a would-block error during the first scan
+    /// of a large file.
     pub(super) fn listing(self: &Arc<Self>) -> io::Result<Arc<Listing>> {
         let dir = Dir::open(&self.root, &self.below)?;
         let (_, stamp) = dir.look(&self.name)?;
@@ -195,7 +199,8 @@ impl Holder {
         lister.inspect(|lister| lister.ask(self)).is_some()
     }
 
-    /// Returns the lister that scans the file, if a file with this stamp takes too long for the caller.
+    /// Returns the lister that scans the file, if a file with this stamp takes too long for the
+    /// caller.
     fn lister_for(&self, stamp: Stamp) -> Option<&Arc<Lister>> {
         self.aside
             .get()
@@ -250,7 +255,8 @@ impl Holder {
     /// Opens the file and returns its contents.
     ///
     /// # Errors
-    /// As [`Self::listing`]. Would block while a large file is being scanned, unless the caller waits.
+    /// As [`Self::listing`]. Returns a would-block error while a large file is being scanned,
+    /// unless the caller waits.
     fn opened(self: &Arc<Self>, patience: Patience) -> io::Result<(File, Arc<Listing>)> {
         if patience == Patience::Now {
             let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
@@ -354,7 +360,8 @@ impl Member {
     pub(super) fn path(&self) -> PathBuf {
         let mut path = self.file().into_os_string();
         if let Some(name) = &self.name {
-            // A name is not a path. It may begin with a slash, and joining it would then replace the path.
+            // A name is not a path. It may begin with a slash, and joining it would then replace
+            // the path.
             path.push("/");
             path.push(&**name);
         }
@@ -372,8 +379,8 @@ impl Member {
         self.holder.path()
     }
 
-    /// Returns the path of one of the run's files, or of the file that contains it. An archive counts as a directory of
-    /// its members.
+    /// Returns the path of one of the run's files, or of the file that contains it. An archive
+    /// counts as a directory of its members.
     pub(super) fn place(&self, file: TraceFile) -> PathBuf {
         self.member_of(file).unwrap_or_else(|| self.file())
     }
@@ -430,8 +437,8 @@ impl Member {
         }
     }
 
-    /// Returns the stamp of one of the run's files. It is equal if the bytes are, even if members were added to the
-    /// archive.
+    /// Returns the stamp of one of the run's files. Equal bytes have equal stamps, even if members
+    /// were added to the archive.
     pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
         let listing = self.holder.listing()?;
         Ok(stamp_of(&listing, &self.at(&listing, file)?))
@@ -440,8 +447,8 @@ impl Member {
     /// Opens one of the run's files at its start.
     ///
     /// # Errors
-    /// The file doesn't exist, or the system reports an error. Would block while the file is being unpacked, unless
-    /// `patience` allows waiting.
+    /// The file doesn't exist, or the system reports an error. Returns a would-block error while
+    /// the file is being decompressed, unless `patience` allows waiting.
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
         let (opened, listing) = self.holder.opened(patience)?;
         let at = self.at(&listing, file)?;
@@ -476,7 +483,8 @@ impl Member {
         })
     }
 
-    /// Unpacks the records, if they are packed, for a caller that reads all of them and then parts again.
+    /// Decompresses the records, if they are compressed, for a caller that reads all of them and
+    /// then parts again.
     #[cfg(feature = "board")]
     pub(super) fn unpack(&self) {
         if let Ok((opened, listing)) = self.holder.opened(Patience::Wait)
@@ -490,8 +498,8 @@ impl Member {
     /// Opens a span of one of the run's files, or all of it. Also returns the length in bytes.
     ///
     /// # Errors
-    /// The file doesn't exist, the system reports an error, or the length exceeds `max` bytes. Would block while the
-    /// file is being unpacked, unless the caller waits.
+    /// The file doesn't exist, the system reports an error, or the length exceeds `max` bytes.
+    /// Returns a would-block error while the file is being decompressed, unless the caller waits.
     pub(super) fn span(
         &self,
         file: TraceFile,
@@ -517,7 +525,7 @@ impl Member {
         };
         let span = span.unwrap_or(whole);
         if span.len > max {
-            // Checked without unpacking.
+            // Checked without decompressing.
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("{} bytes, more than {max}", span.len),
@@ -557,16 +565,17 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         At::Before(len) => listing.stamp.with_size(*len),
         At::Packed(entry, _) => {
             let stamp = Stamp::of_bytes(entry.crc, entry.packed, entry.size);
-            // The checksum covers the bytes as they should be. While members are still being added, the others are not
-            // read again each time. Once the archive is closed, a change of the file may affect any member.
+            // The checksum covers the bytes as they should be. While members are still being added,
+            // the others are not read again each time. Once the archive is closed, a change of the
+            // file may affect any member.
             if listing.is_closed {
                 stamp.within(listing.stamp)
             } else {
                 stamp
             }
         }
-        // Further lines may follow. As for other parts of a file, the size is the end of the line: offsets count from
-        // the start of the file.
+        // Further lines may follow. As for other parts of a file, the size is the end of the line:
+        // offsets count from the start of the file.
         At::Line(span, _, print) => Stamp::of_bytes(
             *print as u32,
             span.offset,
@@ -574,7 +583,8 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         ),
         At::Apart(pieces) => pieces.stamp(),
     };
-    // A problem of the file is reported for each run in it, even if the run's own bytes haven't changed.
+    // A problem of the file is reported for each run in it, even if the run's own bytes haven't
+    // changed.
     listing
         .fault
         .as_ref()
@@ -689,7 +699,8 @@ type Runs = BTreeMap<Arc<str>, At>;
 /// Adds runs under unique names.
 struct Named {
     runs: Runs,
-    /// The last number used for each name. Without this, runs that share a name would take quadratic time.
+    /// The last number used for each name. Without this, runs that share a name would take
+    /// quadratic time.
     copies: HashMap<String, usize>,
 }
 
@@ -751,7 +762,7 @@ fn in_lines(
             }
         }
     }
-    // The last line may still be being written.
+    // The last line may still be incomplete.
     let is_open = !line.is_blank;
     let last = line.run(several);
     let is_torn = is_open && last.is_none();
@@ -812,7 +823,8 @@ impl LineUnderWay {
         });
     }
 
-    /// Returns the run in the line, with its name. Returns `None` if the line is not a run or is incomplete.
+    /// Returns the run in the line, with its name. Returns `None` if the line isn't a run or is
+    /// incomplete.
     fn run(self, several: &Several) -> Option<(String, At)> {
         let name = (several.name)(&self.names).filter(|_| self.values.is_whole())?;
         let span = Span {
@@ -899,7 +911,7 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
         let name = (several.name)(&values).unwrap_or_else(|| format!("run {}", nth + 1));
         named.add(&name, At::Bytes(span, line));
     }
-    // Without runs, the whole document applies to the runs that it may get.
+    // Without runs, the whole document applies to the runs that may be added later.
     let alone = several.is_run_alone.then_some(At::Bytes(
         Span {
             offset: 0,
@@ -915,7 +927,7 @@ fn most(size: u64) -> usize {
     MAX_RUNS.saturating_add(usize::try_from(size / BYTES_A_RUN).unwrap_or(usize::MAX))
 }
 
-/// The issue for a file that holds more runs than are listed.
+/// Returns the issue for a file that holds more runs than are listed.
 pub(super) fn too_many(listed: usize, beyond: usize) -> String {
     format!(
         "it holds {} runs, and the first {listed} are listed",
@@ -923,7 +935,7 @@ pub(super) fn too_many(listed: usize, beyond: usize) -> String {
     )
 }
 
-/// Returns the name to display and to use in the key of a run.
+/// Returns the name of a run for display and for its key.
 fn shown(name: &str) -> Arc<str> {
     if name.is_empty() {
         "run".into()

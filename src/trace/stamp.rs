@@ -1,4 +1,4 @@
-//! Is a file what it was? What the system says of it without opening it.
+//! Detects whether a file changed, from its metadata and without opening it.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
@@ -9,27 +9,28 @@ use serde::{Deserialize, Serialize};
 use super::dir::RunDir;
 use crate::model::TraceFile;
 
-/// The identity of a file on disk: another one under the same name is another file.
+/// The identity of a file on disk. A different file under the same name has a different identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct FileId(u64, u64);
 
-/// What the system says of a file without opening it. Equal stamps mean equal bytes, once the file was quiet for
-/// longer than its file system's clock ticks.
+/// A file's metadata. Equal stamps mean equal bytes, once the file was quiet for longer than its
+/// file system's clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Stamp {
     pub(super) id: FileId,
     pub(super) size: u64,
     pub(super) modified: Option<SystemTime>,
-    /// Seconds and nanoseconds of the last change of anything about the file. Nobody can set it back, unlike
-    /// `modified`; (0, 0) where the system has none.
+    /// Seconds and nanoseconds of the last change of anything about the file. Unlike `modified`,
+    /// this can't be set back. (0, 0) if the system doesn't provide it.
     changed: (i64, i64),
 }
 
-/// The three files of a run, as they were when it was read. Files that are not there have none.
+/// The stamps of the three files of a run when it was read. Missing files have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamps(pub(super) [Option<Stamp>; 3]);
 
-/// A file changed more recently than this may change again within one tick of its file system's clock.
+/// A file that changed more recently than this may change again within one tick of its file
+/// system's clock.
 pub(super) const TICK: Duration = Duration::from_secs(2);
 
 impl Stamp {
@@ -64,9 +65,11 @@ impl Stamp {
         }
     }
 
-    /// That of bytes which are known by their checksum and lengths, wherever they lie.
+    /// Creates a stamp for bytes that are identified by their checksum and lengths, wherever they
+    /// are.
     pub(super) fn of_bytes(crc: u32, packed: u64, size: u64) -> Self {
-        // Who writes other bytes writes another checksum, so they are as old as can be.
+        // Different bytes have a different checksum, so the stamp counts as very old and therefore
+        // settled.
         Self {
             id: FileId(u64::from(crc), packed),
             size,
@@ -75,8 +78,9 @@ impl Stamp {
         }
     }
 
-    /// That of a directory with a file in it: the newest times of both, and their bytes together. A change of any file shows
-    /// in it, as long as the system's clock is not put back.
+    /// Combines the stamps of a directory and a file in it: the newest times of both, and the sum
+    /// of their sizes. A change of any file shows in the result, unless the system's clock is set
+    /// back.
     pub(super) fn and(self, file: Self) -> Self {
         let size = self.size.saturating_add(file.size);
         Self {
@@ -87,12 +91,12 @@ impl Stamp {
         }
     }
 
-    /// That of something in a file about which `fault` is said.
+    /// Returns a stamp for something in a file that has the issue `fault`.
     pub(super) fn with_fault(self, fault: &str) -> Self {
         self.mixed(fault)
     }
 
-    /// That of something in the file `whole`: any change of that shows in it.
+    /// Returns a stamp for something in the file `whole` that changes with any change of that file.
     pub(super) fn within(self, whole: Self) -> Self {
         self.mixed(whole)
     }
@@ -100,31 +104,31 @@ impl Stamp {
     fn mixed(self, with: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (with, self.changed).hash(&mut hasher);
-        // No time of a file has such a number of nanoseconds.
+        // -1 is an impossible number of nanoseconds, so this equals no real file time.
         Self {
             changed: (hasher.finish().cast_signed(), -1),
             ..self
         }
     }
 
-    /// That of a part of the file.
+    /// Returns a stamp for a part of the file.
     pub(super) fn with_size(self, size: u64) -> Self {
         Self { size, ..self }
     }
 
-    /// For how long the file has been as it is, by its own word; a time in the future says nothing.
+    /// Returns the time since the last modification. Returns `None` if that's in the future.
     pub(super) fn age(&self) -> Option<Duration> {
         self.modified?.elapsed().ok()
     }
 
-    /// Whether any change from now on shows in the stamp.
+    /// Returns whether any future change shows in the stamp.
     pub(super) fn is_settled(&self) -> bool {
         self.age().is_some_and(|age| age > TICK)
     }
 }
 
 impl Stamps {
-    /// What the files look like now; `None` where one of them cannot be asked.
+    /// Returns the current stamps of the files, or `None` if one of them can't be determined.
     pub fn of(dir: &RunDir) -> Option<Self> {
         let handle = dir.handle();
         let stamp = |file| match handle.as_ref().map(|handle| dir.look(handle, file)) {
@@ -140,12 +144,12 @@ impl Stamps {
         ]))
     }
 
-    /// How long the three files are.
+    /// Returns the sizes of the three files in bytes.
     pub fn sizes(&self) -> [Option<u64>; 3] {
         self.0.map(|stamp| Some(stamp?.size))
     }
 
-    /// Whether any change from now on shows in the stamps.
+    /// Returns whether any future change shows in the stamps.
     pub fn are_settled(&self) -> bool {
         self.0.iter().flatten().all(Stamp::is_settled)
     }

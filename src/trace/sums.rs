@@ -1,30 +1,31 @@
-//! Are the bytes that were read still those in the file? A sum for each block of them; no idea of lines.
+//! Detects changes in bytes that were already read, with a checksum for each block. Knows nothing
+//! of lines.
 //!
-//! A file that only grows costs nothing here but the sums of what is new. Whoever suspects more looks at old blocks
-//! again, as many at a time as it can pay for.
+//! For a file that only grows, this costs only the checksums of the new bytes. To detect other
+//! changes, the caller compares old blocks again, as many at a time as it can afford.
 
 use std::io;
 
 use super::content::ReadAt;
 
-/// One sum stands for so many bytes; as many are read again at least, with every append to a file.
+/// The bytes per checksum. Each append to a file also re-reads at least this many.
 pub(super) const BLOCK_BYTES: u64 = 16 << 10;
-/// So many bytes are one word of a sum.
+/// The bytes per word of a checksum.
 const WORD: usize = 8;
 
-/// The sums of the first bytes of a file.
+/// The checksums of the first bytes of a file.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    /// `None` where not all bytes of a block were seen.
+    /// `None` for a block that wasn't seen completely.
     blocks: Vec<Option<u64>>,
-    /// The end of what the sums stand for.
+    /// The offset where the checksummed bytes end.
     end: u64,
-    /// The block that is compared next.
+    /// The next block to compare.
     next: usize,
 }
 
 impl Sums {
-    /// Takes in what follows at `offset`. Bytes between the end and there are unknown from now on.
+    /// Adds bytes at `offset`. Any gap before them makes the affected blocks unknown.
     pub(super) fn add(&mut self, offset: u64, bytes: &[u8]) {
         if offset > self.end {
             for block in self.end / BLOCK_BYTES..=(offset - 1) / BLOCK_BYTES {
@@ -45,15 +46,16 @@ impl Sums {
         self.end = self.end.max(at);
     }
 
-    /// How many blocks there are to compare.
+    /// Returns the number of blocks.
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Compares the next `count` blocks with the file, round and round; says whether they are the same.
+    /// Compares the next `count` blocks with the file, in a cycle. Returns whether they are
+    /// unchanged.
     ///
     /// # Errors
-    /// What reading says.
+    /// Returns the error of reading.
     pub(super) fn agree(&mut self, file: &impl ReadAt, count: usize) -> io::Result<bool> {
         let mut bytes = Vec::new();
         for _ in 0..count.min(self.blocks.len()) {
@@ -86,10 +88,12 @@ impl Sums {
     }
 }
 
-/// What `bytes` at `offset` add to the sum of their block: each word of the file, times an odd number of its own.
+/// Returns what `bytes` at `offset` add to the checksum of their block: each word of the file times
+/// a distinct odd number.
 ///
-/// It does not depend on how the bytes were cut into reads. One other word always gives another sum, because an odd
-/// number has an inverse modulo 2^64; of words that changed places, chance would have to hide 64 bits.
+/// The result doesn't depend on how the bytes were split into reads. Changing a single word always
+/// changes the checksum, because an odd number has an inverse modulo 2^64. If words are swapped,
+/// the checksums only match by a 64-bit coincidence.
 fn sum_of(offset: u64, bytes: &[u8]) -> u64 {
     let before = (WORD - offset as usize % WORD) % WORD;
     let (head, rest) = bytes.split_at(before.min(bytes.len()));
@@ -102,7 +106,7 @@ fn sum_of(offset: u64, bytes: &[u8]) -> u64 {
     sum.wrapping_add(part((first + words.len() as u64) * WORD as u64, tail))
 }
 
-/// The same for bytes inside one word.
+/// Returns the same for bytes inside one word.
 fn part(offset: u64, bytes: &[u8]) -> u64 {
     let shift = |at: u64| 8 * (at % WORD as u64);
     let word = (offset..)
@@ -111,7 +115,7 @@ fn part(offset: u64, bytes: &[u8]) -> u64 {
     word.wrapping_mul(factor(offset / WORD as u64))
 }
 
-/// An odd number for the word at `at`: the finish of SplitMix64.
+/// Returns an odd number for the word at `at`, from the finalizer of SplitMix64.
 fn factor(at: u64) -> u64 {
     let mixed = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 7) | 1

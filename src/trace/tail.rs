@@ -1,8 +1,10 @@
-//! Which complete lines came to a file since the last look? Offsets in, lines out; no idea what a line means.
+//! Reads the complete lines that were added to a file since the last look. Offsets in, lines out,
+//! without knowing what a line means.
 //!
-//! Lines end at LF only: Python writes U+2028 and its kin raw inside strings. What stands after the last LF is not a
-//! line yet; when the file has been quiet for a while and the rest is a complete record, it is handed out as a
-//! provisional line (a writer killed between its two write calls leaves exactly that).
+//! Lines end at LF only, because Python writes U+2028 and similar characters raw inside strings.
+//! The bytes after the last LF aren't a line yet. If the file has been quiet for a while and these
+//! bytes are a complete record, they are passed on as a provisional line. A writer that is killed
+//! between its two write calls leaves exactly that.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,95 +16,98 @@ use super::sums::{BLOCK_BYTES, Sums};
 use crate::model::index::FileState;
 use crate::model::{Fate, MAX_LINE_BYTES, Span, TraceFile};
 
-/// How much is read at once.
+/// The bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A line counts as so many bytes at least, where a look has a limit: what is made of it takes more than a short line.
+/// The size that a shorter line counts as, if a look has a limit. Its head takes more than a short
+/// line.
 const MIN_LINE_BYTES: u64 = 256;
-/// How many bytes before the offset, and at the start of the file, are compared to notice a rewritten file.
+/// The bytes before the offset, and at the start of the file, that are compared to detect a
+/// rewritten file.
 const MARK_BYTES: u64 = 64;
-/// So many blocks that were read before are compared while the file is quiet, each time somebody looks.
+/// The number of old blocks compared at each look while the file is quiet.
 const QUIET_BLOCKS: usize = 16;
 
 /// A position in a growing file.
 #[derive(Debug)]
 pub(super) struct Tail {
     file: TraceFile,
-    /// What the last look saw: another value means that there is something to do.
+    /// The stamp at the last look.
     seen: Option<Stamp>,
-    /// The end of the last line handed out.
+    /// The end of the last line passed on.
     offset: u64,
-    /// No LF lies between `offset` and here.
+    /// There is no LF between `offset` and this offset.
     scanned: u64,
-    /// Lines handed out or passed over so far, blank ones too.
+    /// The number of lines passed on or skipped so far, including blank ones.
     lines: u64,
-    /// Copies of bytes that must still be there: at the start, and before `offset`.
+    /// The expected bytes at the start, and before `offset`.
     head: Vec<u8>,
     mark: Vec<u8>,
-    /// What stands for the bytes between the two.
+    /// The checksums of the bytes between the two.
     sums: Sums,
-    /// How many blocks must still be compared, because the file changed and nothing says that it only grew.
+    /// How many blocks must still be compared, because the file may not only have grown.
     doubted: usize,
     /// When the file was last seen to change.
     changed: Instant,
-    /// Where the last line begins, if it was handed out without its LF.
+    /// The start of the last line, if it was passed on without its LF.
     provisional: Option<u64>,
-    /// What stands after the last LF was looked at since the file last changed, and is no record.
+    /// Whether the bytes after the last LF were examined since the file last changed, and aren't a
+    /// record.
     rest_judged: bool,
     more: bool,
-    /// How long the text was when it was opened last; of a file that isn't compressed, that is its size.
+    /// The length of the text when it was last opened. For an uncompressed file, this is its size.
     size: u64,
-    /// Why not all of it could be unpacked.
+    /// Why the text couldn't be decompressed completely, if that's so.
     fault: Option<String>,
 }
 
-/// What the file's metadata say beside the last look's.
+/// The difference between the file's current metadata and the last look's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     Nothing,
-    /// It is seen for the first time, or there is more of it.
+    /// The file is seen for the first time, or it grew.
     Grown,
-    /// Something changed, and there is no more of it than before.
+    /// The file changed without growing.
     Touched,
-    /// Another file stands under the name.
+    /// A different file has the name.
     Replaced,
 }
 
-/// What one look at a file found, beside its lines.
+/// The result of a look at a file, apart from its lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Look {
-    /// The file is not the one it was; nothing was read, start over.
+    /// Whether the file was replaced. Nothing was read, and the caller must start over.
     pub(super) restarted: bool,
-    /// The provisional line got its LF.
+    /// Whether the provisional line got its LF.
     pub(super) confirmed: bool,
     /// The state of the file.
     pub(super) state: FileState,
-    /// There is more to read.
+    /// Whether there is more to read.
     pub(super) more: bool,
-    /// A writer holds the file for itself; it is to be looked at again.
+    /// Whether a writer holds a lease on the file, so that another look is needed.
     pub(super) busy: bool,
-    /// It is being unpacked; it is to be looked at again.
+    /// Whether the file is being decompressed, so that another look is needed.
     pub(super) waits: bool,
-    /// Bytes after the last line end that are not handed out.
+    /// The number of bytes after the last line terminator that weren't passed on.
     pub(super) rest: u64,
-    /// Number and offset of a last line that was handed out without its line end.
+    /// The number and offset of a last line that was passed on without its line terminator.
     pub(super) provisional: Option<(u64, u64)>,
 }
 
-/// A line as it lies in the file.
+/// A line of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {
     pub(super) span: Span,
-    /// Counted from 1.
+    /// The 1-based line number.
     pub(super) number: u64,
-    /// `None` where it is longer than [`MAX_LINE_BYTES`].
+    /// `None` if the line is longer than [`MAX_LINE_BYTES`].
     pub(super) bytes: Option<&'a [u8]>,
     pub(super) provisional: bool,
-    /// Whether complete records are looked for on it, should it be none itself.
+    /// Whether to search the line for complete records if it isn't one itself.
     pub(super) may_hold_records: bool,
 }
 
 impl Line<'_> {
-    /// The fate of what was read of it as `fate`.
+    /// Returns the line's fate, given the fate of its content.
     pub(super) fn fate(&self, fate: Fate) -> Fate {
         if self.provisional && fate == Fate::Good {
             Fate::Provisional
@@ -133,27 +138,28 @@ impl Tail {
         }
     }
 
-    /// Why not all of the file could be unpacked.
+    /// Returns why the file couldn't be decompressed completely, if that's so.
     pub(super) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// What the last look saw of the file; `None` where it was not there.
+    /// Returns the stamp of the file at the last look, or `None` if it didn't exist.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
 
-    /// Whether a line of the file was handed out.
+    /// Returns whether any line of the file was passed on.
     pub(super) fn has_read(&self) -> bool {
         self.lines > 0
     }
 
-    /// Takes the last look back: it failed, and the next one shall try again although the file may not have changed.
+    /// Forgets the last look because it failed, so that the next one tries again even if the file
+    /// doesn't change.
     pub(super) fn forget_look(&mut self) {
         self.seen = None;
     }
 
-    /// Whether another look may find something although the file does not change.
+    /// Returns whether another look may find something although the file doesn't change.
     pub(super) fn is_unsettled(&self, look: &Look) -> bool {
         self.more
             || look.busy
@@ -162,12 +168,13 @@ impl Tail {
             || (look.rest > 0 && !self.rest_judged)
     }
 
-    /// Hands out new lines, reading at most about `limit` bytes.
+    /// Passes on new lines, reading at most about `limit` bytes.
     ///
-    /// `is_record` says whether an unfinished last line is complete; it is asked once the file was quiet for `settle`.
+    /// `is_record` returns whether an unfinished last line is complete. It's called once the file
+    /// was quiet for `settle`.
     ///
     /// # Errors
-    /// What opening or reading says; the position stays where it was.
+    /// Returns the error of opening or reading. The position is then unchanged.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
@@ -188,7 +195,7 @@ impl Tail {
         };
         let (mut stamp, mut news) = (stamp, self.notice(stamp));
         let is_packed = dir.is_packed();
-        // How long the text of a compressed file is, is known once it is unpacked.
+        // The length of a compressed file's text is unknown until it's decompressed.
         let size = if is_packed { self.size } else { stamp.size };
         let judged = self.offset >= size || self.provisional.is_some() || self.rest_judged;
         if news == News::Nothing && !self.more && judged && !self.may_compare() {
@@ -197,7 +204,7 @@ impl Tail {
         let (file, opened) = match dir.open(self.file, patience) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // What is known stays.
+                // Keep what is known.
                 self.forget_look();
                 let waits = is_pending(&error);
                 let state = self.state(size, Look::default());
@@ -218,7 +225,7 @@ impl Tail {
         self.size = size;
         self.fault = file.fault().map(str::to_owned);
         if is_packed && news == News::Grown && self.offset > 0 {
-            // It was compressed anew, and that it has more bytes says nothing of its text.
+            // The file was compressed again, so its growth says nothing about the text.
             news = News::Touched;
         }
         if self.offset > 0 && (news == News::Replaced || size < self.offset) {
@@ -234,7 +241,8 @@ impl Tail {
                 ..Look::default()
             });
         }
-        // No mark guards what stands after the last line: it is searched anew, unless it is long and only grew.
+        // No mark covers the bytes after the last line. They are searched again, unless they are
+        // long and only grew.
         if news == News::Replaced
             || size < self.scanned
             || self.scanned - self.offset < CHUNK_BYTES as u64
@@ -285,7 +293,7 @@ impl Tail {
         }
     }
 
-    /// Takes note of what the file looks like.
+    /// Records the file's stamp and returns the difference.
     fn notice(&mut self, seen: Stamp) -> News {
         let before = self.seen.replace(seen);
         if before == Some(seen) {
@@ -296,7 +304,7 @@ impl Tail {
         if before.is_none()
             && let Some(age) = seen.age()
         {
-            // A file that was quiet before the board came need not be quiet once more.
+            // A file that was quiet before the board started need not be quiet again.
             self.changed = self.changed.checked_sub(age).unwrap_or(self.changed);
         }
         match before {
@@ -306,16 +314,16 @@ impl Tail {
         }
     }
 
-    /// Whether there is something to compare, and the file is quiet: what changes within one tick of the file system
-    /// after the look would have the same stamp.
+    /// Returns whether there are blocks to compare and the file is quiet. A change within one tick
+    /// of the file system's clock after the comparison would have the same stamp.
     fn may_compare(&self) -> bool {
         self.doubted > 0 && !self.more && self.changed.elapsed() >= TICK
     }
 
-    /// Compares what was read before with the file; says whether it is the same.
+    /// Compares the bytes read before with the file. Returns whether they are unchanged.
     ///
-    /// Where the file grew, one block is enough for now: the rest is compared once it is quiet, so that a run that
-    /// appends for hours is not read over and over.
+    /// If the file grew, one block suffices for now. The rest is compared once it's quiet, so that
+    /// a run that appends for hours isn't read again and again.
     fn compare(&mut self, file: &Content, news: News, limit: u64) -> io::Result<bool> {
         let count = match news {
             News::Nothing if self.may_compare() => QUIET_BLOCKS,
@@ -335,7 +343,8 @@ impl Tail {
             && bytes_at(file, start, self.mark.len() as u64)? == self.mark)
     }
 
-    /// Whether the byte after the provisional line is its LF; `None` where there is no byte yet.
+    /// Returns whether the byte after the provisional line is its LF, or `None` if there is no byte
+    /// yet.
     fn line_end_follows(&mut self, file: &Content) -> io::Result<Option<bool>> {
         let mut next = [0];
         if file.read_at(&mut next, self.offset)? == 0 {
@@ -351,7 +360,7 @@ impl Tail {
         Ok(Some(false))
     }
 
-    /// Reads and hands out complete lines; returns how far it saw the file reach.
+    /// Reads and passes on complete lines. Returns the end of the file as far as it was seen.
     fn read_lines(
         &mut self,
         file: &Content,
@@ -365,7 +374,7 @@ impl Tail {
         self.more = false;
         loop {
             let from = self.scanned;
-            // One byte more than is there, so that a full chunk means that there may be more.
+            // One byte more than expected, so that a full chunk means that there may be more.
             let expected = usize::try_from(size.saturating_sub(from)).unwrap_or(CHUNK_BYTES);
             let wanted = (expected + 1).min(CHUNK_BYTES);
             chunk.resize(wanted, 0);
@@ -393,7 +402,8 @@ impl Tail {
                 (self.scanned, self.more) = (self.offset, true);
                 return Ok(from + read as u64);
             }
-            // A line that was begun in this chunk is read again from its start, unless the chunk holds no other.
+            // A line that begins in this chunk is read again from its start, unless the chunk
+            // contains no other.
             self.scanned = if at > 0 && read == wanted {
                 self.offset
             } else {

@@ -86,7 +86,7 @@ fn phases(index: &Index, name: &str) -> usize {
         .count()
 }
 
-/// Writes `lines` events, reads them and changes the letter at `at`.
+/// Writes `lines` events, reads them, and changes a letter after `at`.
 fn changed_inside(lines: usize, at: usize) -> (tempfile::TempDir, RunReader, Index) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("events.jsonl");
@@ -368,7 +368,7 @@ fn what_is_written_reads_back_without_an_issue() {
         (true, Some(START), Some(0))
     );
     assert!(!index.events().get(1).unwrap().ok);
-    // A second reader that comes after the end sees the same heads.
+    // A second reader that starts after the end sees the same heads.
     let mut late = Index::default();
     late.apply(reader_of(writer.dir()).refresh(ALL));
     assert_eq!(
@@ -428,7 +428,7 @@ fn stamps_stand_only_for_what_another_reader_would_say_too() {
     reader.refresh(ALL);
     let stamps = reader.stamps();
     assert!(stamps.is_some() && stamps == crate::trace::Stamps::of(reader.dir()));
-    // The last good manifest is shown, which is in no file any more.
+    // The last good manifest is shown, but no file contains it any more.
     write("manifest.json", "{");
     reader.refresh(ALL);
     assert_eq!(reader.stamps(), None);

@@ -1,4 +1,5 @@
-//! What is new in the one file of another tool's run since the last look? Bytes in, what its reader makes of them out.
+//! Reads new content in the file of another tool's run since the last look: bytes in, results of
+//! its reader out.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use super::tail::{Look, Tail};
 use crate::format::{Draft, EventDraft, Open, Reader, RecordPlace, Shape, Source, Tool};
 use crate::model::{Delta, Fate, Names, Record, TraceFile};
 
-/// Follows the file.
+/// Follows the file of another tool's run.
 #[derive(Debug)]
 pub(super) struct ToolFile {
     tool: &'static Tool,
@@ -42,7 +43,7 @@ impl ToolFile {
         }
     }
 
-    /// What the last look saw of the file.
+    /// Returns the stamp of the file at the last look.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.tail
             .seen()
@@ -50,12 +51,12 @@ impl ToolFile {
             .or(self.numbered.seen())
     }
 
-    /// Whether any of it was handed out.
+    /// Returns whether any of it was published.
     pub(super) fn has_read(&self) -> bool {
         self.tail.has_read() || self.document.has_read() || self.numbered.seen().is_some()
     }
 
-    /// What the last look saw of the document beside the records.
+    /// Returns the stamp of the document beside the records at the last look.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.document
             .seen_beside()
@@ -63,17 +64,18 @@ impl ToolFile {
             .or(self.beside.seen())
     }
 
-    /// Whether a pass over the document is under way, of which what was handed out before says nothing.
+    /// Returns whether a document is being read again, so that the published version may be
+    /// outdated.
     pub(super) fn is_under_way(&self) -> bool {
         self.document.is_under_way()
     }
 
-    /// What is wrong with the file as a whole, where it is compressed.
+    /// Returns what is wrong with the file as a whole, if it's compressed.
     pub(super) fn fault(&self) -> Option<&str> {
         self.tail.fault()
     }
 
-    /// Whether another look may find something although the file does not change.
+    /// Returns whether another look may find something although the file doesn't change.
     pub(super) fn is_unsettled(&self, look: &io::Result<Look>) -> bool {
         let lines = look.as_ref().is_ok_and(|look| self.tail.is_unsettled(look));
         lines
@@ -83,10 +85,10 @@ impl ToolFile {
             || self.beside.is_torn()
     }
 
-    /// Hands out what is new, reading at most about `limit` bytes.
+    /// Publishes what is new, reading at most about `limit` bytes.
     ///
     /// # Errors
-    /// The file cannot be read now.
+    /// The file can't be read now.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
@@ -171,7 +173,7 @@ impl ToolFile {
         if look.as_ref().is_ok_and(|look| look.restarted) {
             return look;
         }
-        // What cannot be unpacked may be the end.
+        // The part that can't be decompressed may contain the end.
         draft.run().damage = tail.fault().map(Box::from);
         reader.look(&mut draft);
         let run = draft.run();
@@ -189,7 +191,7 @@ impl ToolFile {
     }
 }
 
-/// A line that is too long to be read.
+/// Returns the record for a line that is too long to be parsed.
 fn unread() -> Record<'static> {
     Record {
         text: Default::default(),

@@ -1,10 +1,12 @@
-//! Unpacks compressed files and members of archives, once for all who read them.
+//! Decompresses files and members of archives, once for all readers.
 //!
-//! The caller unpacks the first slice. A thread of its own unpacks the rest, in slices and in turns, so that neither a large file
-//! nor a bomb keeps other readers waiting. A reader that must not wait comes back later. Small texts are held in memory, large
-//! ones in files without a name, which the system removes with the program.
+//! The caller decompresses the first slice. A background thread decompresses the rest, in slices
+//! and in turns, so that neither a large file nor a decompression bomb blocks other readers. A
+//! reader that must not wait comes back later. Small texts are kept in memory, and large ones in
+//! unnamed files, which the system deletes with the program.
 //!
-//! There are bounds on the bytes of one text, on its ratio to the packed bytes, and on the bytes of all texts on the disk.
+//! The size of a text, its ratio to the compressed size, and the size of all texts on disk are
+//! limited.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -19,45 +21,50 @@ use super::content::{self, Content, Patience, ReadAt, pending};
 use super::stamp::{FileId, Stamp};
 use crate::model::Span;
 
-/// No longer text is unpacked.
+/// Longer texts aren't decompressed.
 pub(super) const MAX_TEXT_BYTES: u64 = 1 << 30;
-/// A text that is so many times as long as what it was unpacked from is a bomb: logs rarely reach 30.
+/// A text that is this many times as long as its compressed form counts as a bomb. Logs rarely
+/// reach 30.
 pub(super) const MAX_RATIO: u64 = 200;
-/// A shorter text is no bomb, however well it was packed.
+/// A shorter text never counts as a bomb, however well it was compressed.
 pub(super) const RATIO_FREE_BYTES: u64 = 16 << 20;
-/// Unpacked in one go.
+/// The bytes decompressed at a time.
 pub(super) const SLICE_BYTES: u64 = 4 << 20;
-/// A longer text goes to the disk.
+/// Longer texts are stored on disk.
 const MAX_HELD_BYTES: usize = 8 << 20;
-/// Bytes of finished texts that are kept for later readers, in memory and on the disk.
+/// The most bytes of finished texts kept for later readers, in memory and on disk.
 const MAX_KEPT_BYTES: [u64; 2] = [16 << 20, 1 << 30];
-/// Bytes of all texts on the disk, including those that are being read or unpacked.
+/// The most bytes of all texts on disk, including those being read or decompressed.
 const MAX_DISK_BYTES: u64 = 2 << 30;
-/// Limits how many texts are being unpacked, or wait for their first reader, when a reader that doesn't wait asks for another.
+/// If this many texts are being decompressed or wait for their first reader, a reader that doesn't
+/// wait can't start another.
 const MAX_UNDER_WAY: usize = 3;
-/// A text whose first reader hasn't come after this long no longer counts.
+/// A text no longer counts as waiting for its first reader after this long.
 const READER_COMES_WITHIN: Duration = Duration::from_secs(10);
-/// A text that took longer than `LONG` is unpacked again for readers that don't wait after `REST` times as long at the earliest.
-/// Otherwise a file that changes twice a second would keep the thread busy for good.
+/// If a text took longer than `LONG`, readers that don't wait start decompressing it again after
+/// `REST` times that duration at the earliest. Otherwise a file that changes twice a second would
+/// keep the thread busy forever.
 const LONG: Duration = Duration::from_millis(100);
 const REST: u32 = 4;
-/// A text that could not be unpacked, for want of room or rights, is tried again after this long.
+/// How long to wait before a retry, if a text couldn't be decompressed for lack of space or
+/// permissions.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// What a reader that doesn't wait is told.
+/// The error message for a reader that doesn't wait.
 const UNPACKED: &str = "it is being unpacked";
-/// Read at a time.
+/// The bytes read at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// A slice has at most so many reads: of a file of tiny frames each brings next to nothing, and takes as long as a large one.
+/// The most reads per slice. In a file of tiny frames, each read returns almost nothing and takes
+/// as long as a large one.
 const MAX_READS: usize = 512;
 
-/// An unpacked text.
+/// A decompressed text.
 #[derive(Debug)]
 pub(super) struct Unpacked {
     bytes: Bytes,
     len: u64,
-    /// Why it isn't whole: what follows is damaged, or more than is unpacked.
+    /// Why it's incomplete, if it is: the rest is damaged, or exceeds a limit.
     fault: Option<String>,
-    /// What the file looked like that it was unpacked from.
+    /// The stamp of the file that it was decompressed from.
     packed: Stamp,
 }
 
@@ -67,7 +74,7 @@ enum Bytes {
     OnDisk { file: File, _counted: OnDisk },
 }
 
-/// Counts the bytes of a text among those on the disk, as long as it is there.
+/// Counts the bytes of a text on disk while it exists.
 #[derive(Debug, Default)]
 struct OnDisk(u64);
 
@@ -86,7 +93,7 @@ impl Drop for OnDisk {
     }
 }
 
-/// Which text.
+/// Identifies a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     /// A member of an archive.
@@ -96,7 +103,7 @@ enum Key {
 }
 
 impl Key {
-    /// Names the same text after the file changed.
+    /// Returns a key that stays the same when the file changes.
     fn place(self) -> (FileId, u64) {
         match self {
             Key::Member(id, entry) => (id, entry.header),
@@ -106,11 +113,11 @@ impl Key {
 }
 
 impl Unpacked {
-    /// Returns the text of the member `entry` of the archive `file`, which looks like `archive`.
+    /// Returns the text of the member `entry` of the archive `file`, whose stamp is `archive`.
     ///
     /// # Errors
-    /// It exceeds a bound or is encrypted; there is no room for it. Would block while it is being unpacked, unless the caller
-    /// waits.
+    /// The text exceeds a limit or is encrypted, or there is no space for it. Returns a would-block
+    /// error while it's being decompressed, unless the caller waits.
     pub(super) fn of(
         file: File,
         archive: Stamp,
@@ -121,7 +128,7 @@ impl Unpacked {
         get(Key::Member(archive.id, entry), archive, patience, open)
     }
 
-    /// Returns the text of a compressed file that looks like `stamp`, which `input` reads.
+    /// Returns the text of a compressed file with this stamp, which `input` reads.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -133,17 +140,17 @@ impl Unpacked {
         get(Key::File(stamp), stamp, patience, || Ok(input()))
     }
 
-    /// How long it is.
+    /// Returns the length of the text in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Why it isn't whole.
+    /// Returns why the text is incomplete, if it is.
     pub(super) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// Some of its bytes.
+    /// Returns a reader for a part of the text.
     pub(super) fn part(self: Arc<Self>, span: Span) -> Box<dyn Read + Send> {
         Box::new(Content::Text(self).from(span.offset).take(span.len))
     }
@@ -164,10 +171,12 @@ impl ReadAt for Unpacked {
     }
 }
 
-/// Returns the member `entry` of the archive `file` from its start: its kept text, or one that is unpacked while it is read.
+/// Returns a reader for the member `entry` of the archive `file`. It uses the kept text if there is
+/// one, and otherwise decompresses while reading.
 ///
 /// # Errors
-/// Would block while it is being unpacked, unless the caller waits. Any other fault is an error of the first read.
+/// Returns a would-block error while the text is being decompressed, unless the caller waits. The
+/// first read returns any other error.
 pub(super) fn whole(
     file: File,
     archive: Stamp,
@@ -175,7 +184,7 @@ pub(super) fn whole(
     patience: Patience,
 ) -> io::Result<Box<dyn Read + Send>> {
     let key = Key::Member(archive.id, entry);
-    // What is wrong with a member is found by unpacking it.
+    // Damage in a member is found by decompressing it.
     let is_sound = |text: &Arc<Unpacked>| text.fault.is_none() && text.packed == archive;
     if let Some(text) = pool().find(key, archive).filter(is_sound) {
         let span = Span {
@@ -184,8 +193,8 @@ pub(super) fn whole(
         };
         return Ok(text.part(span));
     }
-    // A caller that doesn't wait must not unpack much by itself. Without room for the text, it is unpacked piece by piece while
-    // it is read.
+    // A caller that doesn't wait must not decompress much by itself. Without space for the text,
+    // it's decompressed piece by piece while it's read.
     if patience == Patience::Now && entry.size > SLICE_BYTES {
         match Unpacked::of(file.try_clone()?, archive, entry, patience) {
             Err(error) if content::is_pending(&error) => return Err(error),
@@ -205,7 +214,7 @@ pub(super) fn whole(
     })
 }
 
-/// What cannot be read at all.
+/// A reader that only returns an error.
 struct Refused(Option<io::Error>);
 
 impl Read for Refused {
@@ -214,7 +223,7 @@ impl Read for Refused {
     }
 }
 
-/// Reads the text of `packed` bytes up to the bounds of its length.
+/// Reads the text of `packed` compressed bytes up to the limits on its length.
 #[derive(Debug)]
 pub(super) struct Bounded<R> {
     inner: R,
@@ -243,7 +252,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// Refuses a text of `size` bytes that was unpacked from `packed` bytes and exceeds a bound.
+/// Returns an error if a text of `size` bytes from `packed` compressed bytes exceeds a limit.
 pub(super) fn check_size(packed: u64, size: u64, most: u64) -> io::Result<()> {
     let refused = |what| Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     if size > RATIO_FREE_BYTES && size > packed.saturating_mul(MAX_RATIO) {
@@ -257,7 +266,7 @@ pub(super) fn check_size(packed: u64, size: u64, most: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A text that is being unpacked.
+/// A text that is being decompressed.
 struct Job {
     key: Key,
     packed: Stamp,
@@ -274,7 +283,7 @@ enum Out {
     OnDisk(File, OnDisk),
 }
 
-/// Marks a text as being unpacked until it is dropped.
+/// Marks a text as being decompressed until it's dropped.
 struct Begun(Key);
 
 impl Drop for Begun {
@@ -285,7 +294,7 @@ impl Drop for Begun {
 }
 
 impl Job {
-    /// Unpacks a slice; returns `None` if more follow.
+    /// Decompresses a slice. Returns `None` if more follow.
     fn step(&mut self) -> Option<io::Result<()>> {
         let start = Instant::now();
         let outcome = self.unpack();
@@ -304,7 +313,7 @@ impl Job {
                 Ok(0) => return Some(Ok(())),
                 Ok(read) => piece.get(..read).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // What came before can be shown.
+                // Everything before the error is usable.
                 Err(error) if content::is_lasting(&error) => {
                     self.fault = Some(error.to_string());
                     return Some(Ok(()));
@@ -324,7 +333,7 @@ impl Job {
         None
     }
 
-    /// Keeps the text, or the error.
+    /// Stores the text or the error.
     fn finish(self, outcome: io::Result<()>) {
         let Self {
             key,
@@ -368,13 +377,13 @@ impl Job {
                     .push((key, now, (error.kind(), error.to_string()))),
             }
         }
-        // Whoever waits finds the outcome.
+        // Wakes the waiting readers, after the outcome is stored.
         drop(begun);
     }
 }
 
 impl Out {
-    /// Adds a piece behind the first `len` bytes.
+    /// Appends a piece after the first `len` bytes.
     fn write(&mut self, piece: &[u8], len: u64) -> io::Result<()> {
         if let Out::Held(bytes) = self {
             if bytes.len() + piece.len() <= MAX_HELD_BYTES {
@@ -394,9 +403,9 @@ impl Out {
     }
 }
 
-/// Reserves room on the disk for `more` bytes of a text that has `len`.
+/// Reserves space on disk for `more` bytes of a text that has `len`.
 fn room(on_disk: &mut OnDisk, len: u64, more: u64) -> io::Result<()> {
-    // Beyond this limit the system ends the program.
+    // Writing beyond this limit would kill the program.
     #[cfg(unix)]
     if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Fsize).current
         && len.saturating_add(more) > most
@@ -419,19 +428,19 @@ fn room(on_disk: &mut OnDisk, len: u64, more: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The texts that are being unpacked and those that are kept; one pool for the program.
+/// The texts that are being decompressed and those that are kept. There is one pool per program.
 #[derive(Default)]
 struct Pool {
-    /// Texts of which slices are missing, in the order of their turns.
+    /// Unfinished texts, in the order of their turns.
     queue: VecDeque<Job>,
     begun: HashSet<Key>,
     /// The newest are last.
     kept: VecDeque<Kept>,
-    /// Until when texts rest that took long.
+    /// When texts that took long may be decompressed again.
     rests: HashMap<(FileId, u64), Instant>,
-    /// What could not be unpacked lately, and why.
+    /// Recent failures and their reasons.
     failed: Vec<(Key, Instant, (io::ErrorKind, String))>,
-    /// The thread runs.
+    /// Whether the thread is running.
     works: bool,
 }
 
@@ -439,7 +448,7 @@ struct Kept {
     key: Key,
     text: Arc<Unpacked>,
     since: Instant,
-    /// Somebody read it.
+    /// Whether any reader used it.
     taken: bool,
 }
 
@@ -451,7 +460,8 @@ fn pool() -> MutexGuard<'static, Pool> {
 }
 
 impl Pool {
-    /// Returns a kept text and makes it the newest. A damaged text counts only while the file looks the same.
+    /// Returns a kept text and makes it the newest. A damaged text is only valid while the file's
+    /// stamp is the same.
     fn find(&mut self, key: Key, packed: Stamp) -> Option<Arc<Unpacked>> {
         let holds = |text: &Unpacked| text.fault.is_none() || text.packed == packed;
         let at = self
@@ -477,8 +487,8 @@ impl Pool {
         }
     }
 
-    /// Evicts the oldest texts in memory, or on the disk, until they have at most `most` bytes. Keeps the newest in any case:
-    /// its reader is on the way.
+    /// Evicts the oldest texts in memory, or on disk, until they have at most `most` bytes. Always
+    /// keeps the newest, because its reader is about to use it.
     fn let_go(&mut self, most: u64, on_disk: bool, old: &mut Vec<Arc<Unpacked>>) {
         let alike = |kept: &Kept| matches!(kept.text.bytes, Bytes::OnDisk { .. }) == on_disk;
         while self
@@ -495,7 +505,7 @@ impl Pool {
         }
     }
 
-    /// Returns why a text could not be unpacked a moment ago.
+    /// Returns the error if decompressing the text failed recently.
     fn failure(&self, key: Key) -> Option<io::Error> {
         let lately =
             |(failed, at, _): &&(Key, Instant, _)| *failed == key && at.elapsed() < TRY_AGAIN_AFTER;
@@ -505,7 +515,7 @@ impl Pool {
             .map(|(_, _, (kind, what))| io::Error::new(*kind, what.clone()))
     }
 
-    /// Whether too much is under way to begin another text.
+    /// Returns whether too many texts are in progress to start another.
     fn is_busy(&self) -> bool {
         let comes = |kept: &&Kept| !kept.taken && kept.since.elapsed() < READER_COMES_WITHIN;
         self.begun.len() + self.kept.iter().filter(comes).count() >= MAX_UNDER_WAY
@@ -540,7 +550,7 @@ fn get(
     }
     match await_outcome(key, packed, patience)? {
         Some(text) => Ok(text),
-        // It was evicted before it could be read.
+        // The text was evicted before it could be read.
         None => {
             drop(Begun(key));
             Err(pending(UNPACKED))
@@ -548,7 +558,8 @@ fn get(
     }
 }
 
-/// Returns the text, or why it could not be unpacked. Returns `None`, and marks it as begun, if nobody unpacks it.
+/// Returns the text, or the error of decompressing it. If no other caller is decompressing it,
+/// marks it as begun and returns `None`.
 fn await_outcome(key: Key, packed: Stamp, patience: Patience) -> io::Result<Option<Arc<Unpacked>>> {
     let mut pool = pool();
     loop {
@@ -576,7 +587,7 @@ fn await_outcome(key: Key, packed: Stamp, patience: Patience) -> io::Result<Opti
     }
 }
 
-/// Queues the rest for the thread, and starts it if needed.
+/// Queues the rest for the thread, and starts the thread if needed.
 fn hand_over(job: Job) -> io::Result<()> {
     let mut pool = pool();
     pool.queue.push_back(job);
@@ -600,7 +611,7 @@ fn hand_over(job: Job) -> io::Result<()> {
     }
 }
 
-/// Unpacks a slice of each text in turn, until none is left.
+/// Decompresses a slice of each text in turn, until none is left.
 fn work() {
     loop {
         let mut pool_now = pool();
@@ -623,7 +634,7 @@ fn work() {
 mod tests {
     use super::*;
 
-    /// A text of `left` bytes, which counts how often it is opened.
+    /// Returns a text of `left` bytes.
     fn text(left: u64) -> Box<dyn Read + Send> {
         Box::new(io::repeat(b'x').take(left))
     }
@@ -667,7 +678,7 @@ mod tests {
         let small = Unpacked::of_file(stamp(2), Patience::Wait, || text(SLICE_BYTES - 1)).unwrap();
         assert_eq!(small.len(), SLICE_BYTES - 1);
         let input = || text(40 << 20);
-        // Other tests may keep the thread busy, and then nothing is begun.
+        // Other tests may keep the thread busy, so that nothing is started.
         let first = Unpacked::of_file(stamp(3), Patience::Now, input);
         assert!(first.is_err_and(|error| content::is_pending(&error)));
         assert_eq!(
@@ -703,7 +714,7 @@ mod tests {
         );
     }
 
-    /// Fails while it is read.
+    /// Fails on every read.
     struct Fails;
 
     impl Read for Fails {

@@ -1,4 +1,5 @@
-//! Where do the whole lines of a file end that somebody goes on with? Line by line, with what is kept if it ends there.
+//! Finds the end of the complete lines in a file of a run that is continued. After each line, it
+//! knows how much of the file would be kept if the run continued there.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +11,7 @@ use serde::de::IgnoredAny;
 use crate::format;
 use crate::model::{MAX_LINE_BYTES, Record, Step};
 
-/// The step that a whole line holds, as every reader takes it.
+/// Returns the step on a complete line, as every reader parses it.
 pub fn step_of<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
     format::step(record)
 }
@@ -18,15 +19,15 @@ pub fn step_of<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
 /// The beginning of a file of lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Beginning {
-    /// How many lines it has.
+    /// The number of lines.
     pub lines: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Whether the last of them lacks its line end, though it is a whole JSON object.
+    /// Whether the last line lacks its line terminator, although it's a complete JSON object.
     pub is_open: bool,
 }
 
-/// The lines of a file from its start, up to one that is torn.
+/// The lines of a file from its start, up to a torn one.
 #[derive(Debug)]
 pub struct WholeLines {
     input: BufReader<File>,
@@ -39,7 +40,7 @@ impl WholeLines {
     /// Opens a file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let input = BufReader::with_capacity(256 << 10, File::open(path)?);
         Ok(Self {
@@ -50,10 +51,11 @@ impl WholeLines {
         })
     }
 
-    /// The next whole line, without its end; `None` at the end, or where only a torn line is left.
+    /// Returns the next complete line, without its line terminator. Returns `None` at the end, or
+    /// if only a torn line is left.
     ///
     /// # Errors
-    /// What the system says; a line that is longer than any may be.
+    /// Returns the system's error, or an error if a line is too long.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let read = self
@@ -81,12 +83,12 @@ impl WholeLines {
         Ok(Some(&self.line))
     }
 
-    /// What was read so far.
+    /// Returns the size of what was read so far.
     pub fn so_far(&self) -> Beginning {
         self.so_far
     }
 
-    /// How many bytes the torn line at the end has, once it was met.
+    /// Returns the length of the torn line at the end in bytes, once it was reached.
     pub fn torn(&self) -> u64 {
         self.torn
     }
@@ -120,7 +122,7 @@ mod tests {
         let (lines, so_far, torn) = read("{\"a\":1}\n{\"b\":2}");
         assert_eq!((lines.len(), so_far, torn), (2, beginning(2, 15, true), 0));
         assert_eq!(read("").1, Beginning::default());
-        // A number is no record, however whole it looks.
+        // A number isn't a record, even if it's complete.
         assert_eq!(read("{}\n12").2, 2);
     }
 }

@@ -1,5 +1,6 @@
-//! Does work grow with the run? What one more step costs at the end of a short and of a long run, and what it costs to
-//! serve a large run until it is known, beside what it costs to read it once.
+//! Measures whether work grows with the run: the cost of one more step at the end of a short and of
+//! a long run, and the cost of serving a large run until it's indexed, compared with reading it
+//! once.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -19,9 +20,9 @@ use crate::sse::Stream;
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// The lengths of the runs at whose ends steps are appended.
+/// Lengths of the runs that steps are appended to.
 const LENGTHS: [u64; 3] = [100, 10_000, 100_000];
-/// As much of each file is read in one go, as the board does.
+/// Maximum number of bytes read per file and refresh, as in the board.
 const LIMIT: u64 = 4 << 20;
 
 pub(crate) fn run(options: &Options) {
@@ -40,11 +41,12 @@ pub(crate) fn run(options: &Options) {
     }
 }
 
-/// Read, taken in and summed up; while a page holds what was there before, or nobody does.
+/// Measures reading, indexing and summarizing appended steps. With `is_held`, the previous index
+/// stays in use, as if a page were open.
 fn in_the_index(writer: &mut Writer, steps: u64, appends: u64, is_held: bool) {
     let mut reader = RunReader::new(RunDir::alone(&writer.dir));
     let mut index = Arc::new(Index::default());
-    // The run goes on.
+    // The run is still in progress.
     let now = jiff::Timestamp::now().as_microsecond();
     let outside = Outside {
         now,
@@ -91,7 +93,8 @@ fn in_the_index(writer: &mut Writer, steps: u64, appends: u64, is_held: bool) {
     }
 }
 
-/// The processor time that a served board needs for an append which nobody looks at, and one stream hears of.
+/// Measures the CPU time that a board uses per append while no page reads it and one stream gets
+/// the events.
 fn in_the_board(root: &Path, writer: &mut Writer, steps: u64, appends: u64) {
     let board = Board::serve(root);
     board.until_read();
@@ -111,7 +114,7 @@ fn in_the_board(root: &Path, writer: &mut Writer, steps: u64, appends: u64) {
     );
 }
 
-/// What it takes to serve a large run until all of it is known, beside asking once why it ended.
+/// Measures serving a large run until it's fully indexed, compared with explaining its end once.
 fn indexing(options: &Options, output: usize) {
     let scratch = options.scratch();
     let dir = scratch.path().join("huge");
@@ -122,7 +125,7 @@ fn indexing(options: &Options, output: usize) {
         .stdout(Stdio::null())
         .spawn()
         .expect("board runs");
-    // What a process used can be read as long as nobody asked how it ended.
+    // A child's CPU time can be read until it's waited for.
     until("it is explained", || {
         report::has_ended(once.id()).then_some(())
     });

@@ -1,4 +1,4 @@
-//! What do many at once cost? Many runs that grow, and many readers of one run, some of which never read.
+//! Measures many growing runs, and many clients of one run, including some that never read.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -11,9 +11,9 @@ use crate::sse::Stream;
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// Readers that ask for the stream and for all bytes of the run, and never read an answer.
+/// Readers that request the event stream or all bytes of the run and never read the response.
 const DEAF: usize = 20;
-/// Between two appends to one run.
+/// Time between two appends to one run.
 const PACE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(options: &Options) {
@@ -21,7 +21,8 @@ pub(crate) fn run(options: &Options) {
     streams(options);
 }
 
-/// Each of many runs gets a whole step every second; how soon is one of them announced?
+/// Appends a step to each of many runs every second, and measures the delay until one of them is
+/// announced.
 fn growing(options: &Options) {
     let count = options.number("--writers", 200);
     let seconds = options.number("--seconds", 20);
@@ -48,7 +49,7 @@ fn growing(options: &Options) {
                 writer.step("counted");
                 continue;
             }
-            // Revisions of the events come before that of the line.
+            // The revisions of the step's events are announced before that of its line.
             let written = Instant::now();
             writer.append_step("counted");
             stream.next();
@@ -77,7 +78,7 @@ fn growing(options: &Options) {
     }
 }
 
-/// One run, many streams on it: how soon has the last of them heard of an append?
+/// Measures how long it takes until the last of many streams on one run has announced an append.
 fn streams(options: &Options) {
     let count = options.number("--streams", 200);
     let appends = options.number("--appends", 300);

@@ -1,4 +1,5 @@
-//! What does the engine itself cost? Scripted steps without a model, with the trace off and on, beside QitOS's.
+//! Measures the engine itself: scripted steps without a model, with and without a trace, compared
+//! with QitOS.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -69,7 +70,7 @@ impl Tool for Noop {
     }
 }
 
-/// Eight rules that are asked and never true, as a real agent would have them.
+/// Adds eight rules that are evaluated but never fire, as for a real agent.
 fn with_rules(builder: Builder<Worker>) -> Builder<Worker> {
     let rules = [
         "max_rounds=1000000",
@@ -86,7 +87,8 @@ fn with_rules(builder: Builder<Worker>) -> Builder<Worker> {
     })
 }
 
-/// An engine that works until its budget of steps is used up, with a trace in `scratch/name` where it has a name.
+/// Builds an engine that works until its step budget is used up. With `trace`, it records a run of
+/// that name in the directory.
 fn engine(steps: u64, ruled: bool, trace: Option<(&std::path::Path, &str)>) -> Engine<Worker> {
     let mut builder = Engine::builder(Worker).tool(Noop).max_steps(steps);
     if ruled {
@@ -105,14 +107,15 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
-/// Writes a run of so many steps with eight rules.
+/// Writes a run of `steps` steps with eight rules.
 pub(crate) fn write_run(scratch: &std::path::Path, name: &str, steps: u64) {
     let result =
         runtime().block_on(engine(steps, true, Some((scratch, name))).run("Do nothing, often."));
     assert_eq!(result.trace_error, None);
 }
 
-/// The fastest of five runs, per step: the others met something else on the machine. With the bytes of both files.
+/// Returns the time per step in the fastest of five runs, since the slower ones were disturbed by
+/// other work on the machine. Also returns the bytes of both files.
 fn measure(steps: u64, traced: bool, ruled: bool, scratch: &std::path::Path) -> (Duration, u64) {
     let runtime = runtime();
     let mut best = Duration::MAX;
@@ -169,7 +172,7 @@ pub(crate) fn run(options: &Options) {
     qitos(steps, scratch.path());
 }
 
-/// The same work by QitOS, where its Python package is at hand: `BOARD_QITOS` names the interpreter that has it.
+/// Measures the same work in QitOS. `BOARD_QITOS` names a Python interpreter that has its package.
 fn qitos(steps: u64, scratch: &std::path::Path) {
     let Ok(python) = std::env::var("BOARD_QITOS") else {
         println!(

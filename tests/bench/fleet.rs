@@ -1,8 +1,9 @@
-//! What does each part cost a run, where runs are very many? A board over a store with 1,000, 10,000 and 100,000 objects, each a
-//! run, then tables of as many runs on disk; and what that comes to for a million runs a day. docs/fleet.md cites it.
+//! Measures the cost per run in large fleets: a board over a store with 1,000, 10,000 and 100,000
+//! objects of one run each, then tables of as many runs on disk. Extrapolates to a million runs a
+//! day. docs/fleet.md cites the results.
 //!
-//! The store is on the loopback and answers at once: processor time and requests are the board's own, and how long a store
-//! takes is not in them.
+//! The store is on the loopback and answers at once. CPU time and requests are the board's own, and
+//! the latency of a real store isn't included.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -17,13 +18,13 @@ use crate::board::{BINARY, Board};
 use crate::report;
 use crate::table::{generate, size_below, timed};
 
-/// Objects on a page of a listing.
+/// Objects per page of a listing.
 const PAGE: u64 = 1_000;
-/// A board that does not know all by then hangs.
+/// A board that hasn't read everything by then hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Listings that are measured where nothing changed.
+/// Number of listings measured without any changes.
 const LISTINGS: u64 = 3;
-/// What the sums at the end are for.
+/// The number of runs for the extrapolation.
 const RUNS_A_DAY: f64 = 1e6;
 
 pub(crate) fn run(options: &Options) {
@@ -35,9 +36,9 @@ pub(crate) fn run(options: &Options) {
     {
         let fewer = seen;
         seen = followed(options, count);
-        // What the program takes without any run is not to be multiplied.
+        // The program's base memory must not be multiplied.
         seen.a_run = (seen.memory - fewer.memory) / (seen.objects - fewer.objects);
-        // Tables are files of a disk: as many runs of 50 steps as fit one.
+        // Tables need runs on disk, so their number is limited to what fits.
         exported = if count <= 10_000 {
             tables(options, count)
         } else {
@@ -47,23 +48,25 @@ pub(crate) fn run(options: &Options) {
     a_day(&seen, &exported);
 }
 
-/// What following a store takes.
+/// The cost of following a store.
 #[derive(Debug, Default)]
 struct Followed {
     objects: f64,
-    /// Microseconds of processor to have and read an object; to see in a listing that it did not change.
+    /// CPU microseconds to fetch and read an object, and to see in a listing that it hasn't
+    /// changed.
     first_us: f64,
     listed_us: f64,
-    /// Bytes of memory, and those of one run more.
+    /// Bytes of memory, in total and per additional run.
     memory: f64,
     a_run: f64,
 }
 
-/// A store of `count` runs of one object each.
+/// Follows a store with `count` runs of one object each.
 fn followed(options: &Options, count: u64) -> Followed {
     let store = Store::start(count);
     let cache = options.scratch();
-    // A listing of 100,000 objects takes most of a second: more often, it would be most of what is measured until all are read.
+    // Listing 100,000 objects takes most of a second. A shorter interval would make listings most
+    // of what is measured before everything is read.
     let every = (count / 10_000).max(1);
     let mut command = Command::new(BINARY);
     for name in std::env::vars_os()
@@ -142,16 +145,16 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What tables take.
+/// The cost of tables.
 #[derive(Debug, Default)]
 struct Exported {
     trace_bytes: f64,
-    /// Bytes of rows a run, and microseconds of processor, of the table of runs and that of steps.
+    /// For the tables of runs and of steps: bytes of rows per run, and CPU microseconds.
     rows: [f64; 2],
     us: [f64; 2],
 }
 
-/// Tables of `count` runs of 50 steps.
+/// Writes tables for `count` runs of 50 steps.
 fn tables(options: &Options, count: u64) -> Exported {
     let scratch = options.scratch();
     let root = scratch.path().join("runs");
@@ -183,7 +186,7 @@ fn tables(options: &Options, count: u64) -> Exported {
     exported
 }
 
-/// What a day of a million runs comes to, with the sum beside it.
+/// Prints the cost of a day with a million runs, with the formula for each number.
 fn a_day(seen: &Followed, exported: &Exported) {
     let say = |what: &str, value: f64, unit: &str, sum: String| {
         println!("  {what:<44} {value:12.1} {unit:<14} = {sum}")
@@ -261,10 +264,10 @@ fn a_day(seen: &Followed, exported: &Exported) {
     }
 }
 
-/// A store whose objects are all the same run.
+/// A store that serves the same run under every key.
 struct Store {
     address: SocketAddr,
-    /// Requests for listings, and for objects.
+    /// Number of requests for listings, and for objects.
     counts: Arc<[AtomicU64; 2]>,
 }
 
@@ -291,7 +294,7 @@ impl Store {
     }
 }
 
-/// Answers requests on one connection until it ends.
+/// Answers the requests on one connection until it closes.
 fn answer(stream: &TcpStream, objects: u64, body: &str, [lists, gets]: &[AtomicU64; 2]) {
     const TAG: &str = "0123456789abcdef0123456789abcdef-1";
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);

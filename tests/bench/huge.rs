@@ -1,4 +1,4 @@
-//! What does one very long run cost? The first page, the whole index, single steps, page size and memory.
+//! Measures one very long run: the first page, the whole index, single steps, page size and memory.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,12 +9,12 @@ use crate::report::{self, Samples};
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// A step has its result in its line and in its event, so it takes twice this.
+/// A step's result is in both its line and its event, so it takes twice this.
 pub(crate) const RESULT_BYTES: usize = 20_000;
-/// What the other events of a step take, about.
+/// Approximate size of a step's other events.
 const EVENTS_BYTES: u64 = 2_000;
 
-/// How many single steps are looked at.
+/// Number of single steps requested.
 const LOOKS: u64 = 200;
 
 pub(crate) fn run(options: &Options) {
@@ -52,7 +52,8 @@ pub(crate) fn run(options: &Options) {
     report::memory(board.pid(), "120 MiB");
 }
 
-/// Asks for steps of a run through the API and on pages; returns the size of the largest page in bytes.
+/// Requests steps of a run through the API and as pages. Returns the size of the largest page in
+/// bytes.
 pub(crate) fn looks(board: &Board, key: &str, steps: u64) -> usize {
     let mut page_size = 0;
     for (what, prefix) in [
@@ -68,7 +69,7 @@ pub(crate) fn looks(board: &Board, key: &str, steps: u64) -> usize {
     ] {
         let mut took = Samples::default();
         for look in 0..LOOKS {
-            // A stride that shares no factor with the number of steps visits them in no order.
+            // A stride that shares no factor with the number of steps visits them out of order.
             let n = look * 7_919 % steps;
             let start = Instant::now();
             let answer = board.get(&format!("{prefix}{n}"));
@@ -83,7 +84,7 @@ pub(crate) fn looks(board: &Board, key: &str, steps: u64) -> usize {
     page_size
 }
 
-/// Writes a run of steps with so many bytes of output each; returns how many steps it has.
+/// Writes a run whose steps have `output` bytes of output each. Returns the number of steps.
 pub(crate) fn generate(dir: &Path, options: &Options, output: usize) -> u64 {
     let steps = options.number("--megabytes", 400) * 1_000_000 / (2 * output as u64 + EVENTS_BYTES);
     let mut writer = Writer::start(dir);

@@ -1,5 +1,6 @@
-//! How soon does a reader see an appended step? From before the write to the revision on the stream, to the step
-//! through the API, and to a changed page in a browser, with idle runs beside it.
+//! Measures how soon a reader sees an appended step, starting before the write: as a revision on
+//! the stream, as the step in the API, and as a changed page in a browser, with idle runs beside
+//! it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,14 +19,15 @@ use crate::report::Samples;
 use crate::sse::Stream;
 use crate::writer::Writer;
 
-/// Milliseconds between two appends: long enough that each is seen on its own, short enough to be a busy run. Appends
-/// that come faster than a page can be drawn are shown together, so a shorter pace measures the browser's queue.
+/// Milliseconds between two appends: enough to see each on its own, and few enough for a busy run.
+/// Appends faster than a page can be drawn are shown together, so a shorter pace measures the
+/// browser's queue.
 const PACE_MS: u64 = 200;
 
-/// Sizes of the payload of a step.
+/// Sizes of a step's payload.
 const SIZES: [(&str, usize); 2] = [("1 KB", 1_000), ("30 KB", 30_000)];
 
-/// Notes, in the page, the moment at which each step row appears.
+/// Records in the page when each step row appears.
 const OBSERVE: &str = "window.seen = {}; new MutationObserver(changes => {
     const now = performance.timeOrigin + performance.now();
     for (const change of changes) for (const node of change.addedNodes)
@@ -58,7 +60,7 @@ pub(crate) fn run(options: &Options) {
     }
 }
 
-/// What is appended, how often and how fast.
+/// The size, number and pace of appends.
 struct Load {
     size: &'static str,
     payload: String,
@@ -127,14 +129,14 @@ fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
         println!("  {missed} steps never appeared as rows");
     }
     over.store(true, Ordering::Relaxed);
-    // The last word that they wait for.
+    // Ends the viewers' wait for the next event.
     writer.append_step(&load.payload);
     others
         .into_iter()
         .for_each(|viewer| viewer.join().expect("a viewer ends"));
 }
 
-/// Does what an open page does: hears of each change, and asks for what changed.
+/// Behaves like an open page: waits for each change and requests it.
 fn viewer(address: SocketAddr, over: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let get = |path: &str| http::request(address, "GET", path, &[]).text().to_owned();

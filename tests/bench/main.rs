@@ -1,26 +1,27 @@
-//! How fast is the board? `cargo bench --bench board -- NAME [--option VALUE]...`
+//! Measures the board's performance: `cargo bench --bench board -- NAME [--option VALUE]...`
 //!
 //! | name | measures | options |
 //! |---|---|---|
-//! | `append` | one more step at the end of 100, 10,000 and 100,000; CPU to serve a large run beside that to read it once | `--appends 300 --megabytes 400` |
-//! | `live` | append to announced, to readable, to a changed page in a real browser, among other viewers | `--appends 300 --idle 200 --pace 200` (ms) `--viewers 1` |
-//! | `crowd` | many runs that grow at once, many streams on one run | `--writers 200 --seconds 20 --streams 200 --appends 300` |
-//! | `steady` | many runs that grow all the time: how soon each append is heard, and whether each is | `--writers 500 --pace 200` (ms) `--seconds 60 --streams 50` |
-//! | `many` | many runs: start, list, page, memory, idle, changes, second start; QitOS's viewer beside it where `BOARD_QITOS` names a Python that has it | `--runs 2000` |
+//! | `append` | one more step at the end of 100, 10,000 and 100,000; CPU to serve a large run, compared with reading it once | `--appends 300 --megabytes 400` |
+//! | `live` | from an append to its announcement, to the API, and to a changed page in a real browser, among other viewers | `--appends 300 --idle 200 --pace 200` (ms) `--viewers 1` |
+//! | `crowd` | many runs growing at once, many streams on one run | `--writers 200 --seconds 20 --streams 200 --appends 300` |
+//! | `steady` | many runs growing all the time: how soon each append is announced, and whether it is | `--writers 500 --pace 200` (ms) `--seconds 60 --streams 50` |
+//! | `many` | many runs: start, list, page, memory, idle, changes, second start; compared with QitOS's viewer if `BOARD_QITOS` names a Python that has it | `--runs 2000` |
 //! | `huge` | one long run: first page, whole index, single steps, memory | `--megabytes 400` |
-//! | `engine` | the embedded engine: a step with the trace off and on, bytes a step | `--steps 1000` |
-//! | `why` | what is asked about one long run: its explanation, its page, other rules | `--steps 20000` |
-//! | `sweep` | other rules over many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
-//! | `search` | a text in all runs: bytes a second, first hits, cancelling, the run table meanwhile | `--megabytes 2000` |
-//! | `sessions` | sessions of coding agents, made of those below `BOARD_SESSIONS` or of the samples: until all are known, beside `jq`; a long one; a log of Inspect in an archive of 400 MB | `--runs 2000 --megabytes 1000` |
+//! | `engine` | the embedded engine: time per step with the trace off and on, bytes per step | `--steps 1000` |
+//! | `why` | questions about one long run: its explanation, its page, other rules | `--steps 20000` |
+//! | `sweep` | other rules on many runs, and the run table meanwhile | `--runs 2000 --steps 100` |
+//! | `search` | a text in all runs: bytes per second, first hits, cancelling, the run table meanwhile | `--megabytes 2000` |
+//! | `sessions` | sessions of coding agents, copied from those below `BOARD_SESSIONS` or from the samples: until all are read, compared with `jq`; a long one; an Inspect log in an archive of 400 MB | `--runs 2000 --megabytes 1000` |
 //! | `replay` | one long run event by event, in a real browser: first paint, jumps, size of the document | `--steps 5000` |
-//! | `pages` | pages in a real browser, beside an empty one: when their end is shown, elements, requests, work; a key, a scroll; QitOS's viewer beside it as in `many` | `--steps 1000 --loads 9` |
-//! | `table` | tables for other engines of many runs of 50 steps: traces read a second, memory, the second call | `--runs 10000` |
-//! | `fleet` | what each part costs a run, with a store of 1,000 to 100,000 objects, and what a million runs a day come to | `--runs 100000` |
-//! | `soak` | mixed load for long: memory, requests that failed, the picture at the end | `--minutes 30` |
+//! | `pages` | pages in a real browser, compared with an empty one: time until the end is shown, elements, requests, work; a key press, a scroll; QitOS's viewer as in `many` | `--steps 1000 --loads 9` |
+//! | `table` | tables of many runs of 50 steps: traces read per second, memory, the second call | `--runs 10000` |
+//! | `fleet` | cost per run with a store of 1,000 to 100,000 objects, extrapolated to a million runs a day | `--runs 100000` |
+//! | `soak` | a long mixed load: memory, failed requests, the view at the end | `--minutes 30` |
 //!
-//! Without a name all of them run but `soak`. `--dir DIR` says where the data is made (default: the system's temporary
-//! directory); it is removed afterwards. Nothing here fails because it is slow: numbers are for people to compare.
+//! Without a name, all benchmarks except `soak` run. `--dir DIR` sets where data is created
+//! (default: the system's temporary directory). The data is removed afterwards. Nothing fails for
+//! being slow: the numbers are for people to compare.
 
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 
@@ -77,7 +78,7 @@ mod writer;
 
 type Bench = fn(&Options);
 
-/// Every benchmark, in the order in which they run where none is named.
+/// All benchmarks, in the order in which they run by default.
 const BENCHES: [(&str, Bench); 16] = [
     ("append", append::run),
     ("live", live::run),
@@ -96,7 +97,7 @@ const BENCHES: [(&str, Bench); 16] = [
     ("fleet", fleet::run),
     ("soak", soak::run),
 ];
-/// Options that take a number.
+/// Options with a numeric value.
 const NUMBERS: [&str; 12] = [
     "--appends",
     "--idle",
@@ -112,7 +113,7 @@ const NUMBERS: [&str; 12] = [
     "--loads",
 ];
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 struct Options {
     names: Vec<String>,
@@ -154,7 +155,7 @@ impl Options {
         (self.names.is_empty() && name != "soak") || self.names.iter().any(|wanted| wanted == name)
     }
 
-    /// A directory that is removed when it is dropped.
+    /// Creates a directory that is deleted when dropped.
     fn scratch(&self) -> tempfile::TempDir {
         tempfile::tempdir_in(&self.dir)
             .unwrap_or_else(|error| panic!("{}: {error}", self.dir.display()))

@@ -1,5 +1,5 @@
-//! What do many runs cost? The time until the first page and until all are known, the list, its page, memory, what an
-//! idle board uses, how soon a change is seen, and a second start.
+//! Measures many runs: the time until the first page and until all are read, the list, its page,
+//! memory, idle CPU, the delay of changes, and a second start.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use crate::report::{self, Samples};
 use crate::wait::until;
 use crate::writer::{Writer, append};
 
-/// A recorded run of 50 KB, and a smaller one for roots that would not fit a disk.
+/// A recorded run of 50 KB, and a smaller one for roots that wouldn't fit on the disk.
 const TEMPLATES: [&str; 2] = ["q060_redaction", "q060_minimal"];
-/// More runs than this are made of the smaller one.
+/// Above this number, the smaller template is used.
 const MANY: u64 = 20_000;
-/// A board that does not know all runs by then hangs.
+/// A board that hasn't read all runs by then hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long an idle board is watched.
+/// How long an idle board is observed.
 const IDLE: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(options: &Options) {
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) {
     qitos(&root);
 }
 
-/// Starts a board; the answer knows all runs.
+/// Starts a board and waits until it has read all runs.
 fn start(root: &Path, cache: &Path, count: u64) -> Board {
     let start = Instant::now();
     let board = Board::serve_with_cache(root, cache);
@@ -68,7 +68,7 @@ fn start(root: &Path, cache: &Path, count: u64) -> Board {
     board
 }
 
-/// What the board costs while nothing happens, and what it watches.
+/// Measures an idle board's CPU usage and its number of watches.
 fn idle(board: &Board) {
     let before = report::cpu(board.pid());
     std::thread::sleep(IDLE);
@@ -95,7 +95,7 @@ fn idle(board: &Board) {
     );
 }
 
-/// How soon a new run is listed, and a finished one that is written once more.
+/// Measures how soon a new run is listed, and a change to a finished one.
 fn fresh(board: &Board, root: &Path, count: u64) {
     let start = Instant::now();
     Writer::start(&root.join("new")).step("one");
@@ -140,7 +140,8 @@ fn requests(board: &Board) {
     }
 }
 
-/// Starts QitOS's own viewer over `root`, where its Python package is at hand: `BOARD_QITOS` names the interpreter.
+/// Starts QitOS's own viewer over `root`, if `BOARD_QITOS` names a Python interpreter that has its
+/// package.
 pub(crate) fn viewer(root: &Path) -> Option<(Child, SocketAddr)> {
     let Some(qita) =
         std::env::var_os("BOARD_QITOS").map(|python| Path::new(&python).with_file_name("qita"))
@@ -174,14 +175,14 @@ pub(crate) fn viewer(root: &Path) -> Option<(Child, SocketAddr)> {
     Some((viewer, address))
 }
 
-/// The same directory in QitOS's viewer.
+/// Measures QitOS's viewer on the same directory.
 fn qitos(root: &Path) {
     let Some((mut viewer, address)) = viewer(root) else {
         return;
     };
     for path in ["/", "/api/runs"] {
         let start = Instant::now();
-        // It reads every run for each answer.
+        // The viewer reads every run for each response, so it gets more time.
         let size = http::open(address, "GET", path, &[]).and_then(|(_, mut reader)| {
             reader.get_ref().set_read_timeout(Some(PATIENCE))?;
             std::io::copy(&mut reader, &mut std::io::sink())
@@ -205,7 +206,7 @@ fn qitos(root: &Path) {
         .expect("its viewer ends");
 }
 
-/// Writes `count` copies of a recorded run under ids of their own; the answer is their size in bytes.
+/// Writes `count` copies of a recorded run with unique ids. Returns their size in bytes.
 fn generate(root: &Path, count: u64) -> u64 {
     let name = TEMPLATES[usize::from(count > MANY)];
     let template = corpus().join("q060").join(name);

@@ -1,4 +1,5 @@
-//! How soon is a page shown, beside an empty one in the same browser, and how much work is it? How soon is another step?
+//! Measures how soon pages and steps are shown in a browser, and how much work a page is, compared
+//! with an empty page.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -13,13 +14,13 @@ use crate::report::Samples;
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// A run so long that no page could hold its rows.
+/// A run too long for any page to hold all its rows.
 const LONG: u64 = 20_000;
-/// How often each thing on a page is done.
+/// Number of repetitions of each action on a page.
 const ROUNDS: u64 = 11;
-/// How long a loaded page is left alone before its work is read.
+/// How long a loaded page rests before its metrics are read.
 const REST: Duration = Duration::from_millis(200);
-/// What a test would wait for is the text of the last block.
+/// The last block of each page; a load is complete once it has text.
 const LAST: [(&str, &str); 5] = [
     ("run", "#stepview .pager"),
     ("long", "#stepview .pager"),
@@ -28,7 +29,8 @@ const LAST: [(&str, &str); 5] = [
     ("empty", "body"),
 ];
 
-/// Presses a key and takes the time until the step is drawn; then waits until its row is there, which moves the list.
+/// Presses a key and measures the time until the step is drawn. Then waits for its row, which
+/// scrolls the list.
 const KEY: &str = "(async key => {
     const before = document.getElementById('stepview').dataset.n, started = performance.now();
     document.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
@@ -40,7 +42,7 @@ const KEY: &str = "(async key => {
     return took;
 })";
 
-/// Scrolls the list to a line and takes the time until its row is drawn.
+/// Scrolls the list to a line and measures the time until its row is drawn.
 const SCROLL: &str = "(async line => {
     const started = performance.now();
     document.getElementById('steps').scrollTop = line * 28;
@@ -49,7 +51,7 @@ const SCROLL: &str = "(async line => {
     return performance.now() - started;
 })";
 
-/// What loading a page costs; milliseconds.
+/// The cost of loading a page, in milliseconds.
 #[derive(Debug, Default)]
 struct Cost {
     shown: Samples,
@@ -144,7 +146,8 @@ pub(crate) fn run(options: &Options) {
     }
 }
 
-/// Loads a page twice, in contexts of their own: once to see when `last` has text, once for what it costs.
+/// Loads a page twice in separate contexts: once to measure when `last` has text, once for its
+/// cost.
 fn load(cost: &mut Cost, url: &str, last: &str, counts: bool) {
     let page = Page::open();
     let start = Instant::now();
@@ -180,7 +183,7 @@ fn load(cost: &mut Cost, url: &str, last: &str, counts: bool) {
 }
 
 impl Cost {
-    /// Prints medians; `empty` is when the empty page was shown.
+    /// Prints medians. `empty` is the time until the empty page was shown.
     fn print(&self, name: &str, empty: f64) {
         let mut line = format!(
             "  {name:<12} end shown {:7.1} ms = {:5.2} x empty",

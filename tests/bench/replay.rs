@@ -1,4 +1,5 @@
-//! How soon is a long run on the replay page, and how soon is it at another step? In a real browser.
+//! Measures in a real browser how soon a long run's replay page is shown, and how soon it reaches
+//! another step.
 
 use serde_json::json;
 
@@ -9,15 +10,15 @@ use crate::report::{self, Samples};
 use crate::wait::until;
 use crate::writer::{Writer, append};
 
-/// How many events a step has: QitOS writes some twelve.
+/// Events per step; QitOS writes about twelve.
 const EVENTS: usize = 12;
-/// How often each thing is done.
+/// Number of repetitions.
 const ROUNDS: u64 = 20;
 
-/// Milliseconds from the start of the navigation to the first paint with content, once there is one.
+/// Milliseconds from the start of the navigation to the first contentful paint, or null before it.
 const PAINT: &str = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null";
 
-/// Goes to a position and takes the time until the page has it and has been drawn.
+/// Moves to a position and measures the time until the page shows it.
 const JUMP: &str = "(async at => {
     const started = performance.now();
     const slider = document.getElementById('pos');
@@ -33,7 +34,7 @@ pub(crate) fn run(options: &Options) {
     let mut writer = Writer::start(&scratch.path().join("run"));
     for n in 0..steps {
         writer.begin_step();
-        // As many events as the engine of QitOS writes where it has critics and several stages.
+        // As many events as QitOS's engine writes with critics and several stages.
         let more = json!({"step_id": n, "phase": "ACT", "ok": true, "payload": {"stage": "progress"}, "ts": null});
         (8..EVENTS).for_each(|_| append(&writer.dir.join("events.jsonl"), &more.to_string()));
         writer.end_step(&format!("result {n}"));

@@ -1,10 +1,10 @@
-//! How is a measurement said? As one line of a table: what, the numbers, and the goal where there is one.
+//! Prints measurements, one per line: the name, the numbers, and the goal if there is one.
 
 use std::time::Duration;
 
 use crate::memory;
 
-/// Many measurements of one thing.
+/// Repeated measurements of one quantity.
 #[derive(Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
@@ -20,7 +20,7 @@ impl Samples {
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// The median.
+    /// Returns the median.
     pub(crate) fn median(&self) -> f64 {
         self.at(0.5)
     }
@@ -52,7 +52,7 @@ pub(crate) fn duration(what: &str, took: Duration, goal: &str) {
     line(what, &format!("{:12.2} ms", took.as_secs_f64() * 1e3), goal);
 }
 
-/// Prints what one of many steps took.
+/// Prints the time per step.
 pub(crate) fn per_step(what: &str, took: Duration, steps: u64, goal: &str) {
     line(
         what,
@@ -66,12 +66,12 @@ pub(crate) fn number(what: &str, number: f64, goal: &str) {
     line(what, &format!("{number:12.1}"), goal);
 }
 
-/// Prints one number of bytes.
+/// Prints a number of bytes.
 pub(crate) fn bytes(what: &str, bytes: u64, goal: &str) {
     line(what, &format!("{:12.1} KiB", bytes as f64 / 1024.0), goal);
 }
 
-/// Prints the memory that process `pid` holds, and the most it ever held.
+/// Prints the current and peak memory of process `pid`.
 pub(crate) fn memory(pid: u32, goal: &str) {
     match memory::now_kib(pid).zip(memory::most_kib(pid)) {
         Some((now, most)) => line(
@@ -87,10 +87,11 @@ pub(crate) fn memory(pid: u32, goal: &str) {
     }
 }
 
-/// The processor time that process `pid` has used.
+/// Returns the CPU time that process `pid` has used.
 pub(crate) fn cpu(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Fields 14 and 15, counted behind the name, which may hold anything, in ticks of 10 ms.
+    // Fields 14 and 15, in ticks of 10 ms. Counting starts after the name, which may contain
+    // anything.
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()
@@ -106,7 +107,7 @@ pub(crate) fn cpu(pid: u32) -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// Whether process `pid`, a child, has ended; nobody has asked how yet.
+/// Whether the child process `pid` has exited but hasn't been waited for.
 pub(crate) fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ")

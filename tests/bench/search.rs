@@ -1,4 +1,4 @@
-//! How fast is a text found in all runs? Searches as a page asks for them, on data whose page cache is warm.
+//! Measures the speed of full-text search as a page requests it, with a warm page cache.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +11,8 @@ use crate::report::{self, Samples};
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// Makes runs of about 8 MB each until they have `megabytes` together; the last step of the last one says `unicorn`.
+/// Creates runs of about 8 MB each, `megabytes` in total. The last step of the last run contains
+/// `unicorn`.
 fn many(root: &Path, megabytes: u64) -> u64 {
     let said: String = (0..400)
         .map(|n| format!("line {n}: def test_{n}(): assert add({n}, 1) == 1 # ok\n"))
@@ -76,7 +77,7 @@ pub(crate) fn run(options: &Options) {
     cancelled(&board);
 }
 
-/// From the question to a page with hits, of a text that is everywhere.
+/// Measures the time to a page with hits, for a text that occurs everywhere.
 fn first_hit(board: &Board) {
     let start = Instant::now();
     until("the first hit is on the page", || {
@@ -93,7 +94,7 @@ fn first_hit(board: &Board) {
     );
 }
 
-/// From the click on Stop to the end of the work.
+/// Measures the time from a click on Stop to the end of the work.
 fn cancelled(board: &Board) {
     let mut took = Samples::default();
     for n in 0..20 {

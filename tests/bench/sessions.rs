@@ -1,5 +1,5 @@
-//! What do the files of agent tools cost? Many sessions until all are known, the processor beside `jq`, one long session,
-//! and a log in an archive.
+//! Measures trace files of agent tools: many sessions until all are read, CPU time compared with
+//! `jq`, one long session, and a log in an archive.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -20,11 +20,12 @@ use crate::huge::looks;
 use crate::report::{self, Samples};
 use crate::wait::until;
 
-/// How large the long session is made.
+/// Size of the long session.
 const LONG_BYTES: u64 = 100_000_000;
-/// How large the archive is made, on disk.
+/// Size of the archive on disk.
 const ARCHIVE_BYTES: u64 = 400_000_000;
-/// What ties the records of a session together. A session that is repeated under the same ids is a copy and counts once.
+/// Matches the ids that link a session's records. A session repeated under the same ids is a
+/// duplicate and counts only once.
 const IDS: &str = r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:msg|toolu|call|req|fc|rs)_[0-9A-Za-z]+)\b";
 
 pub(crate) fn run(options: &Options) {
@@ -34,7 +35,8 @@ pub(crate) fn run(options: &Options) {
     archive(options);
 }
 
-/// The sessions that copies are made of: those below `BOARD_SESSIONS`, or the samples of Claude Code and Codex.
+/// Returns the sessions to copy: those below `BOARD_SESSIONS`, or the samples of Claude Code and
+/// Codex.
 fn templates() -> Vec<String> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools");
     let given = std::env::var_os("BOARD_SESSIONS").map(PathBuf::from);
@@ -52,8 +54,8 @@ fn templates() -> Vec<String> {
         .collect()
 }
 
-/// Writes a session of about `size` bytes: `template` again and again, each time with ids of its own but for those of the
-/// session. Returns its bytes.
+/// Writes a session of about `size` bytes by repeating `template`, each time with new ids except
+/// for the session's. Returns the number of bytes.
 fn write(path: &Path, template: &str, number: u64, size: u64) -> u64 {
     let ids = Regex::new(IDS).expect("the ids are a regex");
     let own = Regex::new(r#""(?:sessionId|session_id|id)":"([0-9a-f-]{36})""#)
@@ -68,13 +70,13 @@ fn write(path: &Path, template: &str, number: u64, size: u64) -> u64 {
         let text = ids.replace_all(template, |found: &Captures<'_>| {
             let (id, mark) = (&found[0], format!("{:06x}", round & 0xff_ffff));
             match id {
-                // The session stays one, and differs from its siblings.
+                // The file stays one session, with an id unlike that of other copies.
                 id if id == session => format!("{number:08x}{}", &id[8..]),
                 id if id.contains('_') => format!("{id}{mark}"),
                 id => format!("{}{mark}", &id[..id.len() - mark.len()]),
             }
         });
-        // A session begins once: what says so is not repeated.
+        // A session starts only once, so its first record isn't repeated.
         let lines = text
             .lines()
             .filter(|line| round == 0 || !line.contains("\"session_meta\""));
@@ -90,7 +92,8 @@ fn write(path: &Path, template: &str, number: u64, size: u64) -> u64 {
     written
 }
 
-/// Many sessions: until all are known, the list, memory, and the processor beside `jq`.
+/// Measures many sessions: the time until all are read, the list, memory, and CPU time compared
+/// with `jq`.
 fn many(options: &Options, templates: &[String]) {
     let (count, megabytes) = (
         options.number("--runs", 2000),
@@ -99,7 +102,7 @@ fn many(options: &Options, templates: &[String]) {
     let scratch = options.scratch();
     let mut size = 0;
     for (number, template) in (0..count).zip(templates.iter().cycle()) {
-        // As many to a directory as a project has.
+        // As many sessions per directory as a project would have.
         let dir = scratch
             .path()
             .join(format!("-home-me-project-{}", number % 40));
@@ -152,7 +155,7 @@ fn many(options: &Options, templates: &[String]) {
     jq(scratch.path(), size);
 }
 
-/// What `jq -c .type` takes of the processor for the same files.
+/// Measures the CPU time of `jq -c .type` for the same files.
 fn jq(dir: &Path, size: u64) {
     let script =
         "TIMEFORMAT='%U %S'; time find \"$1\" -name '*.jsonl' -exec jq -c .type {} + > /dev/null";
@@ -177,7 +180,7 @@ fn jq(dir: &Path, size: u64) {
     }
 }
 
-/// One long session: its first page, then any step.
+/// Measures one long session: its first page, then any step.
 fn long(options: &Options, templates: &[String]) {
     let scratch = options.scratch();
     let template = templates
@@ -206,7 +209,8 @@ fn long(options: &Options, templates: &[String]) {
     report::memory(board.pid(), "");
 }
 
-/// A log of Inspect in an archive: until its first run is there and until all are known.
+/// Measures an Inspect log in an archive: the time until its first run is listed and until all are
+/// read.
 fn archive(options: &Options) {
     let scratch = options.scratch();
     let path = scratch.path().join("log.eval");
@@ -237,7 +241,8 @@ fn archive(options: &Options) {
     report::memory(board.pid(), "200 MiB");
 }
 
-/// Writes the sample log as an archive in which each result of a tool has 20 KB more; returns its number of samples.
+/// Writes the sample log as an archive, adding 20 KB to each tool result. Returns the number of
+/// samples.
 fn write_archive(path: &Path) -> u64 {
     let sample =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/inspect/ledger.json");

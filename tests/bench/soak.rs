@@ -1,6 +1,7 @@
-//! What becomes of a board after long mixed work? Writers that begin, grow, end, are rewritten and deleted; streams that
-//! come and go, and one that nobody reads; pages and requests of all kinds. Each minute says what was done and what it
-//! took; the end says whether memory stayed as it was, and whether what a client sees is what a fresh board shows.
+//! Runs a board under a long mixed load: writers that start, grow, end, rewrite and delete runs,
+//! streams that come and go, one stream without a reader, and pages and requests of all kinds.
+//! Reports the work and its cost each minute. At the end, reports whether memory stayed constant,
+//! and whether a client sees the same as on a fresh board.
 
 use std::fs;
 use std::io::{BufRead as _, Write as _};
@@ -19,22 +20,22 @@ use crate::memory;
 use crate::report;
 use crate::writer::Writer;
 
-/// Runs that nobody writes.
+/// Number of runs without a writer.
 const IDLE: usize = 100;
-/// Threads that write, each one run after the other.
+/// Number of threads that write one run after another.
 const WRITERS: u64 = 4;
-/// A writer leaves so many runs, and deletes older ones.
+/// Number of runs that a writer keeps; it deletes older ones.
 const LEFT: u64 = 10;
 const ASKERS: u64 = 3;
 const LISTENERS: u64 = 10;
-/// Memory is looked at this often.
+/// Interval between memory samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
-/// Of all samples, the first so many in a hundred are warm-up.
+/// The first percentage of samples counts as warm-up.
 const WARM_UP_PERCENT: usize = 25;
-/// Memory of a process wavers by this much, in KiB, without growing.
+/// Fluctuation of a process's memory, in KiB, that doesn't count as growth.
 const WAVER_KIB: u64 = 2048;
 
-/// What all threads count.
+/// Counters shared by all threads.
 #[derive(Debug, Default)]
 struct Counts {
     done: AtomicBool,
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &Options) {
     let (counts, address, pid) = (Counts::default(), board.address, board.pid());
     let start = Instant::now();
     let mut memory = Vec::new();
-    // Nobody reads it; the board may not keep what it could not send.
+    // A stream without a reader. The board must not keep what it can't send.
     let _unread = http::open(address, "GET", "/events", &[]).expect("a stream opens");
     std::thread::scope(|scope| {
         let (counts, root) = (&counts, root.as_path());
@@ -98,7 +99,7 @@ pub(crate) fn run(options: &Options) {
     assert_eq!(faults, 0, "requests that failed");
 }
 
-/// Writes one run after the other, until all is done.
+/// Writes one run after another until the test is over.
 fn write(root: &Path, writer: u64, counts: &Counts) {
     let mut chance = Chance::new(writer);
     let dir = |n: u64| root.join(format!("writer-{writer}/run-{n:06}"));
@@ -118,7 +119,8 @@ fn write(root: &Path, writer: u64, counts: &Counts) {
         if !chance.once_in(4) {
             run.finish("final");
         }
-        // Some older run is cut, written anew with other lines, or torn.
+        // Truncates an older run, overwrites its lines, or appends half of it again, so that a line
+        // may be torn.
         let older = dir(n.saturating_sub(chance.below(LEFT))).join("steps.jsonl");
         if let Ok(text) = fs::read(&older) {
             let half = text.len() / 2;
@@ -140,7 +142,7 @@ fn write(root: &Path, writer: u64, counts: &Counts) {
     }
 }
 
-/// Asks for one thing after the other, until all is done.
+/// Sends one request after another until the test is over.
 fn ask(address: SocketAddr, asker: u64, counts: &Counts) {
     let mut chance = Chance::new(1000 + asker);
     let mut keys: Vec<String> = vec!["idle/long-0".to_owned()];
@@ -189,9 +191,9 @@ fn ask(address: SocketAddr, asker: u64, counts: &Counts) {
         };
         match http::try_request(address, "GET", &path, &[]).map(|answer| answer.status) {
             Ok(200..=400) => {}
-            // Deleted since the list, or not so many steps.
+            // The run was deleted after it was listed, or has fewer steps.
             Ok(404) => _ = counts.not_there.fetch_add(1, Relaxed),
-            // The board computes a few what-if questions at a time and says so to others.
+            // The board evaluates a few what-if questions at a time and refuses the others.
             Ok(503) if path.contains("whatif?") => _ = counts.busy.fetch_add(1, Relaxed),
             answer => {
                 println!("  {path}: {answer:?}");
@@ -203,7 +205,7 @@ fn ask(address: SocketAddr, asker: u64, counts: &Counts) {
     }
 }
 
-/// Opens streams, hears a few words and leaves, until all is done.
+/// Opens streams, reads a few lines and leaves, until the test is over.
 fn listen(address: SocketAddr, listener: u64, counts: &Counts) {
     let mut chance = Chance::new(2000 + listener);
     while !counts.done.load(Relaxed) {
@@ -227,13 +229,13 @@ fn listen(address: SocketAddr, listener: u64, counts: &Counts) {
         let mut line = String::new();
         while Instant::now() < until && !counts.done.load(Relaxed) {
             line.clear();
-            // A silent stream is not a failed one.
+            // A silent stream hasn't failed.
             let _ = stream.read_line(&mut line);
         }
     }
 }
 
-/// What a listening client sees at the end beside what a client of a fresh board sees.
+/// Compares the view of a client at the end with that of a client of a fresh board.
 fn differences(board: &Board, root: &Path) -> Vec<String> {
     let fresh = Board::serve(root);
     fresh.until_read();
@@ -264,7 +266,7 @@ fn tell_memory(samples: &[u64]) {
     );
 }
 
-/// What was counted up to some moment.
+/// The counters at one moment.
 #[derive(Debug, Default)]
 struct Seen {
     requests: u64,

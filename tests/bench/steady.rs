@@ -1,4 +1,5 @@
-//! How soon is each append heard while many runs grow all the time, and is each heard at all?
+//! Measures how soon each append is announced while many runs keep growing, and whether any
+//! announcement is missing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use crate::sse::Stream;
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// A reader that heard nothing for so long hears no more.
+/// A reader without events for this long won't get any more.
 const DEAF_AFTER: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(options: &Options) {
@@ -67,7 +68,7 @@ pub(crate) fn run(options: &Options) {
         });
     }
     over.store(true, Ordering::Relaxed);
-    // The last word that the listeners wait for.
+    // Ends the listeners' wait for the next event.
     writers
         .iter_mut()
         .for_each(|writer| writer.append_step("counted"));
@@ -75,7 +76,7 @@ pub(crate) fn run(options: &Options) {
     for (appended, heard) in appended.into_iter().zip(heard) {
         let heard = heard.join().expect("a listener ends");
         for written in appended {
-            // One word may be of several appends.
+            // One event may cover several appends.
             match heard.get(heard.partition_point(|at| *at < written)) {
                 Some(at) if at.duration_since(written) < DEAF_AFTER => {
                     announced.push(at.duration_since(written))
@@ -100,7 +101,7 @@ pub(crate) fn run(options: &Options) {
     report::memory(board.pid(), "");
 }
 
-/// Notes when each word comes, until the first one after it is `over`.
+/// Records the time of each event, until the first one after `over` is set.
 fn listen(stream: Stream, over: &Arc<AtomicBool>) -> JoinHandle<Vec<Instant>> {
     stream.next();
     let over = Arc::clone(over);

@@ -1,4 +1,5 @@
-//! What does it cost to ask many runs? The question as a browser asks it, and the pages beside it.
+//! Measures the cost of evaluating rules on many runs, as a browser requests it, and of the pages
+//! meanwhile.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! How fast do traces become rows for other engines? `board table` over many runs of 50 steps, to a directory: traces read
-//! a second, memory, and the second call, when nothing changed.
+//! Measures `board table` on many runs of 50 steps, written to a directory: traces read per second,
+//! memory, and the second call, when nothing has changed.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +12,10 @@ use crate::memory;
 use crate::report;
 use crate::writer::Writer;
 
-/// The steps of a run.
+/// Steps per run.
 const STEPS: usize = 50;
-/// Runs share the files of so many: each is read as often as its copies are, and the disk need not hold them all.
+/// Number of distinct runs. The others are links to their files, so each file is read as often, and
+/// the disk needn't hold all of them.
 const ORIGINALS: u64 = 64;
 
 pub(crate) fn run(options: &Options) {
@@ -44,19 +45,19 @@ pub(crate) fn run(options: &Options) {
     }
 }
 
-/// What a program took.
+/// The cost of running a program.
 pub(crate) struct Took {
     pub(crate) took: Duration,
     pub(crate) cpu: Duration,
     pub(crate) most_kib: u64,
 }
 
-/// Runs a program to its end, which must be a good one.
+/// Runs a program to the end and expects success.
 pub(crate) fn timed(command: &mut Command) -> Took {
     let start = Instant::now();
     let mut child = command.stdout(Stdio::null()).spawn().expect("board runs");
     let mut most_kib = 0;
-    // What a process used can be read as long as nobody asked how it ended; the most it held, as long as it runs.
+    // A child's CPU time can be read until it's waited for, its peak memory only while it runs.
     while !report::has_ended(child.id()) {
         most_kib = memory::most_kib(child.id())
             .unwrap_or_default()
@@ -72,7 +73,7 @@ pub(crate) fn timed(command: &mut Command) -> Took {
     }
 }
 
-/// Makes `count` runs, a hundred in a directory; the answer is the size of their files.
+/// Creates `count` runs, a hundred per directory. Returns the size of their files.
 pub(crate) fn generate(root: &Path, count: u64) -> u64 {
     let mut size = 0;
     for n in 0..count {
@@ -106,7 +107,7 @@ pub(crate) fn generate(root: &Path, count: u64) -> u64 {
     size
 }
 
-/// Bytes of all files below a directory.
+/// Returns the size of all files below a directory.
 pub(crate) fn size_below(dir: &Path) -> u64 {
     let size = |path: std::path::PathBuf| {
         fs::metadata(path).map_or(0, |file| if file.is_file() { file.len() } else { 0 })

@@ -1,4 +1,4 @@
-//! How long does the board think about one long run? Its explanation, its page, and what other rules would have done.
+//! Measures questions about one long run: its explanation, its page, and the effect of other rules.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::report::{self, Samples};
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// How often each question is asked.
+/// Number of repetitions per question.
 const ROUNDS: usize = 20;
 
 pub(crate) fn run(options: &Options) {

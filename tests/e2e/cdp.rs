@@ -1,7 +1,9 @@
-//! How is a browser driven? With the DevTools protocol over a pipe: messages are JSON texts that end in NUL.
+//! Drives a browser with the DevTools protocol over a pipe. Messages are JSON texts terminated by
+//! NUL.
 //!
-//! A pipe needs no port, no WebSocket and no cleaning up: Chromium ends when the other end of its pipe is closed, so
-//! it cannot outlive the test process however that ends. What a page means belongs to `page.rs`.
+//! A pipe needs no port, no WebSocket and no cleanup: Chromium exits when the other end of its pipe
+//! closes, so it can't outlive the test process, however that ends. Knowledge about pages belongs
+//! in `page.rs`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::wait::DEADLINE;
 
-/// Under which names Chromium is installed.
+/// Names under which Chromium is installed.
 const NAMES: [&str; 5] = [
     "chromium",
     "chromium-browser",
@@ -24,7 +26,7 @@ const NAMES: [&str; 5] = [
     "chrome",
 ];
 
-/// Quiet, and able to run as root in a container.
+/// Keeps Chromium quiet, and lets it run as root in a container.
 const FLAGS: [&str; 8] = [
     "--headless=new",
     "--no-sandbox",
@@ -36,26 +38,27 @@ const FLAGS: [&str; 8] = [
     "--remote-debugging-pipe",
 ];
 
-/// How long the first page may take. On a new machine Chromium reads some 300 MB from a cold disk and builds its caches
-/// first, while both cores are busy with the other tests; afterwards a call is answered in milliseconds.
+/// How long the first page may take. On a new machine, Chromium first reads some 300 MB from a cold
+/// disk and builds its caches, while the other tests keep both cores busy. After that, calls return
+/// within milliseconds.
 const START_DEADLINE: Duration = Duration::from_secs(180);
 
-/// The pipe has to be file descriptors 3 and 4, which only a shell can arrange without unsafe code; the shell also
-/// removes the profile, since it is still there when the test process is not.
+/// The pipe must use file descriptors 3 and 4, which only a shell can arrange without unsafe code.
+/// The shell also removes the profile, because it outlives the test process.
 const START: &str = r#"dir=$(mktemp -d) && "$0" "$@" --user-data-dir="$dir" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$dir""#;
 
-/// What can go wrong between a test and the browser.
+/// Errors between a test and the browser.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// No Chromium is installed, or it does not start.
+    /// No Chromium is installed, or it doesn't start.
     Start(String),
-    /// The browser is gone.
+    /// The browser has exited.
     Gone,
-    /// The browser did not answer in time.
+    /// The browser didn't answer in time.
     Silent { method: String, waited: Duration },
-    /// The browser refused the call.
+    /// The browser rejected the call.
     Refused { method: String, answer: String },
-    /// A script threw.
+    /// A script threw an exception.
     Script(String),
 }
 
@@ -108,7 +111,7 @@ impl Browser {
                     deliver(message, &reader.0, &reader.1);
                 }
             }
-            // Whoever still waits learns at once that no answer will come.
+            // Pending callers learn at once that no answer will come.
             lock(&reader.0).clear();
         });
         let browser = Self {
@@ -122,7 +125,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Opens and closes a page, so that whoever calls later finds a browser that answers.
+    /// Opens and closes a page, so that later callers find a responsive browser.
     fn warm_up(&self) -> Result<(), Error> {
         let ask =
             |method: &str, params: Value| self.call_within(START_DEADLINE, None, method, &params);
@@ -138,7 +141,8 @@ impl Browser {
         Ok(())
     }
 
-    /// Calls `method`, in the page with `session` or in the browser itself, and waits for the answer.
+    /// Calls `method`, in the page with `session` or in the browser itself, and waits for the
+    /// answer.
     pub(crate) fn call(
         &self,
         session: Option<&str>,
@@ -179,15 +183,15 @@ impl Browser {
         }
     }
 
-    /// Whether the page with `session` has reported such an event since it was made. What a page reports in a long test is
-    /// too much to be copied each time somebody asks.
+    /// Whether the page with `session` has reported such an event. Events are checked in place,
+    /// because a long test has too many to copy them each time.
     pub(crate) fn has_reported(&self, session: &str, event: impl Fn(&Value) -> bool) -> bool {
         lock(&self.events)
             .get(session)
             .is_some_and(|events| events.iter().rev().any(event))
     }
 
-    /// What `part` takes from each event that the page with `session` has reported since it was made.
+    /// Collects what `part` extracts from each event of the page with `session`.
     pub(crate) fn of_events<T>(&self, session: &str, part: impl Fn(&Value) -> Option<T>) -> Vec<T> {
         let events = lock(&self.events);
         let events = events.get(session).map(Vec::as_slice).unwrap_or_default();
@@ -195,7 +199,7 @@ impl Browser {
     }
 }
 
-/// Hands an answer to its caller and keeps an event for whoever asks later.
+/// Passes an answer to its caller, and stores an event for later queries.
 fn deliver(mut message: Value, waiting: &Waiting, events: &Events) {
     if let Some(id) = message["id"].as_u64() {
         let answer = match message.get("error") {
@@ -203,7 +207,7 @@ fn deliver(mut message: Value, waiting: &Waiting, events: &Events) {
             None => Ok(message["result"].take()),
         };
         if let Some(caller) = lock(waiting).remove(&id) {
-            // A caller that gave up has dropped its end.
+            // A caller that has given up has dropped its receiver.
             let _ = caller.send(answer);
         }
     } else if let Some(session) = message["sessionId"].as_str().map(str::to_owned) {
@@ -211,7 +215,7 @@ fn deliver(mut message: Value, waiting: &Waiting, events: &Events) {
     }
 }
 
-/// A test that panicked must not take the browser from the others.
+/// A test that panicked must not block the browser for the others.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Can two runs be marked, compared and walked through side by side, with keys alone and without scripts?
+//! Tests comparing two runs side by side: marking and browsing them, by keyboard only and without
+//! scripts.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use crate::page::Page;
 use crate::site::Site;
 use crate::wait::until;
 
-/// Two runs of our own engine that part at step 1, and a few others.
+/// Two runs of the board's engine that diverge at step 1, and a few others.
 fn site() -> Site {
     let site = Site::with(&["q060/q060_handoff", "q060/q060_minimal"]);
     for run in ["fix_bug", "loop"] {
@@ -51,7 +52,7 @@ fn two_runs_are_marked_and_compared_with_keys() {
     page.wait("document.querySelector('.diverge')");
     assert!(
         page.text(".pagehead .says")
-            .contains("At step 1 A calls run_command, B calls read_file.")
+            .contains("The runs diverge at step 1: A calls run_command, B calls read_file.")
     );
     assert_eq!(page.text(".diverge section:first-child h3 a"), "Step 1");
 }
@@ -113,7 +114,7 @@ fn a_comparison_follows_a_run_that_goes_on() {
     let steps = "document.querySelector('.metrics tbody td').textContent";
     page.wait(&format!("{steps} === '2'"));
     assert!(
-        page.text("#compare").contains("A is still going"),
+        page.text("#compare").contains("A hasn't ended"),
         "{}",
         page.text("#compare")
     );

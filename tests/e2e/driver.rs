@@ -1,4 +1,4 @@
-//! Does the driver itself work? A page that needs no board.
+//! Tests the driver itself, on a page that needs no board.
 
 use crate::page::Page;
 

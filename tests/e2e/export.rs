@@ -1,4 +1,5 @@
-//! Does a saved run stand alone? Opened from disk with the network off: verdict, steps, scores and replay.
+//! Tests that a saved run is self-contained: verdict, steps, scores and replay, opened from disk
+//! without a network.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +10,7 @@ use crate::looks::violations;
 use crate::page::{PHONE, Page};
 use crate::soak::times;
 
-/// Saves a run and opens the file, as somebody would who was sent it.
+/// Saves a run and opens the file, as its recipient would.
 fn saved(run: &Path, more: &[&str]) -> (tempfile::TempDir, Page) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("saved.html");
@@ -84,7 +85,7 @@ fn it_opens_at_the_cursor_and_replays_there_and_back() {
         "{}",
         page.text("[data-where]")
     );
-    // The address follows once the walk is over.
+    // The address is updated once the walk is over.
     page.wait("location.hash === '#step=0&event=1'");
     page.eval("location.hash = '#step=5&event=5'");
     page.wait("document.querySelector('[data-where]').textContent === 'step 5, event 5 of 8'");
@@ -92,7 +93,7 @@ fn it_opens_at_the_cursor_and_replays_there_and_back() {
     page.press("G");
     page.press(" ");
     page.wait("document.querySelector('[data-play]').getAttribute('aria-pressed') === 'true'");
-    // From the end it plays from the start.
+    // From the end, playing starts over.
     page.wait("Number(document.querySelector('[data-slide]').value) > 0");
     assert!(
         page.text("[data-where]").starts_with("step 0, event"),
@@ -115,7 +116,7 @@ fn it_is_readable_for_everyone_and_on_a_phone() {
     ];
     for (nth, (run, more)) in runs.into_iter().enumerate() {
         let (_dir, page) = saved(&run, more);
-        // The one on a laptop, the other on a phone; with large numbers both on both.
+        // One run at laptop width and one at phone width; both at both widths in soak tests.
         let looks = [(1280, "light"), (PHONE, "dark")];
         for (width, theme) in looks.into_iter().skip(times(nth, 0)).take(times(1, 2)) {
             page.look(width, theme);

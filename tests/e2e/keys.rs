@@ -1,4 +1,4 @@
-//! Can the board be used from the keyboard and with the buttons of the browser?
+//! Tests operating the board by keyboard and with the browser's buttons.
 
 use crate::page::{PHONE, Page};
 use crate::site::Site;
@@ -33,7 +33,7 @@ fn search_is_a_key_away_and_a_query_is_an_address() {
     let page = site.open("/");
     page.press("/");
     page.wait("document.activeElement.name === 'q'");
-    // In a field letters are letters.
+    // In a field, keys type letters.
     page.insert("sigkill");
     page.press("j");
     assert_eq!(page.eval("document.activeElement.value"), "sigkillj");
@@ -57,7 +57,7 @@ fn the_jump_box_leads_anywhere_and_gives_the_focus_back() {
     page.wait("document.activeElement.role === 'combobox'");
     page.insert("4");
     offered("Step 4");
-    // Letters in the box are no keys of the page, and what has its words is text.
+    // Letters in the box aren't shortcuts, and suggestions are escaped as text.
     page.eval("document.activeElement.value = ''");
     page.insert("<b>j</b>");
     offered("<b>j</b>");
@@ -81,7 +81,8 @@ fn a_walk_through_a_run() {
     let site = Site::with(RUNS);
     let page = site.open("/runs/q060_handoff?step=2");
     assert!(steps_shown(&page).contains("step 2"));
-    // A link that is pressed before htmx knows it loads the whole page, whose keys work when it is complete.
+    // A link pressed before htmx has processed it loads the whole page, whose keys work once it's
+    // complete.
     let at = |step: u32| {
         let shown =
             format!("/step {step}\\b/i.test(document.querySelector('#stepview h2')?.innerText)");
@@ -151,7 +152,7 @@ fn a_mark_is_a_key_away() {
     let page = site.open("/runs/q060_recovered_errors?step=0");
     page.press("e");
     page.wait("!/step 0\\b/i.test(document.querySelector('#stepview h2').innerText)");
-    // The list marks the step once its view has come.
+    // The list marks the step once its view has arrived.
     page.wait("document.querySelectorAll('#steps a[aria-current] .mk').length === 1");
 }
 

@@ -1,10 +1,10 @@
-//! Does a page keep up while a run is being written, without losing what the reader is doing?
+//! Tests that a page follows a growing run without disturbing the reader.
 
 use crate::page::Page;
 use crate::site::Site;
 use crate::writer::Writer;
 
-/// Marks the document, so that a reload would show.
+/// Marks the document, so that a reload is noticeable.
 fn mark(page: &Page) {
     page.eval("void (window.unreloaded = true)");
 }
@@ -50,7 +50,7 @@ fn groups_of_runs_keep_up() {
     let mut writer = Writer::start(&site.path("fresh"));
     page.wait("document.querySelector('#rows #run-fresh')");
     writer.step("one");
-    // The row of its group says so as well.
+    // The row of the run's group shows it too.
     page.wait(
         "[...document.querySelectorAll('#rows .grp')].some(row => row.textContent.includes('Count the lines.') &&
              row.querySelector('.c-steps').textContent === '1')",
@@ -96,8 +96,8 @@ fn what_the_reader_does_survives_an_update() {
     writer.begin_step();
     page.wait("document.querySelector('#pending .pend')");
     // The heading counts the steps that the page shows.
-    page.wait("document.querySelector('#stepview h2').innerText.includes('of 31')");
-    let expected = before.as_str().unwrap().replace(" of 30 ", " of 31 ");
+    page.wait("document.querySelector('#stepview h2').innerText.includes('31 steps')");
+    let expected = before.as_str().unwrap().replace(" 30 steps ", " 31 steps ");
     assert_eq!(page.eval(state), expected);
     assert_eq!(
         page.eval("window.node.isConnected"),
@@ -186,7 +186,7 @@ fn a_page_survives_a_restart_of_the_board() {
     );
 }
 
-/// What a reader sees of a run, without what counts the seconds.
+/// What a reader sees of a run, without elapsed times.
 const PICTURE: &str =
     "['#runhead', '#verdict-panel', '#tabs', '#steps', '#pending', '#stepview'].map(part => {
     const copy = document.querySelector(part).cloneNode(true);

@@ -1,5 +1,5 @@
-//! Is every page clean for everyone? No complaint in the console, none from axe, no sideways scrolling on a phone, and
-//! readable without scripts.
+//! Tests that every page is clean: no console messages, no axe violations, no horizontal scrolling
+//! on a phone, and readable without scripts.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,7 +13,7 @@ use crate::wait::until;
 
 const AXE: &str = include_str!("vendor/axe.min.js");
 
-/// Runs that have something of everything.
+/// Runs that together cover all features.
 const RUNS: &[&str] = &[
     "q060/q060_critic_odd_outputs",
     "q060/q060_handoff",
@@ -26,7 +26,7 @@ const RUNS: &[&str] = &[
     "model_driven/qitos_coding_20260222_044138_940343",
 ];
 
-/// One page of each kind: looked at each time all tests run.
+/// One page of each kind, tested in every run of the tests.
 const KINDS: &[&str] = &[
     "/",
     "/?group=task&mark=q060_handoff",
@@ -51,7 +51,7 @@ const KINDS: &[&str] = &[
     "/search?q=script&in=steps%3Cmany",
 ];
 
-/// The same kinds of other runs, with other questions, and without an answer.
+/// The same kinds of pages for other runs, for other queries, and for empty results.
 const MORE: &[&str] = &[
     "/?q=stop:final",
     "/?q=nothing-is-called-so",
@@ -95,14 +95,14 @@ const MORE: &[&str] = &[
     "/search?q=nothing-says-so",
 ];
 
-/// The pages to look at: one of each kind, with large numbers all of them.
+/// The pages to test: one of each kind, or all of them in soak tests.
 fn pages() -> impl Iterator<Item = &'static str> {
     let more = if soak() { MORE } else { &[] };
     KINDS.iter().chain(more).copied()
 }
 
-/// A board over all sorts of runs, sessions of a coding agent among them. Tests that run at the same time share one: they
-/// only look at it.
+/// A board over all sorts of runs, including a coding agent's sessions. Concurrent tests share one,
+/// since they only read.
 fn with_sessions() -> Arc<Site> {
     static SHARED: Mutex<Weak<Site>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,10 +124,10 @@ fn make_with_sessions() -> Site {
     site
 }
 
-/// A page that is not there; the browser itself reports the status to the console.
+/// A page that doesn't exist. The browser itself reports the status to the console.
 const ERROR_PAGE: &str = "/runs/no-such-run";
 
-/// What axe finds wrong, one line each.
+/// Returns axe's violations, one per line.
 pub(crate) fn violations(page: &Page) -> Vec<String> {
     page.eval(&format!("{AXE}; void 0"));
     let script = "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.flatMap(
@@ -152,8 +152,8 @@ fn axe_itself_finds_what_is_wrong() {
     );
 }
 
-/// Axe takes about a second for a page. A page of each kind is tried at both widths, and in both themes: in one at the
-/// one width, in the other at the other; with large numbers every page in all four.
+/// Axe takes about a second per page. Each kind of page is tested at both widths and in both
+/// themes, but with only one theme per width; soak tests cover all four combinations.
 fn axe_is_content(width: u32, theme: &str) {
     let site = with_sessions();
     let page = Page::open();
@@ -275,7 +275,7 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
             "/whatif",
             "/replay?step=0",
         ];
-        // Each of the one run or of the other; with large numbers of both.
+        // Each part for one of the two runs, or for both in soak tests.
         for rest in parts.iter().skip(times(nth, 0)).step_by(times(2, 1)) {
             pages.push(format!("/runs/{key}{rest}"));
         }
@@ -331,7 +331,7 @@ fn nothing_scrolls_sideways_on_a_phone() {
                 .as_u64()
                 .is_none_or(|needed| needed > u64::from(width))
             {
-                // What sticks out and is not inside something that scrolls by itself.
+                // Elements that stick out and aren't inside a scrollable element.
                 let widest = format!(
                     "[...document.querySelectorAll('body *')].filter(e => {{
                         for (let p = e.parentElement; p; p = p.parentElement)
@@ -359,7 +359,7 @@ fn everything_is_readable_without_scripts() {
     let link = "document.querySelector('#rows #run-q060__handoff a').pathname";
     assert_eq!(page.eval(link), "/runs/q060_handoff");
     page.click("#rows #run-q060__handoff a");
-    // The browser drops what is clicked before a new page was painted.
+    // The browser drops clicks that come before the new page's first paint.
     page.wait(
         "location.pathname === '/runs/q060_handoff' && document.querySelector('#verdict') &&
          performance.getEntriesByName('first-paint').length > 0",

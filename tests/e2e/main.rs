@@ -1,4 +1,4 @@
-//! Browser tests: what only a real browser can show.
+//! Browser tests: behavior that only a real browser can show.
 
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 

@@ -1,4 +1,5 @@
-//! What can a person do on a page, and what do they see? One tab in a session of its own, in the browser all tests share.
+//! A user's actions on a page, and what the user sees. Each page is a tab with its own session in
+//! the browser that all tests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +11,16 @@ use serde_json::{Value, json};
 use crate::cdp::{Browser, Error};
 use crate::wait::until;
 
-/// Started once; it ends with the process.
+/// Started once; exits with the process.
 static BROWSER: LazyLock<Browser> =
     LazyLock::new(|| Browser::launch().unwrap_or_else(|error| panic!("{error}")));
 
-/// The scale a phone has.
+/// Width of a phone's screen, in pixels.
 pub(crate) const PHONE: u32 = 390;
-/// The scale a laptop has.
+/// Width of a laptop's screen, in pixels.
 pub(crate) const LAPTOP: u32 = 1280;
 
-/// An open tab; its cookies and storage are its own.
+/// An open tab with its own cookies and storage.
 #[derive(Debug)]
 pub(crate) struct Page {
     name: String,
@@ -28,7 +29,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Opens a tab, 1280 pixels wide and light.
+    /// Opens a tab, 1280 pixels wide and in the light theme.
     pub(crate) fn open() -> Self {
         let name = std::thread::current()
             .name()
@@ -61,7 +62,7 @@ impl Page {
         page
     }
 
-    /// Sets the width of the window and the theme of the system.
+    /// Sets the width of the window and the system's color theme.
     pub(crate) fn look(&self, width: u32, theme: &str) {
         let metrics =
             json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 720});
@@ -71,13 +72,13 @@ impl Page {
         self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
     }
 
-    /// Takes the network from the page.
+    /// Disconnects the page from the network.
     pub(crate) fn without_network(&self) {
         let nothing = json!({"offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
         self.call("Network.emulateNetworkConditions", &nothing);
     }
 
-    /// Turns scripts of the page off.
+    /// Disables the page's scripts.
     pub(crate) fn without_scripts(&self) {
         self.call(
             "Emulation.setScriptExecutionDisabled",
@@ -85,11 +86,11 @@ impl Page {
         );
     }
 
-    /// Goes to `url` and waits until it is loaded.
+    /// Navigates to `url` and waits until it's loaded.
     pub(crate) fn goto(&self, url: &str) {
         let answer = self.call("Page.navigate", &json!({"url": url}));
         assert!(answer.get("errorText").is_none(), "{url}: {answer}");
-        // An earlier navigation may still be loading; only this one's own load counts.
+        // An earlier navigation may still be loading, so only this one's load event counts.
         let is_load = |event: &Value| {
             event["method"] == "Page.lifecycleEvent"
                 && event["params"]["name"] == "load"
@@ -100,7 +101,7 @@ impl Page {
         });
     }
 
-    /// The value of a script; a promise is awaited.
+    /// Evaluates a script, awaits its promise if it returns one, and returns the value.
     pub(crate) fn eval(&self, script: &str) -> Value {
         self.try_eval(script)
             .unwrap_or_else(|error| panic!("{error}\nin {script}"))
@@ -108,7 +109,7 @@ impl Page {
 
     /// Waits until `script` is true in the page.
     pub(crate) fn wait(&self, script: &str) {
-        // While a page is being replaced there is nothing to ask; that is a "not yet" like any other.
+        // A page that is being replaced can't be queried, which counts as not yet true.
         let holds = || {
             self.try_eval(&format!("Boolean({script})"))
                 .is_ok_and(|value| value == true)
@@ -116,7 +117,7 @@ impl Page {
         until(script, || holds().then_some(()));
     }
 
-    /// The text a person sees in the first element that matches.
+    /// Returns the visible text of the first matching element.
     pub(crate) fn text(&self, selector: &str) -> String {
         let found = self.eval(&format!(
             "document.querySelector({})?.innerText ?? null",
@@ -128,7 +129,7 @@ impl Page {
             .to_owned()
     }
 
-    /// How many elements match.
+    /// Returns the number of matching elements.
     pub(crate) fn count(&self, selector: &str) -> u64 {
         self.eval(&format!(
             "document.querySelectorAll({}).length",
@@ -138,7 +139,7 @@ impl Page {
         .unwrap_or(0)
     }
 
-    /// Clicks the middle of the first element that matches, with a real mouse event.
+    /// Clicks the middle of the first matching element with a real mouse event.
     pub(crate) fn click(&self, selector: &str) {
         let middle = format!(
             "(e => {{ if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();
@@ -155,7 +156,7 @@ impl Page {
         }
     }
 
-    /// Moves the pointer to the middle of the first element that matches.
+    /// Moves the pointer to the middle of the first matching element.
     pub(crate) fn hover(&self, selector: &str) {
         let middle = format!(
             "(e => {{ if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();
@@ -171,7 +172,7 @@ impl Page {
         );
     }
 
-    /// Drags from one place of the window to another, by way of the middle.
+    /// Drags from one point of the window to another, through the middle.
     pub(crate) fn drag(&self, from: (f64, f64), to: (f64, f64)) {
         let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
         let steps = [
@@ -218,13 +219,13 @@ impl Page {
         );
     }
 
-    /// Types `text` into whatever has the focus.
+    /// Types `text` into the focused element.
     pub(crate) fn insert(&self, text: &str) {
         self.call("Input.insertText", &json!({"text": text}));
     }
 
-    /// Texts of the page, and of what it says on hovering, that hold a character nobody sees: one that turns the reading
-    /// direction, has no width, or drives a terminal.
+    /// Returns texts of the page, including tooltips, with an invisible character: one that changes
+    /// the text direction, has no width, or controls a terminal.
     pub(crate) fn unseen(&self) -> Value {
         self.eval(
             r"(() => {
@@ -239,7 +240,7 @@ impl Page {
         )
     }
 
-    /// The path and query the tab is at.
+    /// Returns the tab's path and query.
     pub(crate) fn location(&self) -> String {
         self.eval("location.pathname + location.search")
             .as_str()
@@ -247,7 +248,7 @@ impl Page {
             .to_owned()
     }
 
-    /// Every error, warning and violation the page reported so far.
+    /// Returns every error, warning and violation that the page has reported.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let complaint = |event: &Value| match event["method"].as_str()? {
             "Runtime.consoleAPICalled" => {
@@ -268,9 +269,9 @@ impl Page {
         BROWSER.of_events(&self.session, complaint)
     }
 
-    /// The requests of the page so far, and the bytes that came back for them.
+    /// Returns the number of requests so far, and the number of bytes received.
     pub(crate) fn requests(&self) -> (u64, u64) {
-        // An address that holds its own content is no request.
+        // A `data:` URL isn't a request.
         let request = |event: &Value| {
             let url = event["params"]["request"]["url"].as_str()?;
             (event["method"] == "Network.requestWillBeSent" && url.starts_with("http"))
@@ -287,7 +288,7 @@ impl Page {
         )
     }
 
-    /// Calls a method of the browser's protocol in this tab.
+    /// Calls a DevTools method in this tab.
     pub(crate) fn call(&self, method: &str, params: &Value) -> Value {
         BROWSER
             .call(Some(&self.session), method, params)
@@ -303,7 +304,7 @@ impl Page {
         }
     }
 
-    /// Keeps what the page looked like, for whoever has to find out why the test failed.
+    /// Saves a screenshot, for debugging a failed test.
     fn keep_picture(&self) -> Result<PathBuf, Error> {
         let shot = json!({"format": "png", "captureBeyondViewport": true});
         let shot = BROWSER.call(Some(&self.session), "Page.captureScreenshot", &shot)?;
@@ -329,7 +330,7 @@ impl Drop for Page {
                 Err(error) => eprintln!("--- no picture of the page: {error}"),
             }
         }
-        // Fails only when the browser is gone already.
+        // Fails only if the browser has exited.
         let _ = BROWSER.call(
             None,
             "Target.disposeBrowserContext",
@@ -338,7 +339,7 @@ impl Drop for Page {
     }
 }
 
-/// Where pictures go: below `target/`.
+/// The directory of screenshots, below `target/`.
 fn scratch() -> &'static Path {
     Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/e2e"))
 }

@@ -1,4 +1,5 @@
-//! Is what models and tools wrote set so that it can be read and copied, and so that nothing of it acts?
+//! Tests that text from models and tools is readable and can be copied, and that none of it
+//! executes.
 
 use std::fs;
 
@@ -8,10 +9,10 @@ use crate::page::Page;
 use crate::site::Site;
 use crate::wait::until;
 
-/// What would set `window.pwned`, wherever a browser runs it.
+/// Sets `window.pwned` if a browser executes it.
 const EVIL: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script></pre></code></span>\u{202e}\u{200b}";
 
-/// A board over one run with two steps, `reads`, in which everything that is set says [`EVIL`].
+/// A board over one run with two steps, `reads`, whose texts all contain [`EVIL`].
 fn site() -> Site {
     let site = Site::with(&[]);
     let run = site.path("reads");

@@ -1,4 +1,5 @@
-//! Can a run be gone through event by event: by keys, by playing it, while it grows, and is it the same on the way back?
+//! Tests stepping through a run event by event: by keys, by playing, while it grows, and back
+//! again.
 
 use crate::page::Page;
 use crate::site::Site;
@@ -14,7 +15,7 @@ fn goto(site: &Site, page: &Page, path: &str) {
     page.wait(
         "document.readyState === 'complete' && window.htmx && document.querySelector('#pos')",
     );
-    // A load would lose this mark.
+    // A page load would remove this mark.
     page.eval("void (window.here = true)");
 }
 
@@ -24,7 +25,7 @@ fn open(path: &str) -> (Site, Page) {
     (site, page)
 }
 
-/// Waits until the page is at a step and an event, as its address says.
+/// Waits until the page and its address are at a step and an event.
 fn at(page: &Page, step: &str, event: u32) {
     page.wait(&format!(
         "location.search.startsWith('?step={step}&event={event}')"
@@ -34,12 +35,12 @@ fn at(page: &Page, step: &str, event: u32) {
     );
 }
 
-/// Waits until the page is at a position over the whole run.
+/// Waits until the page is at a position in the whole run.
 fn position(page: &Page, at: &str) {
     page.wait(&format!("(box => String({at}) === box.at && box.url === location.pathname + location.search)(document.querySelector('#replay').dataset)"));
 }
 
-/// All that a reader can tell of a place: words, marks, what is chosen.
+/// Returns everything that a reader sees at a position: texts, marks, and the selection.
 fn picture(page: &Page) -> String {
     let script =
         "document.querySelector('#replay').outerHTML.replace(/ data-htmx-powered=\"[^\"]*\"/g, '')
@@ -47,7 +48,7 @@ fn picture(page: &Page) -> String {
     page.eval(script).as_str().unwrap_or_default().to_owned()
 }
 
-/// Presses a key so often, as fast as a script can.
+/// Presses a key `count` times, as fast as a script can.
 fn burst(page: &Page, key: char, count: usize) {
     page.eval(&format!(
         "for (let i = 0; i < {count}; i++)
@@ -117,7 +118,7 @@ fn the_next_mark_and_the_changes_of_a_key_are_a_key_away() {
 fn many_on_and_as_many_back_is_the_same_picture() {
     let site = Site::with(&[]);
     let mut writer = Writer::start(&site.path("run"));
-    // A step has some eight events.
+    // A step has about eight events.
     let (steps, many, few) = (times(40, 140), times(200, 1000), times(8, 40) as u64);
     (0..steps).for_each(|n| writer.step(&format!("result {n}")));
     writer.finish("final");
@@ -130,7 +131,7 @@ fn many_on_and_as_many_back_is_the_same_picture() {
         &page,
         "/runs/run/replay?step=2&event=3&key=count&break=err:true",
     );
-    // A swap leaves the page as a load makes it, but for what htmx notes on its elements.
+    // A swap leaves the page as a load would, except for htmx's marks on its elements.
     page.press("n");
     at(&page, "2", 4);
     page.press("p");
@@ -145,7 +146,7 @@ fn many_on_and_as_many_back_is_the_same_picture() {
     burst(&page, 'p', many);
     position(&page, &start.to_string());
     assert_eq!(picture(&page), before);
-    // Each drawn before the next, and steps instead of events.
+    // Each position is drawn before the next key.
     for on in 1..=few {
         page.press("n");
         position(&page, &(start + on).to_string());
@@ -238,12 +239,12 @@ fn the_slider_and_the_picture_are_ways_to_any_place_and_keep_the_focus() {
 fn breakpoints_are_chosen_on_the_page() {
     let (_site, page) = open("/runs/q060_handoff/replay?step=start");
     page.click("#stops input[value='tool:run_python'], #stops input[type=checkbox]");
-    page.wait("location.search.includes('break=') && document.querySelector('.opts header .end').innerText === '1 on'");
+    page.wait("location.search.includes('break=') && document.querySelector('.opts header .end').innerText === '1 active'");
     page.eval("document.querySelector('#newstop').focus()");
     page.insert("tool:replace_text");
     page.press("Enter");
-    page.wait("document.querySelector('.opts header .end').innerText === '2 on'");
-    // The field is empty and the keys are the replay's again.
+    page.wait("document.querySelector('.opts header .end').innerText === '2 active'");
+    // The field is empty, and keys control the replay again.
     assert_eq!(
         page.eval(
             "[document.activeElement.tagName, document.querySelector('#newstop').value].join()"
@@ -278,7 +279,7 @@ fn a_live_run_is_followed_from_its_end_and_from_nowhere_else() {
         "{}",
         page.location()
     );
-    // Playing waits at the end for what comes.
+    // At the end, playing waits for new events.
     page.press("G");
     position(&page, "box.last");
     page.press(" ");

@@ -1,9 +1,9 @@
-//! Can a chart of scores be read with the pointer and with the keyboard, does it lead to its steps, and does it grow?
+//! Tests that a score chart works by pointer and by keyboard, links to its steps, and grows.
 
 use crate::page::Page;
 use crate::site::Site;
 
-/// A page over the scores of a run with several critics or steps.
+/// Opens a page for a run's scores, over runs with several critics or many steps.
 fn open(path: &str) -> (Site, Page) {
     let site = Site::with(&["q060/q060_critic_odd_outputs", "q060/q060_visual_desktop"]);
     let page = site.open(path);
@@ -24,7 +24,7 @@ fn the_pointer_and_the_arrows_name_the_score_and_enter_opens_its_step() {
     assert_eq!(page.count("#lane-0 svg a[data-at]"), 1);
     page.hover("h1");
     page.wait(&format!("{readout} === ''"));
-    // One stop for Tab, then the arrows.
+    // A single tab stop, then the arrow keys.
     page.eval("document.querySelector('#lane-0 [data-points]').focus()");
     page.press("ArrowRight");
     page.wait("document.activeElement === document.querySelector('#lane-0 svg a')");

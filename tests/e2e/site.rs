@@ -1,4 +1,4 @@
-//! What do the browser tests look at? A board over a directory that the test may change.
+//! The board that browser tests use, over a directory that they may change.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::writer::Writer;
 /// A served directory.
 #[derive(Debug)]
 pub(crate) struct Site {
-    // Ends before its directory goes.
+    // Dropped before the directory.
     pub(crate) board: Board,
     dir: tempfile::TempDir,
 }
@@ -22,7 +22,7 @@ impl Site {
         Self::over(tempfile::tempdir().expect("a temporary directory"), runs)
     }
 
-    /// The same, beside one run of each sort that our own engine makes.
+    /// A board over copies of `runs`, and one run of each kind that our own engine writes.
     pub(crate) fn with_ours(runs: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         crate::engine_runs::make(dir.path(), u32::MAX);
@@ -39,7 +39,7 @@ impl Site {
         Self { board, dir }
     }
 
-    /// A board that follows a run called `live`, which has `steps` steps; with a page that shows it.
+    /// A board that follows a run called `live` with `steps` steps, and a page that shows it.
     pub(crate) fn live(steps: usize) -> (Self, Writer, Page) {
         let site = Self::with(&[]);
         let mut writer = Writer::start(&site.path("live"));
@@ -59,24 +59,24 @@ impl Site {
         (site, writer, page)
     }
 
-    /// A place below the served directory.
+    /// Returns a path below the served directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The full address of `path`.
+    /// Returns the full address of `path`.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.board.address)
     }
 
-    /// A new tab at `path`.
+    /// Opens a new tab at `path`.
     pub(crate) fn open(&self, path: &str) -> Page {
         let page = Page::open();
         page.goto(&self.url(path));
         page
     }
 
-    /// Ends the board and starts it again on the same port, with `meanwhile` in between.
+    /// Kills the board and restarts it on the same port, calling `meanwhile` in between.
     pub(crate) fn restart(&mut self, meanwhile: impl FnOnce()) {
         self.board.terminate("-KILL");
         meanwhile();

@@ -1,4 +1,4 @@
-//! Is every step of a long run within reach, on a page that holds few of them?
+//! Tests that every step of a long run can be reached from a page that holds only a few of them.
 
 use crate::page::Page;
 use crate::site::Site;
@@ -20,7 +20,7 @@ fn long(steps: usize) -> Site {
     site
 }
 
-/// Waits until the step view shows `step`, and its row is marked and in sight.
+/// Waits until the step view shows `step`, and its row is marked and visible.
 fn wait_for(page: &Page, step: usize) {
     page.wait(&format!(
         "document.querySelector('#stepview').dataset.n === '{step}'"
@@ -33,7 +33,7 @@ fn wait_for(page: &Page, step: usize) {
     assert_eq!(page.count("#steps a[aria-current]"), 1);
 }
 
-/// Scrolls the list so that the line `n` is the first in sight, as a drag of its scroll bar would.
+/// Scrolls the list until line `n` is the first visible one, as dragging its scroll bar would.
 fn scroll_to(page: &Page, n: usize) {
     page.eval(&format!(
         "document.querySelector('#steps').scrollTop = 28 * {n}"
@@ -49,7 +49,7 @@ fn a_page_of_a_thousand_steps_is_small() {
     assert!(page.count("*") <= 1_200, "{} elements", page.count("*"));
     let html = site.board.get("/runs/long").body.len();
     assert!(html <= 100_000, "{html} bytes of HTML");
-    // The document, its sheet, two scripts; the stream of a finished run may follow.
+    // The document, its style sheet and two scripts. The event stream of a finished run may follow.
     let (requests, _) = page.requests();
     assert!(
         requests <= 6,
@@ -83,8 +83,8 @@ fn the_scroll_bar_reaches_every_step() {
         }
         assert!(page.count("#steprows li") <= 120);
     }
-    // The list reaches to the end of the window wherever the page is scrolled to, and its rows move when it grows. At the
-    // end of the page a border stands below it.
+    // The list extends to the bottom of the window wherever the page is scrolled to, and its rows
+    // move when it grows. At the end of the page, a border is below it.
     page.wait(
         "(document.querySelector('#step-990').scrollIntoView({block: 'center'}), (list => Math.abs(
             parseFloat(list.style.getPropertyValue('--list-top')) - list.getBoundingClientRect().top) < 3

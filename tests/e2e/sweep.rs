@@ -1,4 +1,4 @@
-//! Does a question over many runs come to its answer before the reader's eyes?
+//! Tests that a question over many runs is answered while the reader watches.
 
 use crate::heavy::many_long;
 use crate::page::Page;
@@ -9,7 +9,7 @@ use crate::wait::until;
 #[test]
 fn progress_becomes_the_answer_without_a_reload() {
     let site = Site::with(&["q060/q060_handoff"]);
-    // A debug build is busy with them for many times as long as an answer waits.
+    // A debug build takes many times longer for these than a response waits.
     many_long(&site.path(""), 30, times(300, 1000));
     until("all runs are read", || {
         let health = site.board.json("/healthz");
@@ -18,7 +18,8 @@ fn progress_becomes_the_answer_without_a_reload() {
     let page = Page::open();
     page.goto(&site.url("/whatif?sweep=max_steps&values=1..1000/50"));
     page.wait("document.querySelector('.swp-c') && !document.querySelector('#poll[hx-get]')");
-    // A page asks for more only where it came without the answer, and a page loaded again would not know that it did.
+    // A page polls only if it came without the answer, and a reloaded page wouldn't show that it
+    // had.
     let asked = "performance.getEntriesByType('resource').some(entry => entry.name.includes('/live/whatif'))";
     assert_eq!(
         page.eval(asked),
@@ -31,7 +32,7 @@ fn progress_becomes_the_answer_without_a_reload() {
         page.text("#answer")
     );
     assert_eq!(page.count("#sweep tbody tr"), 51);
-    // A point leads to its row.
+    // A point links to its row.
     page.click(".swp-c a[href='#limit-0'] circle");
     page.wait("location.hash === '#limit-0'");
     assert_eq!(page.complaints(), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Is there a way through a run? By the strip of all steps, by picking steps, along the timeline; by keyboard and without
-//! scripts too.
+//! Tests navigating a run: by the strip of all steps, by picking steps, and along the timeline,
+//! also by keyboard and without scripts.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use crate::page::Page;
 use crate::site::Site;
 use crate::wait::until;
 
-/// A board over recorded runs of our engine: `fix_bug`, 11 steps, of which 1 and 5 have failed commands; `long`, 300 steps.
+/// A board over runs recorded by our engine: `fix_bug` with 11 steps and failed commands in steps 1
+/// and 5, and `long` with 300 steps.
 fn site() -> Site {
     let site = Site::with(&[]);
     for name in ["fix_bug", "long"] {
@@ -33,7 +34,7 @@ fn at(page: &Page, n: usize) {
     ));
 }
 
-/// Where the strip marks the step that is read, as a share of its width in thousandths.
+/// Returns the strip's mark for the current step, in thousandths of its width.
 fn marked(page: &Page) -> u64 {
     let place =
         "(line => Math.round(line.getBBox().x / line.ownerSVGElement.viewBox.baseVal.width * 1000))
@@ -81,7 +82,7 @@ fn a_press_on_the_strip_shows_the_step_below_it() {
     page.wait("['149', '150'].includes(document.querySelector('#stepview').dataset.n)");
     page.wait("location.search === `?step=${document.querySelector('#stepview').dataset.n}`");
     assert!([498, 502].contains(&marked(&page)), "{}", marked(&page));
-    // What stands out is said in words, which the keyboard reaches.
+    // The highlights are also links with text, which the keyboard reaches.
     page.eval("document.querySelector('#strip .took a').focus()");
     page.press("Enter");
     at(&page, 112);

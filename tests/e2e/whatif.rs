@@ -1,14 +1,14 @@
-//! Is an answer there as soon as a rule is typed, and does the reader stay where they are?
+//! Tests that a result appears as soon as a rule is typed, and that the reader's position is kept.
 
 use crate::page::Page;
 use crate::site::Site;
 
-/// A page over one of our own runs that has critics, with no rule asked yet.
+/// A page for one of our own runs with critics, with no rule entered yet.
 fn open() -> (Site, Page) {
     let site = Site::with_ours(&[]);
     let page = site.open("/runs/final/whatif?rule=");
     page.wait("document.querySelector('#rules[data-htmx-powered]')");
-    // A load would lose this mark.
+    // A page load would remove this mark.
     page.eval("window.here = true");
     (site, page)
 }
@@ -75,7 +75,7 @@ fn the_keyboard_alone_asks_and_reads() {
         "location.search === '?rule=max_rounds%3D1' && document.querySelector('#answer tr.hit')",
     );
     at("max_rounds");
-    // In a field letters are letters, and a checkbox is pressed with the space bar.
+    // In a field, keys type letters, and the space bar toggles a checkbox.
     page.eval("document.querySelector('[name=final_result]').focus()");
     page.press(" ");
     page.wait("location.search.includes('rule=final_result')");

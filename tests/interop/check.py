@@ -1,10 +1,10 @@
-"""Do QitOS's own tools read the runs of a directory? Its schema validator, and every page of its viewer.
+"""Checks that QitOS's schema validator and every page of its viewer can read the runs in a directory.
 
     python check.py DIRECTORY
 
-Needs qitos==0.3.0. One line a run; exit code 1 where anything is wrong. A run whose manifest was never closed is listed
-as open: the validator asks nothing of it. Shows with `--board BOARD EXPECTED` the other direction: whether the board
-BOARD reads the runs that scripted.py wrote, of which EXPECTED says what they must show.
+Needs qitos==0.3.0. Prints one line per run and exits with 1 if anything is wrong. A run whose manifest was never closed
+is listed as open and isn't validated. `--board BOARD EXPECTED` tests the other direction: that the board BOARD reads the
+runs written by scripted.py as described in EXPECTED.
 """
 
 import html
@@ -20,12 +20,12 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-# A loaded machine starts Python slowly; nothing waits for this where all is well.
+# Generous, because a loaded machine starts Python slowly. A passing test doesn't wait this long.
 DEADLINE_S = 60
 
 
 class Wrong(Exception):
-    """What is not as it must be."""
+    """A failed expectation."""
 
 
 def expect(holds, what):
@@ -38,7 +38,7 @@ def read(path):
 
 
 def lines(path):
-    # By line feeds only: other ends of lines are part of a text, and readers that break there lose the line.
+    # Splits at line feeds only. Other line separators may be part of a text, and a reader that splits there loses the line.
     return [json.loads(line) for line in read(path).split("\n") if line] if path.exists() else []
 
 
@@ -52,7 +52,7 @@ def validate(manifest, steps, events):
 
 
 class Qita:
-    """The real viewer on a port of its own."""
+    """The real viewer on a free port."""
 
     def __init__(self, root):
         with socket.socket() as free:
@@ -75,7 +75,7 @@ class Qita:
                 time.sleep(0.05)
 
     def get(self, path):
-        # A proxy of the environment has no say in what this machine serves itself.
+        # Ignores the environment's proxy settings for this local server.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(self.base + path, timeout=DEADLINE_S) as answer:
             expect(answer.status == 200, f"{path} answered {answer.status}")
@@ -95,14 +95,14 @@ class Qita:
 
 
 def embedded(page, path):
-    """The run as a page carries it for its script."""
+    """Returns the run that a page embeds for its script."""
     found = re.search(r'<script id="payload" type="application/json">(.*?)</script>', page, re.DOTALL)
     expect(found, f"{path} carries no run")
     return json.loads(found[1])
 
 
 def look(qita, listed, run, other):
-    """Whether each page of the viewer holds the run that the files hold."""
+    """Checks that each page of the viewer contains the same run as the files."""
     manifest, steps, events = json.loads(read(run / "manifest.json")), lines(run / "steps.jsonl"), lines(run / "events.jsonl")
     closed = manifest["status"] != "running"
     if closed:
@@ -156,7 +156,7 @@ def by_qitos(root):
 
 
 def by_board(root, board, expected):
-    """Whether the board shows what QitOS wrote."""
+    """Checks that the board shows what QitOS wrote."""
 
     def ask(*arguments):
         done = subprocess.run([board, *arguments, "--json"], capture_output=True, text=True, timeout=DEADLINE_S)

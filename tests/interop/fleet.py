@@ -1,11 +1,11 @@
-"""Do the recipes of docs/fleet.md run as they stand, and do they say what `board whatif` says?
+"""Tests that the recipes in docs/fleet.md run unchanged and agree with `board whatif`.
 
     fleet.py BOARD ENGINE [--runs NUMBER] [--format jsonl|parquet] [--s3] ROOT...
 
-Makes the tables of all runs below the ROOTs, takes the fenced blocks of the engine out of the document and runs them. What they
-answer is compared with what the board says of the same runs: `list` for how they ended, `whatif` for what limits would have done.
-Beside them are as many variants of the samples as --runs says. With --format parquet and --s3 the blocks are changed as the document
-says; the store is moto, which answers as S3 does.
+Writes the tables of all runs below the ROOTs, and of --runs variants of the samples. Extracts the engine's fenced blocks
+from the document and runs them. Compares their results with the board's output for the same runs: `list` for how they
+ended, `whatif` for the effect of limits. For --format parquet and --s3, the blocks are changed as the document describes.
+The store is moto, which emulates S3.
 """
 
 import argparse
@@ -24,7 +24,7 @@ RULES = ["max_steps=4", "token_budget=1500", "max_cost=0.01"]
 
 
 def recipes(engine, changes):
-    """The blocks of an engine by their names, in order; those without one prepare the others."""
+    """Returns an engine's blocks with their names, in order. Unnamed blocks are setup for the others."""
     found = re.findall(r"^```(?:sql|python|sh) (\w+) ?(\w*)\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S)
     blocks = [[name, text] for of, name, text in found if of == engine]
     assert {name for name, _ in blocks} >= {"", "ends", "cost", "loops", "whatif"}, (engine, blocks)
@@ -59,7 +59,7 @@ def duckdb_rows(options, store):
 
 
 def same_as_lines(base):
-    """Every value of the tables is the one that `board table` prints as JSON, and of the type that its column has."""
+    """Checks that the Parquet tables have the documented types and the same values as the JSON lines of `board table`."""
     for table in ["runs", "steps"]:
         read = f"read_parquet('table/{table}/*/*.parquet', hive_partitioning = false)"
         kinds = {name: kind for name, kind, *_ in base.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()}
@@ -80,7 +80,7 @@ def same_as_lines(base):
 
 
 MOMENT = "TIMESTAMP WITH TIME ZONE"
-# Of one column of each type.
+# One column of each type.
 TYPES = {"runs": {"model": "VARCHAR", "started_at": MOMENT, "steps": "BIGINT", "cost_usd": "DOUBLE", "answered": "BOOLEAN"},
          "steps": {"call": "VARCHAR", "at": MOMENT, "step": "BIGINT", "score": "DOUBLE", "tools": "VARCHAR[]",
                    "asked_before_end": "BOOLEAN"}}
@@ -133,7 +133,7 @@ ENGINES = {"duckdb": duckdb_rows, "chdb": chdb_rows, "spark": spark_rows}
 
 
 def put_into_store():
-    """Copies the table into a bucket, as `aws s3 sync table s3://bucket/table` does; the store's address."""
+    """Copies the table to a bucket, as `aws s3 sync table s3://bucket/table` would. Returns the store's address."""
     import logging
 
     import boto3
@@ -149,12 +149,12 @@ def put_into_store():
     for path in files:
         s3.put_object(Bucket="bucket", Key=path.as_posix(), Body=path.read_bytes())
     for path in files:
-        path.unlink()  # Nothing but the store has it now.
+        path.unlink()  # Leaves the file in the store only.
     return f"{host}:{port}"
 
 
 def whatif(board, runs):
-    """What the board says of each rule and each way it may come out: runs, steps, tokens, lost answers."""
+    """Sums up runs, steps, tokens and lost answers per rule and result, as `board whatif` reports them."""
     sums = collections.defaultdict(lambda: [0, 0, 0, 0])
     asked = shlex.join(word for rule in RULES for word in ("--rule", rule))
     for start in range(0, len(runs), 500):
@@ -162,7 +162,7 @@ def whatif(board, runs):
         said = subprocess.run([board, "whatif", "--json", *shlex.split(asked), *paths], capture_output=True, text=True)
         assert said.returncode == 0, said.stderr
         for run in json.loads(said.stdout)["runs"]:
-            # A run without a step has no row in the table of steps.
+            # A run without steps has no row in the table of steps.
             if run["recorded"]["step"] is None:
                 continue
             for rule in run["rules"]:

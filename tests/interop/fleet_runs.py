@@ -1,9 +1,9 @@
-"""Makes many runs out of the samples, each of them another one.
+"""Creates many different runs from the samples.
 
     fleet_runs.py DIR NUMBER
 
-Copies runs of sample_runs, drawn by a fixed seed: days are shifted, tokens and costs multiplied, models renamed, and some
-lose their last lines, as those of a run that died do. What comes of that is for the board to say, and for nobody else here.
+Copies runs of sample_runs at random with a fixed seed. Shifts days, multiplies tokens and costs, renames models, and
+removes the last lines of some, as if they had died. The expected results come from the board, not from this script.
 """
 
 import datetime
@@ -20,7 +20,7 @@ MODEL = re.compile(r'("model(?:_id)?": ?")([^"]+)')
 
 
 def samples():
-    """Directories of runs, and sessions that are one file of lines."""
+    """Returns run directories, and sessions in single JSONL files."""
     dirs = {path.parent for name in ("manifest.json", "steps.jsonl") for path in SAMPLES.rglob(name)}
     lines = {path for path in (SAMPLES / "tools").rglob("*.jsonl")}
     return sorted(dirs) + sorted(lines)
@@ -56,7 +56,7 @@ def make(root, number):
         place.mkdir(parents=True)
         for path in sorted(sample.iterdir()) if sample.is_dir() else [sample]:
             if path.is_file() and path.suffix in (".json", ".jsonl"):
-                # The files of a run are varied alike.
+                # All files of a run are varied in the same way.
                 lines = keep if path.suffix == ".jsonl" else None
                 text = varied(path.read_text(encoding="utf-8", errors="surrogateescape"), random.Random(state), lines)
                 (place / path.name).write_text(text, encoding="utf-8", errors="surrogateescape")

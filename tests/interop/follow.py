@@ -1,10 +1,10 @@
-"""Does the board follow the runs of real tools, live, and say truly how they ended?
+"""Tests that the board follows runs of real tools live, and reports correctly how they ended.
 
     python follow.py BOARD DIRECTORY SCENARIO ...
 
-Each scenario starts a tool that writes below DIRECTORY while the board BOARD serves it. A tool is held back in its
-middle until the board shows the step before, so nothing here waits for a time. What the board must say in the end is
-what the script of the tool's model says. One line a scenario; exit code 1 where anything is wrong.
+Each scenario starts a tool that writes below DIRECTORY while the board BOARD serves it. The tool pauses midway until the
+board shows the previous step, so no test waits for a fixed time. The expected result follows from the script of the
+tool's model. Prints one line per scenario and exits with 1 if anything is wrong.
 """
 
 import json
@@ -19,12 +19,12 @@ from pathlib import Path
 
 from stub import Stub
 
-# A loaded machine starts these tools slowly; nothing waits for this where all is well.
+# Generous, because a loaded machine starts these tools slowly. A passing test doesn't wait this long.
 DEADLINE_S = 120
 
 
 class Wrong(Exception):
-    """What is not as it must be."""
+    """A failed expectation."""
 
 
 class Board:
@@ -44,7 +44,7 @@ class Board:
             return json.load(answer)["runs"]
 
     def until(self, below, what, holds):
-        """The first row of a run in the directory `below` of which `holds` is true."""
+        """Waits for a run in the directory `below` for which `holds` is true, and returns its row."""
         end = time.monotonic() + DEADLINE_S
         while True:
             rows = [row for row in self.rows() if row["key"].startswith(f"{below}/")]
@@ -54,7 +54,7 @@ class Board:
             if time.monotonic() > end:
                 shown = [{key: row[key] for key in ("key", "steps", "liveness", "outcome", "verdict")} for row in rows]
                 raise Wrong(f"{what}: not shown within {DEADLINE_S} s: {shown}")
-            # Asks anew at once: what is waited for is an answer, not a time.
+            # Retries at once. Each request takes long enough on its own.
 
     def close(self):
         self._process.terminate()
@@ -73,7 +73,7 @@ def has_ended(row):
 
 
 def agent(board, root, name, command, script, env=None):
-    """Runs a coding agent against a stub with this script; what it prints goes to a file beside its sessions."""
+    """Runs a coding agent against a stub with this script. Its output goes to a file beside its sessions."""
     stub = Stub(script)
     project = root.parent / "projects" / name
     project.mkdir(parents=True)
@@ -95,7 +95,7 @@ def agent(board, root, name, command, script, env=None):
 
 
 def claude(board, root):
-    """Two replies: a command that fails, then an answer; and the same held to one turn."""
+    """Two replies: a failing command, then an answer. Runs again with a limit of one turn."""
 
     def env(url):
         return {
@@ -127,7 +127,7 @@ def claude(board, root):
     for kind in ("Claude Code session", "Claude Code stream"):
         ended = board.until("claude", f"the end of a {kind}", lambda row: row["format"] == kind and has_ended(row))
         expect(ended, **done)
-    # A limit is recorded in the session and in the stream.
+    # The limit is recorded in both the session and the stream.
     code, _ = agent(board, root, "claude-limit", [*command, "--max-turns", "1"], [look, answer], lambda url: {
         **env(url), "CLAUDE_CONFIG_DIR": str(root / "claude-limit" / "config")})
     for kind in ("Claude Code session", "Claude Code stream"):
@@ -137,7 +137,7 @@ def claude(board, root):
 
 
 def codex(board, root):
-    """Two replies: a command that fails, then an answer."""
+    """Two replies: a failing command, then an answer."""
     home = root / "codex" / "home"
     home.mkdir(parents=True)
 
@@ -180,7 +180,7 @@ def codex(board, root):
 
 
 def mini_swe_agent(board, root):
-    """Written anew as a whole after each step; the second command waits until the board shows the first step."""
+    """The whole file is rewritten after each step. The second command waits until the board shows the first step."""
     go = root.parent / "go"
     wait = f"until [ -e {go} ]; do sleep 0.05; done"
     for name, limit, outcome in (("mini", 0, "completed"), ("mini-limit", 2, "truncated")):
@@ -212,7 +212,7 @@ DefaultAgent(DeterministicModel(outputs=outputs), LocalEnvironment(), system_tem
 
 
 def inspect(board, root):
-    """Two samples: the tool of the second waits until the board shows the end of the first. A limit of messages."""
+    """Two samples. The second one's tool waits until the board shows the end of the first. Then it hits a message limit."""
     go = root.parent / "inspect-go"
     (root / "inspect").mkdir()
     program = f"""

@@ -1,8 +1,8 @@
-"""Does `board mcp` answer a real client? Every tool, errors, a run that grows, a call given up, and the end of the talk.
+"""Tests `board mcp` with a real client: every tool, errors, a growing run, a cancelled call, and the end of the session.
 
     python mcp_client.py BOARD
 
-Needs the package mcp, 1.x or 2.x: with 2.x the talk begins without a handshake, as that client prefers, and once more with one.
+Needs the package mcp, 1.x or 2.x. With 2.x, a session without a handshake, that client's default, and one with it are tested.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def expect(holds, what):
 
 
 async def call(session, name, **arguments):
-    """What a tool answers, as a document, or the words of its error."""
+    """Returns a tool's result as a document, or its error text."""
     result = await session.call_tool(name, arguments)
     text = result.content[0].text
     is_error = result.is_error if MODERN else result.isError
@@ -60,7 +60,7 @@ async def look(session, run):
     short = await call(session, "list_runs", limit=500, max_bytes=8000)
     expect(short["truncated"] and len(json.dumps(short)) < 9000, "a long answer was not cut")
 
-    # A run that grows has new answers.
+    # A growing run yields new results.
     steps = run / "steps.jsonl"
     total = (await call(session, "step", run="grows"))["total"]
     with steps.open("a", encoding="utf-8") as file:
@@ -68,7 +68,7 @@ async def look(session, run):
     while (await call(session, "step", run="grows"))["total"] == total:
         await asyncio.sleep(0.01)
 
-    # A call that its client gives up leaves the talk as it was.
+    # A cancelled call doesn't affect the session.
     given_up = asyncio.create_task(call(session, "search", text="a"))
     await asyncio.sleep(0)
     given_up.cancel()

@@ -1,9 +1,9 @@
-"""Does an agent of `board run` use the tools of real servers? Three of them over pipes, one over HTTP too, on a scripted model.
+"""Tests an agent of `board run` with tools of real servers: three over pipes, one of them over HTTP too. The model is scripted.
 
     python mcp_servers.py BOARD NODE_MODULES
 
-Needs the package mcp for a server in Python, and in NODE_MODULES the packages @modelcontextprotocol/server-everything and
-@modelcontextprotocol/server-filesystem.
+Needs the package mcp for a Python server, and the packages @modelcontextprotocol/server-everything and
+@modelcontextprotocol/server-filesystem in NODE_MODULES.
 """
 
 import json
@@ -41,7 +41,7 @@ elif hasattr(server.settings, "port"):
 else:
     server.run("streamable-http", port=0)
 """
-# A call of each sort, and what its result must hold; `None` is a failed call.
+# Calls of each kind, and the text that each result must contain. `None` means that the call must fail.
 CALLS = [
     ("sums__add", {"a": 19, "b": 23}, "42"),
     ("web__add", {"a": 20, "b": 25}, "45"),
@@ -62,7 +62,7 @@ def expect(holds, what):
 
 
 class Model(BaseHTTPRequestHandler):
-    """Asks for the calls, one a reply, and then answers."""
+    """Requests the calls, one per reply, and then answers."""
 
     asked = []
 
@@ -87,14 +87,14 @@ class Model(BaseHTTPRequestHandler):
 
 
 def listening(command):
-    """Starts a server over HTTP; it and its address, as it says that itself."""
+    """Starts an HTTP server. Returns it and the address that it prints."""
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     said = []
     for line in server.stderr:
         said.append(line)
         address = re.search(r"running on (http://[0-9.:]+)", line)
         if address:
-            # What it says later is not waited for, and must not fill the pipe.
+            # Drains later output, so that it doesn't fill the pipe.
             threading.Thread(target=server.stderr.read, daemon=True).start()
             return server, f"{address[1]}/mcp"
     raise SystemExit(f"wrong: the server over HTTP ended: {''.join(said)}")

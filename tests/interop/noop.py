@@ -1,8 +1,9 @@
-"""The engine benchmark's work done by QitOS: one tool that does nothing, so many steps.
+"""Does the engine benchmark's work in QitOS: STEPS calls of a tool that does nothing.
 
     python noop.py STEPS on|off DIRECTORY
 
-Prints the seconds of the fastest of three runs and the bytes of both trace files. Needs qitos==0.3.0.
+Prints the duration of the fastest of three runs in seconds, and the size of both trace files in bytes.
+Needs qitos==0.3.0.
 """
 
 import os

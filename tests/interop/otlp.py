@@ -1,5 +1,5 @@
-"""Receives what `board export RUN --otlp URL` sends, for each run named, and holds it against the messages and the names
-of OpenTelemetry. `otlp.py BOARD RUN...`"""
+"""Receives the output of `board export RUN --otlp URL` for each run, and checks it against OpenTelemetry's messages and
+attribute names. `otlp.py BOARD RUN...`"""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 NAMES = {value for name, value in vars(gen_ai_attributes).items() if name.isupper() and isinstance(value, str)}
-# Newer than the released names, or another tool's that receivers know.
+# Names that are newer than the released ones, or that other tools use and receivers know.
 BESIDE = {"gen_ai.usage.cost"}
 received = []
 
@@ -22,7 +22,7 @@ received = []
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        # Ids are hexadecimal in OTLP, where JSON of protobuf has base64.
+        # OTLP JSON has hexadecimal ids, protobuf's JSON format has base64.
         for spans in (scope["spans"] for resource in body["resourceSpans"] for scope in resource["scopeSpans"]):
             for span in spans:
                 for key in ("traceId", "spanId", "parentSpanId"):

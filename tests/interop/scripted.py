@@ -1,9 +1,9 @@
-"""Runs that QitOS 0.3.0 writes itself, for the board to read: scripted agents, one for each kind of end.
+"""Records runs with QitOS 0.3.0 for the board to read, with one scripted agent for each kind of end.
 
     python scripted.py DIRECTORY
 
-Writes one run directory for each end, and prints as JSON what the board must show of each. Where an exception leaves
-the engine, QitOS writes neither a stop reason nor the line of the step, and the manifest says `running` for ever.
+Writes one run directory per kind of end, and prints as JSON what the board must show for each. If an exception leaves
+the engine, QitOS writes neither a stop reason nor the step's line, and the manifest keeps the status `running`.
 """
 
 import json
@@ -30,7 +30,7 @@ class Numbers(StateSchema):
 
 
 class Doubler(AgentModule):
-    """Doubles as often as it may; answers after `answers_at` steps, fails in decide after `fails_at`."""
+    """Keeps doubling. Answers after `answers_at` steps, and fails in `decide` after `fails_at`."""
 
     def __init__(self, answers_at=None, fails_at=None):
         registry = ToolRegistry()
@@ -56,7 +56,7 @@ class Doubler(AgentModule):
 
 
 class Bound(Critic):
-    """Says stop, or fails, once the number is too large."""
+    """Requests a stop, or fails, once the number exceeds `above`."""
 
     def __init__(self, above, fails=False):
         self.above = above

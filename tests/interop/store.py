@@ -1,10 +1,10 @@
-"""Does the board follow runs in an object store, whatever becomes of the store meanwhile?
+"""Tests that the board follows runs in an object store, whatever happens to the store.
 
     python store.py BOARD OBJECTS [follow|tls|small|many]...
 
-moto answers as S3 does. Between it and the board stands a proxy that counts requests and spoils answers: 503, 403, cut
-bodies, an answer that never comes. The board must show what was there at the last good listing, and say what is wrong.
-One line for each thing that holds; exit code 1 where one does not. Nothing waits for a time, only for what must come.
+moto emulates S3. A proxy between it and the board counts requests and spoils responses: 503, 403, truncated bodies, and
+responses that never arrive. The board must keep showing the state of the last good listing, and report the problem.
+Prints one line per passed check and exits with 1 at the first failure. No test waits for a fixed time.
 """
 
 import atexit
@@ -40,7 +40,7 @@ SAMPLES = Path("sample_runs")
 
 
 class Proxy(http.server.ThreadingHTTPServer):
-    """Passes requests on to the store; `spoil` says what becomes of the answers."""
+    """Forwards requests to the store. `spoil` selects how responses are spoiled."""
 
     daemon_threads = True
 
@@ -53,7 +53,7 @@ class Proxy(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
-        """Whoever leaves is no fault of the test."""
+        """Ignores errors from clients that disconnect."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -66,7 +66,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         listing = "list-type=2" in self.path
         self.server.lists += listing
         self.server.gets += not listing
-        time.sleep(self.server.delay)  # As long as a request takes, not a wait for something.
+        time.sleep(self.server.delay)  # Simulates latency; not a wait for an event.
         spoil = self.server.spoil
         if spoil in (403, 503):
             return self.answer(spoil, [("Retry-After", "0")], b"<Error><Code>Spoiled</Code></Error>")
@@ -93,7 +93,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Many(Handler):
-    """Answers from `store`, a bucket of many objects by their keys: moto takes longer for each than a store on the network."""
+    """Serves `store`, a dict of many objects by key. moto would be slower per object than a store on the network."""
 
     def do_GET(self):
         path, _, query = self.path.partition("?")
@@ -146,7 +146,7 @@ class Board:
         return {run["key"]: run["steps"] for run in self.runs()["runs"]}.get(key)
 
     def settled(self):
-        """All that the store holds from now on is here, and read."""
+        """Waits until everything in the store at the time of the call has been fetched and read."""
         asked = time.monotonic()
         until("all is here", lambda: (self.store()["lag_ms"] or 1e12) < (time.monotonic() - asked) * 1000)
         until("all is read", lambda: json.loads(self.get("/healthz"))["indexing"] == 0)
@@ -209,7 +209,7 @@ def follow(binary, proxy, s3, cache):
         if spoil in (503, 403):
             until("the error", lambda: said in (board.store().get("error") or ""))
             page = board.get("/")
-            assert "Not followed" in page and said in page, "the page says so"
+            assert "Not updating" in page and said in page, "the page says so"
         elif spoil == "cut":
             until("the cut body", lambda: board.store()["left_out"] == 1)
             assert said in board.get("/"), "the page names the object"
@@ -227,7 +227,7 @@ def follow(binary, proxy, s3, cache):
 
 
 def authority(home):
-    """An authority of its own, and a certificate of it for this machine: the paths of both."""
+    """Creates a certificate authority and a certificate for this machine. Returns the paths of both."""
     key, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     name = lambda text: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -248,7 +248,7 @@ def authority(home):
 
 
 def tls(binary, store, s3, cache):
-    """A store behind TLS, with a certificate of an authority that the system does not know."""
+    """A store behind TLS, with a certificate from an authority that the system doesn't trust."""
     s3.create_bucket(Bucket="tls")
     s3.put_object(Bucket="tls", Key="run/steps.jsonl", Body=b'{"step_id": 0}\n')
     with tempfile.TemporaryDirectory() as home:
@@ -271,7 +271,7 @@ def tls(binary, store, s3, cache):
 
 
 def small(binary, proxy, s3, cache):
-    """A cache that holds three of five runs."""
+    """A cache with room for three of five runs."""
     s3.create_bucket(Bucket="small")
     line = json.dumps({"step_id": 0, "text": "x" * 10_000}).encode() + b"\n"
 
@@ -280,7 +280,7 @@ def small(binary, proxy, s3, cache):
         texts = {"steps.jsonl": line * 30, "events.jsonl": b'{"phase": "END"}\n', "manifest.json": json.dumps(manifest).encode()}
         for file, text in texts.items():
             s3.put_object(Bucket="small", Key=f"{name}/{file}", Body=text)
-            # Long ago: what was written this second may change within it, and is noted at the next start only after that.
+            # Long ago: an object written in the current second may still change within it, so its row isn't cached yet.
             written = datetime.datetime(2026, 1, 2, "abcde".index(name), tzinfo=datetime.timezone.utc)
             s3_backends["123456789012"]["aws"].get_object("small", f"{name}/{file}").last_modified = written
 
@@ -295,27 +295,27 @@ def small(binary, proxy, s3, cache):
     within = lambda: (store := board.store())["evicted"] == 6 and store["kept_bytes"] <= store["kept_limit"]
     assert within() and board.store()["left_out"] == 0, board.store()
     assert sorted(rows()) == [(name, 30) for name in "abcde"], "the rows of those that were evicted stay"
-    assert "6 evicted, fetched again when their run is opened" in board.get("/")
+    assert "6 evicted (fetched again when their run is opened)" in board.get("/")
     for name in "abcde":
         answer = board.get(f"/api/runs/{name}/steps/29")
         assert '"n":29' in answer.replace(" ", ""), f"it is fetched where it is opened: {answer[:300]}"
         until("the oldest make room", within)
     proxy.spoil = 403
     answers = [board.get(f"/runs/{name}") for name in "abcde"]
-    away = [answer for answer in answers if "Not on this machine now" in answer]
+    away = [answer for answer in answers if "Not available locally" in answer]
     assert len(away) == 2 and all("403" in answer for answer in away), "why it cannot be had is said"
     board.end()
     board = start()
     until("the rows at the next start, with a store that is away", lambda: sorted(rows()) == [(name, 30) for name in "abcde"])
     proxy.spoil = None
     for name in "abcde":
-        until("it can be opened", lambda: "Not on this machine now" not in board.get(f"/runs/{name}"))
+        until("it can be opened", lambda: "Not available locally" not in board.get(f"/runs/{name}"))
     board.end()
     holds("a cache of 1 MB for 1.5 MB of runs: it keeps within that, all rows stay, and each run can be opened")
 
 
 def many(binary, cache, objects):
-    """`OBJECTS` runs of one object each: how long until all rows are known, and by how many requests."""
+    """`OBJECTS` runs of one object each. Measures the time and the requests until all rows are known."""
     text = next((SAMPLES / "tools/claude-code").glob("*/*01.jsonl")).read_bytes()
     proxy = Proxy({f"{number // 1000:03}/{number:06}.jsonl": text for number in range(objects)}, Many)
     proxy.keys, proxy.delay = sorted(proxy.store), 0.02

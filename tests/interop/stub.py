@@ -1,8 +1,8 @@
-"""A model service with a script, for command lines of coding agents: Anthropic Messages and OpenAI Responses, streamed.
+"""A scripted model service for command-line coding agents, with streamed Anthropic Messages and OpenAI Responses.
 
-Listens on the loopback only, standard library only. A reply is a dict of `text`, `calls` (a list of tool name and
-arguments), `usage` (input tokens without cached ones, cached ones, output tokens) and `after`: a function that returns
-before the reply is sent, by which a test holds a tool back until it has seen what is there so far.
+Listens on the loopback only and uses only the standard library. A reply is a dict of `text`, `calls` (a list of tool
+name and arguments), `usage` (uncached input tokens, cached input tokens, output tokens) and `after`, a function called
+before the reply is sent. A test can use it to pause a tool until it has seen the run so far.
 """
 
 import json
@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Stub:
-    """Answers requests that carry tools by the script, in order; others (titles, summaries) by a word."""
+    """Answers requests with tools from the script, in order, and others (titles, summaries) with one word."""
 
     def __init__(self, script):
         self._script = list(script)
@@ -80,7 +80,7 @@ class Stub:
             reply = self._script.pop(0) if self._script else {"text": "The script is over."}
         try:
             reply.get("after", lambda: None)()
-        except Exception as fault:  # The tool must come to its end all the same.
+        except Exception as fault:  # The tool must still finish.
             self.fault = self.fault or fault
         return reply
 
@@ -90,7 +90,7 @@ class Stub:
 
 
 def messages(body, reply):
-    """The events of a streamed answer of Anthropic's Messages API."""
+    """Yields the events of a streamed response in Anthropic's Messages API."""
     fresh, cached, out = reply.get("usage", (10, 0, 5))
     usage = {"input_tokens": fresh, "cache_read_input_tokens": cached, "cache_creation_input_tokens": 0, "output_tokens": out}
     calls = reply.get("calls", [])
@@ -111,7 +111,7 @@ def messages(body, reply):
 
 
 def responses(body, reply):
-    """The events of a streamed answer of OpenAI's Responses API."""
+    """Yields the events of a streamed response in OpenAI's Responses API."""
     fresh, cached, out = reply.get("usage", (10, 0, 5))
     base = {"id": f"resp_{id(reply):x}", "object": "response", "created_at": 0, "model": body.get("model")}
     yield {"type": "response.created", "response": {**base, "status": "in_progress", "output": []}}

@@ -1,7 +1,8 @@
-# Sourced by the scripts beside it: a Python environment with packages from the registry, kept below the build's directory.
+# Sourced by the other scripts here. Creates Python environments with packages from the registry, below the build directory.
 
-# venv NAME PACKAGE==VERSION...: makes the environment where it is not there, and sets `python` to its interpreter.
-# Returns 1 where there is no Python of 3.10 or later or no registry, and says so; ends the script where pip fails otherwise.
+# venv NAME PACKAGE==VERSION...: creates the environment if it doesn't exist, and sets `python` to its interpreter.
+# Without Python 3.10 or later, or without the registry, prints a message and returns 1. If pip fails for another reason,
+# exits the script.
 venv() {
     local target env name found=
     target=$(cargo metadata --format-version 1 --no-deps --locked | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
@@ -22,7 +23,7 @@ venv() {
     rm -rf "$env"
     mkdir -p "$target/interop"
     "$found" -m venv "$env"
-    # pip fails alike for a registry that is away and for one that lacks the package; what it says tells them apart.
+    # pip's exit code is the same for an unreachable registry and for a missing package; only its output differs.
     if ! "$python" -m pip --disable-pip-version-check install --quiet --retries 1 --timeout 20 "$@" 2>"$env/pip.log"; then
         cat "$env/pip.log" >&2
         if grep -Eq 'Retrying \(|ConnectionError|NewConnectionError|Could not connect' "$env/pip.log"; then

@@ -1,4 +1,4 @@
-//! Does the action for workflows say why runs failed? Its script, run as a job would run it.
+//! Tests the GitHub action that reports why runs failed, by running its script as a job would.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn a_job_is_told_why_its_runs_failed_and_keeps_their_pages() {
         summary.starts_with("# Why runs stopped\n\n") && summary.contains("sample_runs/crash"),
         "{summary}"
     );
-    // All that comes from a trace is indented, so that it is no markup.
+    // All text from a trace is indented, so that it can't act as markup.
     let ours = |line: &&str| {
         !line.starts_with("    ") && !line.starts_with("<details>") && *line != "</details>"
     };

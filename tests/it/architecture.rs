@@ -1,4 +1,4 @@
-//! Do the rooms keep to the plan? Reads the sources and checks who may know whom.
+//! Checks the sources against the planned dependencies between top-level modules ("rooms").
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,44 +8,48 @@ use sha2::{Digest, Sha256};
 
 use crate::disk::walk;
 
-/// Which rooms a room may use. A new arrow is a new entry here, with its reason in the commit.
+/// The modules that each module may use. A new dependency needs an entry here and a reason in its
+/// commit.
 const ARROWS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("model", &[]),
-    // Bytes in, model out.
+    // Parses bytes into the model.
     ("format", &["model"]),
     ("trace", &["error", "model", "format"]),
-    // What-if, the live engine and the tests ask the same rules; they may know nothing that only one of them has.
+    // What-if, the live engine and the tests evaluate the same rules, so rules must not depend on
+    // any of them.
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
     ("tools", &["error", "engine"]),
-    // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
-    // What a record says is read at one door, whoever wrote it.
+    // `stop` defines what recorded codes mean and evaluates the rules for what-if. `format` is the
+    // only reader of records, whichever tool wrote them.
     ("analysis", &["error", "model", "format", "stop"]),
-    // Prices of models are one table, whoever is asked for a cost. Other programs offer tools in messages.
+    // Model prices are a single table for all callers. Tools of other programs are called through
+    // `rpc`.
     (
         "llm",
         &["error", "model", "stop", "engine", "tools", "rpc", "wire"],
     ),
-    // Messages, and no way for them to come or go.
+    // Messages, independent of their transport.
     ("rpc", &[]),
-    // A server, whatever it is asked.
+    // An HTTP client, independent of the requests.
     ("wire", &["error"]),
-    // The files that the board keeps for itself, whatever they hold.
+    // The board's own files, independent of their contents.
     ("own", &[]),
-    // Which objects may belong to traces is known where files are looked for.
+    // `trace` decides which objects may belong to traces.
     ("mirror", &["error", "trace", "wire", "own"]),
-    // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
+    // A row's verdict and liveness are computed once per change, not for each query over thousands
+    // of rows.
     (
         "live",
         &["error", "mirror", "model", "trace", "analysis", "own"],
     ),
-    // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
+    // Rules are named and explained in the page's words, and `analysis` evaluates them.
     (
         "page",
         &["error", "model", "format", "stop", "analysis", "live"],
     ),
-    // The same answers over HTTP and, message by message, to a program that talks the Model Context Protocol.
+    // The same answers over HTTP and, message by message, to clients of the Model Context Protocol.
     ("serve", &["error", "model", "live", "page", "rpc"]),
     (
         "cli",
@@ -64,7 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What only some rooms may touch.
+/// Crates and items that only some modules may use.
 const KEYS: &[(&str, &[&str])] = &[
     ("askama", &["page"]),
     ("axum", &["page", "serve"]),
@@ -92,7 +96,7 @@ fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The source files of the product, without its test modules.
+/// Lists the product's source files, without test modules.
 fn sources() -> Vec<PathBuf> {
     let is_test = |path: &Path| {
         path.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests")
@@ -107,7 +111,7 @@ fn sources() -> Vec<PathBuf> {
     files
 }
 
-/// The room a source file belongs to.
+/// Returns the module to which a source file belongs.
 fn room(path: &Path) -> String {
     let below = path
         .strip_prefix(project().join("src"))
@@ -120,7 +124,8 @@ fn room(path: &Path) -> String {
         .to_owned()
 }
 
-/// The code of a file: comments blanked, inline tests cut off, line numbers kept.
+/// Returns a file's code with comments blanked and inline tests removed. Line numbers stay the
+/// same.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).expect("sources are UTF-8");
     let product = text
@@ -133,9 +138,9 @@ fn code(path: &Path) -> String {
         .collect()
 }
 
-/// Every room named by a `crate::` path in `code`, with the line it stands on.
+/// Lists every module named in a `crate::` path in `code`, with its line number.
 fn uses(code: &str) -> Vec<(usize, String)> {
-    // `Error`, `Kind` and `Result` are the names under which the crate root shows its error type.
+    // `Error`, `Kind` and `Result` are re-exports of the error module at the crate root.
     let as_room = |name: String| match name.as_str() {
         "Error" | "Kind" | "Result" => "error".to_owned(),
         _ => name,
@@ -146,7 +151,7 @@ fn uses(code: &str) -> Vec<(usize, String)> {
     found.map(|(line, name)| (line, as_room(name))).collect()
 }
 
-/// The lines on which `code` names a foreign thing: a crate, or one thing `in::it`.
+/// Lists the lines on which `code` names an external crate, or one item `in::it`.
 fn lines_naming(code: &str, thing: &str) -> Vec<usize> {
     let (home, item) = thing
         .split_once("::")
@@ -157,7 +162,8 @@ fn lines_naming(code: &str, thing: &str) -> Vec<usize> {
     named.map(|(line, _)| line).collect()
 }
 
-/// What `code` names below `home::`, alone or in a group, with the line on which the path begins.
+/// Lists the names below `home::` in `code`, alone or in a group, with the line on which the path
+/// starts.
 fn named_in(code: &str, home: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (at, path) in code.match_indices(&format!("{home}::")) {
@@ -178,7 +184,7 @@ fn named_in(code: &str, home: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The first names inside a `{..}` group, up to its closing brace.
+/// Lists the first path segments inside a `{..}` group, up to its closing brace.
 fn top_names(group: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut depth = 0_u32;
@@ -212,7 +218,7 @@ fn allowed(table: &'static [(&str, &[&str])], name: &str) -> Option<BTreeSet<&'s
         .map(|(_, rooms)| rooms.iter().copied().collect())
 }
 
-/// Cargo drops `strip` of the profile for a package that has settings of its own.
+/// Cargo ignores the profile's `strip` for a package with its own profile settings.
 #[test]
 fn the_release_binary_is_stripped() {
     let manifest = fs::read_to_string(project().join("Cargo.toml")).expect("the manifest is there");
@@ -336,7 +342,7 @@ fn a_library_without_features_needs_few_others() {
 
 #[test]
 fn nobody_lifts_what_is_forbidden() {
-    // A crate without the table, or an attribute that the compiler takes before it, would.
+    // A crate without the lint table, or an attribute that overrides it, would allow unsafe code.
     for (manifest, table) in [
         ("Cargo.toml", "unsafe_code = \"forbid\""),
         ("fuzz/Cargo.toml", "unsafe_code = \"deny\""),
@@ -363,7 +369,7 @@ fn nobody_lifts_what_is_forbidden() {
                     "unsafe extern ",
                     "#[unsafe(",
                 ];
-                // Words in quotes are this list.
+                // Quoted words belong to this list itself.
                 if begins
                     .iter()
                     .any(|word| code.contains(word) && !code.contains(&format!("\"{word}")))

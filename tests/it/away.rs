@@ -1,4 +1,5 @@
-//! Does a run get a verdict that cannot be read right now? It must not, and it is read once it can be, without a restart.
+//! Tests that a run that can't be read at the moment gets no verdict, and is read later without a
+//! restart.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::board::{BINARY, Board};
 use crate::disk::walk;
 use crate::wait::until;
 
-/// Writes a session of Codex that answered, compressed, whose text is too long to be unpacked in memory.
+/// Writes a compressed Codex session with an answer, too long to be decompressed in memory.
 fn long_session(root: &Path) -> PathBuf {
     let samples = walk(Path::new("sample_runs/tools/codex/sessions"));
     let sample = samples
@@ -91,7 +92,7 @@ fn a_temporary_directory_without_room_is_no_verdict() {
     );
 }
 
-/// A limit on the length of files would end the program where it wrote beyond.
+/// A write beyond the file size limit would kill the program.
 #[cfg(unix)]
 #[test]
 fn a_limit_on_the_length_of_files_ends_nothing() {
@@ -112,7 +113,7 @@ fn a_limit_on_the_length_of_files_ends_nothing() {
     );
 }
 
-/// Nothing is forbidden to root.
+/// Skipped as root, who can read everything.
 #[cfg(unix)]
 #[test]
 fn files_without_rights_are_no_verdict() {

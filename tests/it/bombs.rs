@@ -1,5 +1,6 @@
-//! Does one line, file or request take the board down? Each bomb through the real binary: it answers, stays in its
-//! memory, shows the good lines beside the bomb and names what is odd. How long that took is printed.
+//! Tests that no line, file or request takes the board down. Each bomb is served by the real
+//! binary, which must answer, stay within its memory, show the valid lines around the bomb and
+//! report the issue. Prints the time taken.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,23 +14,24 @@ use crate::board::{BINARY, Board};
 use crate::memory;
 use crate::soak::times;
 
-/// No page is larger, whatever it shows.
+/// No page may be larger.
 const MAX_PAGE_BYTES: usize = 400 << 10;
-/// A line of 8 MB is parsed several times for one page, and each piece of JSON costs more in memory than in its line.
+/// A line of 8 MB is parsed several times per page, and a JSON value takes more memory than its
+/// text.
 const MAX_MEMORY_MIB: u64 = 400;
 const LEVELS: usize = if SMALL { 10_000 } else { 100_000 };
-/// How many keys, names and items.
+/// Number of keys, names and items.
 const MANY: usize = if SMALL { 5_000 } else { 100_000 };
-/// A line that is not parsed.
+/// Length of a line that is too long to be parsed.
 const LONG: usize = if SMALL { 10_000_000 } else { 100_000_000 };
-/// One that is.
+/// Length of a line that is parsed.
 const BELOW: usize = if SMALL { 500_000 } else { 2_000_000 };
-/// A debug build is some ten times slower, so its bombs are smaller: what has no end shows all the same. In full:
-/// `cargo test --release --test it -- bombs --nocapture`.
+/// Debug builds are about ten times slower and use smaller bombs, which still reveal unbounded
+/// work. To run the full sizes: `cargo test --release --test it -- bombs --nocapture`.
 const SMALL: bool = cfg!(debug_assertions);
 
-/// How many lines each of the two files of a run has that hold no record. Kept one by one, a line takes half a
-/// kilobyte, so that five such runs would take 150 MB in a debug build, or 300 MB with large numbers.
+/// Number of lines without a record in each of a run's two files. Stored individually, a line takes
+/// half a kilobyte, so five such runs would take 150 MB in a debug build, or 300 MB in a soak test.
 fn records() -> usize {
     if SMALL {
         times(30_000, 60_000)
@@ -38,18 +40,19 @@ fn records() -> usize {
     }
 }
 
-/// How many tiny records a file of another tool has.
+/// Number of tiny records in another tool's file.
 fn tiny() -> usize {
     if SMALL { times(3_000, 10_000) } else { 200_000 }
 }
 
-/// The peak in MiB of a board that serves such files and has had all their pages open. A debug build itself takes 70.
+/// Memory limit in MiB for a board that serves such files and has opened all their pages. A debug
+/// build takes 70 by itself.
 fn max_records_mib() -> u64 {
     let mib = if SMALL { times(170, 220) } else { 300 };
     mib as u64
 }
 
-/// A run to be built around a bomb.
+/// A run to build around a bomb.
 struct Bomb {
     name: &'static str,
     steps: Vec<u8>,
@@ -58,7 +61,7 @@ struct Bomb {
 }
 
 impl Bomb {
-    /// A good step and a good event; what is added stands behind them.
+    /// Starts with a valid step and a valid event. Everything else follows them.
     fn new(name: &'static str) -> Self {
         let manifest =
             json!({"run_id": name, "schema_version": "v1", "status": "completed"}).to_string();
@@ -85,13 +88,13 @@ impl Bomb {
         self
     }
 
-    /// A step with `raw` as the value of `key`.
+    /// Adds a step with `raw` as the value of `key`.
     fn step_with(&mut self, key: &str, raw: &str) -> &mut Self {
         let line = with(step(1), key, raw);
         self.steps(&line)
     }
 
-    /// An event with `raw` as its payload.
+    /// Adds an event with `raw` as its payload.
     fn event_with(&mut self, raw: &str) -> &mut Self {
         let line = with(event(1), "payload", raw);
         self.events(&line)
@@ -126,16 +129,16 @@ fn with(mut line: Value, key: &str, raw: &str) -> String {
     line.to_string().replace("\"@@\"", raw)
 }
 
-/// `open` and `close` so many times around `inside`.
+/// Wraps `inside` in [`LEVELS`] repetitions of `open` and `close`.
 fn nested(open: &str, inside: &str, close: &str) -> String {
     [&open.repeat(LEVELS), inside, &close.repeat(LEVELS)].concat()
 }
 
-/// An object with so many members.
+/// Builds an object with `count` members.
 fn members(count: usize, member: impl Fn(usize) -> String) -> String {
     let mut out = "{".to_owned();
     for n in 0..count {
-        // Writing into a string cannot fail.
+        // Writing to a string can't fail.
         let _ = write!(out, "{}{}", if n == 0 { "" } else { "," }, member(n));
     }
     out + "}"
@@ -146,7 +149,7 @@ fn list(count: usize, item: impl Fn(usize) -> String) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// Serves each bomb on a board of its own and asks for everything that shows its steps.
+/// Serves each bomb on a separate board and requests everything that shows its steps.
 fn survive(bombs: &[Bomb], max_mib: u64) {
     for bomb in bombs {
         survive_together(std::slice::from_ref(bomb), max_mib);
@@ -155,11 +158,11 @@ fn survive(bombs: &[Bomb], max_mib: u64) {
 
 struct Served {
     board: Board,
-    /// Holds the files for as long as they are served.
+    /// Keeps the files while they're served.
     _dir: tempfile::TempDir,
 }
 
-/// Serves the bombs on one board and asks for everything that shows their steps.
+/// Serves the bombs on one board and requests everything that shows their steps.
 fn survive_together(bombs: &[Bomb], max_mib: u64) -> Served {
     let dir = tempfile::tempdir().unwrap();
     for bomb in bombs {
@@ -237,7 +240,7 @@ fn ask_for_everything(board: &Board, bomb: &Bomb) {
     println!("{}: slowest page {slowest:?} ms", bomb.name);
 }
 
-/// What the board says is odd about a bomb.
+/// Returns the issues that `board check` reports for a bomb.
 fn issues(bomb: &Bomb) -> String {
     let dir = tempfile::tempdir().unwrap();
     bomb.write(dir.path());
@@ -409,7 +412,7 @@ fn lines_without_a_record_are_counted_and_not_kept() {
         bomb
     });
     let served = survive_together(&bombs, max_records_mib());
-    let last = format!("lines 18 to {} hold no record", thousands(records() + 1));
+    let last = format!("lines 18 to {} hold no records", thousands(records() + 1));
     for bomb in &bombs {
         let run = served.board.json(&format!("/api/runs/{}", bomb.name));
         let issues = run["issues_list"].to_string();
@@ -431,7 +434,7 @@ fn thousands(number: usize) -> String {
     groups.join(",")
 }
 
-/// The files of other tools' runs that are nothing but tiny records, by their names.
+/// Runs of other tools that consist of tiny records only, by file name.
 fn tiny_records(count: usize) -> Vec<(&'static str, Vec<u8>)> {
     let many =
         |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>().into_bytes();

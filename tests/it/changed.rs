@@ -1,4 +1,4 @@
-//! Does the board tell which files a run changed, whoever wrote the trace?
+//! Tests the list of files changed by a run, whichever tool wrote the trace.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn each_file_has_its_edits_in_order() {
     );
     assert!(page.text().contains("/runs/critic_stop?step=3"));
     let page = board.get("/runs/critic_stop?tab=files&file=nowhere");
-    assert!(page.text().contains("No call asks to change this file."));
+    assert!(page.text().contains("No edits of this file found."));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn other_tools_edits_are_found_in_calls_and_in_records() {
             &true.into()
         )
     );
-    // What the records tell counts before what a script asks for.
+    // Recorded changes take precedence over the edits in a script.
     let codex = "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
     let told = files(&board, codex);
     let paths: Vec<_> = told["files"]
@@ -160,7 +160,8 @@ fn a_change_without_lines_is_no_change_of_no_lines() {
         "/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files&file=%2Fhome%2Fme%2Fledger%2Fsplit.py",
     );
     assert!(
-        page.text().contains("Which lines changed is not recorded"),
+        page.text()
+            .contains("Changed lines not recorded, or too many to show."),
         "{}",
         page.text()
     );

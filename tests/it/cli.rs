@@ -1,4 +1,4 @@
-//! Do the commands say what a person or a script expects? Streams and exit codes of the real binary.
+//! Tests the output streams and exit codes of the real binary's commands.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::soak::times;
 
-/// What a command left behind.
+/// The exit code and output of a command.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -36,7 +36,7 @@ fn in_corpus(name: &str) -> String {
     corpus().join(name).display().to_string()
 }
 
-/// An error: nothing on stdout, `code`, and lines of the one agreed shape on stderr.
+/// Asserts an error: nothing on stdout, exit code `code`, and correctly formatted lines on stderr.
 #[track_caller]
 fn fails(said: &Said, code: i32) {
     assert_eq!(
@@ -340,21 +340,21 @@ fn help_of_every_command() {
     A rule is name=value or JSON:
       max_steps=N                        completed steps >= steps
       max_rounds=N                       decisions >= rounds
-      token_budget=N                     tokens sent and received > max_total
-      max_cost=USD                       dollars that completed steps cost >= usd
-      max_runtime=SECONDS                time at the step's end >= seconds
-      timeout=SECONDS                    time at the decision > seconds
-      stagnation=N                       steps in a row that left the state as the step before them did >= steps
+      token_budget=N                     input and output tokens > max_total
+      max_cost=USD                       cost of completed steps in dollars >= usd
+      max_runtime=SECONDS                run time at the end of a step >= seconds
+      timeout=SECONDS                    run time at the decision > seconds
+      stagnation=N                       steps in a row that didn't change the state >= steps
       loop_detection=N                   equal texts in a row >= window
       consecutive_errors=N               failed steps in a row >= max
-      critic_below=NAME:SCORE[:STEPS]    scores in a row < score, steps of them
+      critic_below=NAME:SCORE[:STEPS]    scores below score in a row >= steps
       final_result                       the final result is not empty
-      structured_output[=SCHEMA.json]    the answer, or a fenced block of it, is JSON and fits the schema
-      keyword=TEXT                       the answer holds the keyword
-      content_match=REGEX                the model's text, not empty, matches
+      structured_output[=SCHEMA.json]    the answer, or a fenced block in it, is JSON that matches the schema
+      keyword=TEXT                       the answer contains the keyword
+      content_match=REGEX                the model's text is not empty and matches the pattern
       stop_on_tool=NAME                  an action has exactly this name
-      {"type":"any_of","of":[RULE, ..]}  one member is true
-      {"type":"all_of","of":[RULE, ..]}  every member that is not off is true
+      {"type":"any_of","of":[RULE, ..]}  any member is true
+      {"type":"all_of","of":[RULE, ..]}  every member that isn't off is true
     "#);
     let demo = help(&["demo", "--help"]);
     let (usage, scenarios) = demo
@@ -572,7 +572,7 @@ fn what_may_not_be_read_is_said() {
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stdout.contains("good"), "{}", said.stdout);
-    // Nothing is locked to the superuser.
+    // Root can open locked files.
     assert!(is_root || said.stderr.contains("locked"), "{}", said.stderr);
 }
 

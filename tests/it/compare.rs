@@ -1,4 +1,4 @@
-//! Do two runs part where they part: on the page, in the API and on the command line?
+//! Tests that the page, the API and the command line agree on where two runs diverge.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn ours(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A board over runs of our own engine, which part at step 1, and one that was killed.
+/// A board over runs of our own engine that diverge at step 1, and one killed run.
 fn board() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     for run in ["fix_bug", "loop", "max_rounds", "task_validation_failed"] {
@@ -65,7 +65,7 @@ fn the_sides_show_the_steps_of_the_newest_run_and_only_a_limit_that_ends_it() {
         .iter()
         .map(|text| text.trim().to_owned())
         .collect();
-    // The first directory was used twice, and only the agent's state has a number of steps there.
+    // The first directory was used twice, so only the agent's own state has a step count.
     assert_eq!(facts, ["4", "2 of 14"]);
 }
 
@@ -150,8 +150,8 @@ fn what_cannot_be_compared_is_said() {
 fn the_page_opens_the_first_difference() {
     let (_dir, board) = board();
     let page = Html::parse_document(board.get("/compare?a=fix_bug&b=loop").text());
-    let says = "Same actions for 1 step. At step 1 A calls run_command, B calls read_file. Before that, at step 0 other \
-                results came back for the first time.";
+    let says = "The runs diverge at step 1: A calls run_command, B calls read_file. Same actions in the first step. \
+                Results already differ at step 0.";
     assert_eq!(texts(&page, ".pagehead .says"), [says]);
     assert_eq!(texts(&page, ".diverge h3 a"), ["Step 1", "Step 1"]);
     assert_eq!(
@@ -166,7 +166,7 @@ fn the_page_opens_the_first_difference() {
     assert_eq!(
         after,
         [
-            vec!["another action", "arguments differ"],
+            vec!["different action", "arguments differ"],
             vec!["only in A"; 7]
         ]
         .concat()
@@ -179,7 +179,7 @@ fn the_page_opens_the_first_difference() {
         ]
     );
     assert_eq!(texts(&page, "[aria-current=page]"), ["Compare"]);
-    // What machines say to each other is no prose.
+    // Data exchanged with tools isn't prose, so it's set in monospace.
     let code = texts(&page, ".diverge dd.mono");
     assert_eq!(code.len(), 4, "action and result of both: {code:?}");
 }
@@ -194,11 +194,11 @@ fn odd_pairs_have_a_page() {
     };
     assert_eq!(
         says("a=loop&b=loop"),
-        "The same actions, results, critics, scores and state changes in all 4 steps."
+        "No differences: actions, results, critics, scores and state changes are the same in all 4 steps."
     );
     assert_eq!(
         says("a=task_validation_failed&b=task_validation_failed"),
-        "Neither run has a step."
+        "Neither run has any steps."
     );
     assert!(says("a=task_validation_failed&b=loop").contains("A has no more steps"));
     assert!(
@@ -208,7 +208,7 @@ fn odd_pairs_have_a_page() {
     assert_eq!(texts(&choice, "h1"), ["Compare"]);
     assert_eq!(
         texts(&choice, ".likely h2"),
-        ["Its neighbours in time"],
+        ["Previous and next runs"],
         "no other run has its task"
     );
     assert!(
@@ -248,12 +248,12 @@ fn the_scores_of_more_than_six_runs_are_a_band() {
     assert_eq!(band.select(&quart).count(), 1);
     assert_eq!(
         texts(&band, "#compare .overlay svg > title"),
-        ["Lowest critic score of each step, 9 runs"]
+        ["Lowest critic score per step, 9 runs"]
     );
     assert!(
         texts(&band, "#compare figcaption")
             .concat()
-            .starts_with("The band is where the middle half")
+            .starts_with("The band covers the middle half of the runs")
     );
     assert_eq!(
         texts(&band, "#compare .overlay svg .strong"),
@@ -292,7 +292,7 @@ fn two_marked_runs_are_a_and_b() {
             .iter()
             .all(|href| href.ends_with("mark=loop&mark=fix_bug"))
     );
-    // A marked run that the filter hides is still sent.
+    // A marked run that the filter hides is still submitted.
     let other = Html::parse_document(board.get("/?q=loop&mark=fix_bug").text());
     let hidden = selector("#cmp input[type=hidden][name=run][value=fix_bug]");
     assert_eq!(other.select(&hidden).count(), 1);
@@ -359,7 +359,7 @@ fn pairs_of_the_corpus_have_an_answer() {
             .collect();
         assert!(runs.len() > 2, "{group}");
         for (at, a) in runs.iter().enumerate() {
-            // Each with itself and with the one behind it; with large numbers each with each.
+            // Compares each run with itself and the next one; in soak tests, with every run.
             let others = runs.iter().cycle().skip(at).take(times(2, runs.len()));
             for b in others {
                 let (code, said) = diff(a, b, &["--json"]);

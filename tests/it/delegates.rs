@@ -1,4 +1,4 @@
-//! Is a run that another one started found from it, and the other from the run? A sub-agent in real time, on the board.
+//! Tests that parent and child runs link to each other, with a sub-agent in real time on the board.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn asks(of: &[&str]) -> Decision {
     )
 }
 
-/// Asks two scouts at the same time after a step of its own; each of them asks a digger.
+/// After one step, calls two scouts in parallel. Each of them calls a digger.
 async fn delegated(root: &Path) -> RunResult<()> {
     let digger = || play([Decision::final_answer("a coin")]);
     let scout = move || {
@@ -98,7 +98,7 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
     let page = |path: &str| page(&board, path);
     let links = |path: &str, within: &str| hrefs(&page(path), within);
     let started_by = |run: &str| -> Vec<Value> {
-        // The query looks into names, and that of a run of a run has its parent's in it.
+        // The query matches parts of names, and a grandchild's name contains its grandparent's.
         let listed = board.json(&format!("/api/runs?q=parent:{run}&sort=run"));
         let own = listed["runs"]
             .as_array()
@@ -111,7 +111,7 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
     for (scout, digger) in scouts.iter().zip(&diggers) {
         assert_eq!(board.json(&format!("/api/runs/{scout}"))["parent"], "whole");
         assert_eq!(started_by(scout), [digger.as_str()]);
-        // From the one that did it to the step that had it done, and back.
+        // Links from the child run to its parent and to the step that started it, and back.
         let up = links(&format!("/runs/{scout}"), "main a");
         let its_step = format!("/runs/whole?started={scout}");
         assert!(

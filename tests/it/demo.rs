@@ -1,4 +1,4 @@
-//! Are the sample runs what their programs record, and does `board demo` write them?
+//! Tests that the sample runs are what their programs record, and that `board demo` writes them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,8 @@ use crate::disk::walk;
 use crate::programs::SCENARIOS;
 use crate::wait::until;
 
-/// How each scenario ends: status, stop reason, outcome, code, steps; `-` for what a killed run does not say.
+/// How each scenario ends: status, stop reason, outcome, code and number of steps. `-` means that a
+/// killed run doesn't record it.
 const ENDS: &[(&str, [&str; 4], usize)] = &[
     ("fix_bug", ["completed", "final", "completed", "final"], 11),
     (
@@ -227,7 +228,7 @@ fn demo(root: &Path, args: &[&str]) -> (i32, String, String) {
     )
 }
 
-/// The files of the scenarios' runs below `root`, by name.
+/// Lists the files of the scenarios' runs below `root`.
 fn files(root: &Path) -> BTreeSet<PathBuf> {
     let below = walk(root).into_iter().filter(|path| path.is_file());
     let below = below.map(|path| path.strip_prefix(root).unwrap().to_owned());
@@ -240,7 +241,7 @@ fn files(root: &Path) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// The first place where two files differ, in words.
+/// Describes the first difference between two files.
 fn first_difference(left: &Path, right: &Path) -> Option<String> {
     let (left, right) = (fs::read(left).unwrap(), fs::read(right).unwrap());
     let at = (0..left.len().max(right.len())).find(|at| left.get(*at) != right.get(*at))?;
@@ -260,7 +261,7 @@ fn first_difference(left: &Path, right: &Path) -> Option<String> {
     ))
 }
 
-/// Fails where the runs below `root` are not those of `sample_runs`, byte for byte.
+/// Fails unless the runs below `root` equal those in `sample_runs`, byte for byte.
 fn are_the_samples(root: &Path, hint: &str) {
     assert_eq!(files(&samples()), files(root), "{hint}");
     for file in files(root) {
@@ -306,9 +307,9 @@ fn the_command_writes_the_sample_runs() {
         .collect();
     assert!(lines.is_empty(), "{lines:?}");
     assert_eq!(out.lines().count(), SCENARIOS.len() + 1, "{out}");
-    // Nothing else is left, hidden or not.
+    // No other file remains, hidden or not.
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), SCENARIOS.len());
-    // They say the same as those that lie there since they were recorded, the killed one too.
+    // They give the same explanation as the recorded samples, including the killed run.
     let why = |root: &Path, name: &str| {
         let run = root.join(name);
         let output = Command::new(BINARY).arg("why").arg(run).output().unwrap();
@@ -345,7 +346,7 @@ fn each_scenario_ends_as_it_is_meant_to() {
             *words,
             "{name}"
         );
-        // The manifest of the killed run is a step behind.
+        // The killed run's manifest is one step behind.
         let lines = fs::read_to_string(dir.join("steps.jsonl"))
             .unwrap()
             .lines()
@@ -417,12 +418,12 @@ fn nothing_is_written_over_or_by_halves() {
     assert_eq!(walk(root.path()), [root.path().join("wait")]);
 }
 
-/// A process that is gone when the test is.
+/// A process that is killed at the end of the test.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // Both fail only when the process is gone already.
+        // Both fail only if the process has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -504,7 +505,7 @@ fn a_live_run_ends_by_itself_and_a_crashed_one_is_left_open() {
             "{out}"
         );
     }
-    // The process that wrote them is gone.
+    // The process that wrote them has exited.
     for (name, mark) in [("final", "answered"), ("crash", "died")] {
         let run = root.path().join(format!("{name}_live"));
         let output = Command::new(BINARY).arg("why").arg(run).output().unwrap();

@@ -1,4 +1,5 @@
-//! Does the board end when it is told to, whatever it does? And does it say so when nothing new can come?
+//! Tests that the board exits when told to, whatever it's doing, and reports when no more updates
+//! can arrive.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,9 +13,10 @@ use crate::sse::Stream;
 use crate::wait::until;
 use crate::writer::Writer;
 
-/// Runs a program, and on SIGUSR1 stops its thread `board-scan` for good, as a disk that does not answer would. Only a
-/// debugger may stop one thread of another process, and everywhere only one that is its parent: PTRACE_SEIZE is 0x4206,
-/// PTRACE_INTERRUPT 0x4207. The program ends with its parent: PR_SET_PDEATHSIG is 1.
+/// Runs a program, and on SIGUSR1 stops its `board-scan` thread for good, as an unresponsive disk
+/// would. Only a debugger may stop a single thread of another process, and by default only if it's
+/// the parent. PTRACE_SEIZE is 0x4206 and PTRACE_INTERRUPT 0x4207. The program exits with its
+/// parent: PR_SET_PDEATHSIG is 1.
 const STOPS_THE_SCAN: &str = r#"
     my ($ptrace, $prctl) = `uname -m` =~ /aarch64/ ? (117, 167) : (101, 157);
     my $pid = fork;
@@ -69,7 +71,7 @@ fn a_board_whose_scan_thread_hangs_says_so_and_ends_when_it_is_told_to() {
     assert_eq!(board.terminate("-TERM").code(), Some(0));
 }
 
-/// Writes a run that ended an hour ago, of so many steps of a megabyte.
+/// Writes a run that ended an hour ago, with `steps` steps of a megabyte each.
 fn write_large(dir: &Path, steps: usize) {
     Writer::start(dir).finish("final");
     let text = "x".repeat(1_000_000);
@@ -96,7 +98,7 @@ fn a_board_that_reads_large_runs_for_many_ends_when_it_is_told_to() {
     board.until_read();
     assert_eq!(board.terminate("-TERM").code(), Some(0));
     write_large(&root.path().join("new"), 500);
-    // One is read for the first time, the other because it is asked for.
+    // One run is read for the first time, the other because it's requested.
     let mut board = Board::serve_with_cache(root.path(), cache.path());
     let address = board.address;
     let asking: Vec<_> = (0..20)

@@ -1,4 +1,5 @@
-//! Do the runs of our own engine read as what they are? Made in this process, asked for over HTTP and typed.
+//! Tests that runs of our own engine are read correctly. They're made in this process and read over
+//! HTTP and from the command line.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +11,7 @@ use crate::board::{BINARY, Board};
 use crate::engine_runs;
 use crate::html::{page, texts};
 
-/// The number of a process that ended.
+/// Returns the id of a process that has exited.
 fn gone() -> u32 {
     let mut child = Command::new(BINARY)
         .arg("--version")
@@ -73,7 +74,7 @@ fn every_end_reads_as_its_recorded_verdict() {
                 run["steps"], run["max_steps"], run["issues"]
             )
         })
-        // Whether the process of this test can be asked for depends on the system.
+        // Whether this test's process can be inspected depends on the system.
         .filter(|line| !line.starts_with("died") && !line.starts_with("waiting"))
         .collect();
     table.sort();
@@ -173,10 +174,10 @@ fn a_step_shows_what_only_our_engine_writes() {
     let refused = words(&page("/runs/model/steps/0"), ".trouble");
     assert!(
         refused.contains("neither an action nor a final answer")
-            && refused.contains("the model is asked")
+            && refused.contains("repair instruction")
     );
     let second = page("/runs/model/steps/1");
-    assert!(words(&second, ".pair .head").contains("cut from 330.0 KB"));
+    assert!(words(&second, ".pair .head").contains("truncated from 330.0 KB"));
     assert!(words(&second, ".sec").contains("earlier message"));
     assert!(words(&page("/runs/critic_failed/steps/0"), ".crit .mk").contains("failed"));
     let manifest = words(&page("/runs/refused?tab=manifest"), ".checks tr");
@@ -186,7 +187,7 @@ fn a_step_shows_what_only_our_engine_writes() {
     );
 }
 
-/// Where the two places of the verdict differ, somebody changed one.
+/// If the two copies of the verdict differ, one of them was changed.
 #[test]
 fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let dir = runs();
@@ -222,11 +223,11 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let (found, checked) = typed(&["check", "final"], dir.path());
     assert_eq!(found, 1);
     assert!(
-        checked.contains("the verdict has step 1 as the last that ran, the file step 0"),
+        checked.contains("last step to run: step 1 in the verdict, step 0 in the file"),
         "{checked}"
     );
     assert!(
-        checked.contains("the step has no facts to ask stop rules about again"),
+        checked.contains("the step has no facts for re-evaluating stop rules"),
         "{checked}"
     );
     let (_, checked) = typed(&["check", "recovered"], dir.path());

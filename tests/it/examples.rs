@@ -1,4 +1,5 @@
-//! Do the examples run, and do their traces say what happened? The same files that `cargo run --example` builds.
+//! Tests that the examples run, and that their traces record what happened. `cargo run --example`
+//! builds the same files.
 
 #[path = "../../examples/coding_agent.rs"]
 mod coding_agent;
@@ -19,7 +20,8 @@ use serde_json::Value;
 use crate::board::BINARY;
 use crate::written::keep;
 
-/// What `board why` says of the run, which is one for QitOS's own tools, too.
+/// Returns the output of `board why` for the run, and keeps the run for the checks with QitOS's
+/// tools.
 fn why(runs: &Path, name: &str) -> Value {
     keep(&runs.join(name));
     let output = Command::new(BINARY)
@@ -37,7 +39,7 @@ async fn a_coding_agent_is_sent_back_until_the_test_passes() {
     let result = coding_agent::run(runs.path()).await.unwrap();
     assert_eq!(
         result.require_answer().unwrap(),
-        "`greet.sh` said \"Helo\"; the test passes now."
+        "`greet.sh` printed \"Helo\". It's fixed, and the test passes."
     );
     let repair = result.state.unwrap().data;
     assert_eq!((repair.test_runs, repair.exit_code), (1, Some(0)));
@@ -80,7 +82,7 @@ async fn a_rule_in_code_ends_the_run_under_its_own_name() {
     let data = result.state.unwrap().data;
     assert_eq!((data.spent, data.bought.len()), (13, 3));
     let why = why(runs.path(), "custom_rule");
-    // QitOS's word for an end of the user's own; the rule is named beside it.
+    // QitOS's stop reason for a user's own condition. The rule has its own field.
     assert_eq!(why["stop_reason"], "agent_condition", "{why}");
     let rule = &why["rules"][0];
     assert_eq!(
@@ -92,7 +94,7 @@ async fn a_rule_in_code_ends_the_run_under_its_own_name() {
         why["headline"]
             .as_str()
             .unwrap()
-            .contains("7 of 20 left, and 8 are to be kept"),
+            .contains("7 of 20 coins left, below the reserve of 8"),
         "{why}"
     );
 }

@@ -1,8 +1,10 @@
-//! Does a client end on the right picture whatever happens to the files, the watching, the server and the writers?
+//! Tests that a client ends up with the correct view, whatever happens to the files, the watcher,
+//! the server and the writers.
 //!
-//! By a seed, faults are played on the directory of a real board while a client listens. After each few of them the
-//! client, which asks again only where its streams speak, must see what a client of a fresh board on the same directory
-//! sees. `BOARD_FAULTS=SEED:COUNT` plays COUNT seeds from SEED on; what fails says its seed and what was played.
+//! Faults are chosen by a seed and played on the directory of a real board while a client listens.
+//! The client requests data only when its streams announce changes. After every few faults, it must
+//! see the same as a client of a fresh board on the same directory. `BOARD_FAULTS=SEED:COUNT` plays
+//! COUNT seeds starting at SEED. A failure reports its seed and what was played.
 
 mod acts;
 mod writers;
@@ -18,11 +20,11 @@ use crate::soak::times;
 use crate::writer::Writer;
 use acts::Act;
 
-/// A board looks at what nothing spoke of once a minute while the system tells of changes, and at its roots less often
-/// the longer a look takes.
+/// While the system reports changes, the board checks unreported changes once a minute. It checks
+/// its roots less often the longer a scan takes.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How the board hears of changes.
+/// How the board detects changes.
 #[derive(Debug, Clone, Copy)]
 enum Watch {
     Native,
@@ -67,8 +69,8 @@ impl Play {
         self.dir.path().join("runs")
     }
 
-    /// Plays a few acts, or as many as are asked for. Between them the board is sometimes given time to see each on its
-    /// own.
+    /// Plays a few acts, or as many as requested. In between, the board sometimes gets time to see
+    /// each of them separately.
     fn play(&mut self, acts: Option<u64>) {
         let acts = acts.unwrap_or_else(|| self.chance.below(3) + 1);
         for _ in 0..acts {
@@ -97,7 +99,8 @@ impl Play {
         self.board = serve(&self.root(), self.board.address.port(), self.watch);
     }
 
-    /// Waits until the client sees what a client of a fresh board sees; says what differs at the end of all patience.
+    /// Waits until the client sees the same as a client of a fresh board. Returns the remaining
+    /// differences.
     fn compare(&mut self) -> Vec<String> {
         let fresh = serve(&self.root(), 0, self.watch);
         fresh.until_read();
@@ -117,7 +120,8 @@ fn serve(root: &std::path::Path, port: u16, watch: Watch) -> Board {
     Board::serve_with(root, port, args)
 }
 
-/// Plays seeds: those that the environment names, with as many acts between two looks as it says, or a few.
+/// Plays the seeds named by the environment, with the number of acts that it sets, or a few by
+/// default.
 fn play(watch: Watch, seed: u64) {
     let named = std::env::var("BOARD_FAULTS").ok().map(|named| {
         let number = |part: &str| {
@@ -132,7 +136,7 @@ fn play(watch: Watch, seed: u64) {
         Some([first, count, acts]) => (*first, *count, Some(*acts)),
         Some(other) => panic!("BOARD_FAULTS is SEED:COUNT or SEED:COUNT:ACTS, not {other:?}"),
     };
-    // So often the picture is compared with that of a fresh board, for one seed.
+    // Number of comparisons with a fresh board per seed.
     let rounds = if named.is_some() { 6 } else { times(2, 6) };
     for seed in first..first + count {
         let mut play = Play::start(watch, seed);

@@ -1,4 +1,5 @@
-//! Is every recorded run read right? The corpus against the table in its README.
+//! Tests that every recorded run is read correctly, by comparing the corpus with the tables in its
+//! README.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,8 @@ use crate::board::{BINARY, Board};
 use crate::disk::{corpus, walk};
 use crate::tables::{self, Row, Stop};
 
-/// A board over recorded runs that has read them all, and what it lists, by directory name.
+/// Starts a board over recorded runs and waits until all are read. Also returns its rows by
+/// directory name.
 pub(crate) fn serve_all(root: &Path) -> (Board, BTreeMap<String, Value>) {
     let board = Board::serve(root);
     board.until_read();
@@ -41,7 +43,8 @@ pub(crate) fn listed_as_the_tables_say(root: &Path) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Runs whose manifest or events count other steps than there are lines: how many ran is not known.
+/// Runs whose manifest or events count a different number of steps than there are lines, so the
+/// number is unknown.
 const UNCOUNTED: [&str; 5] = [
     "emulated_q060_garbage_lines",
     "emulated_q060_jsonl_empty",
@@ -50,11 +53,11 @@ const UNCOUNTED: [&str; 5] = [
     "q060_tracing_provider",
 ];
 
-/// What `run` has wrong, against `row`.
+/// Lists the differences between `run` and `row`.
 fn differences(row: &Row, run: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     for (what, lines) in [("steps", row.steps), ("events", row.events)] {
-        // A bad line counts where it has its line end; a torn last line does not.
+        // An invalid line counts if it has a line end. A torn last line doesn't.
         let got = run[what].as_u64().unwrap_or(0);
         let is_missing = what == "events" && row.name == "emulated_q060_events_missing";
         let is_untold = is_missing || what == "steps" && UNCOUNTED.contains(&&*row.name);
@@ -67,7 +70,7 @@ fn differences(row: &Row, run: &Value) -> Vec<String> {
         if is_untold {
             continue;
         }
-        // The tables count the lines of a file, the board those of the newest run in it.
+        // The tables count all lines of a file, the board only those of the newest run in it.
         let holds = match run["segment_count"].as_u64() {
             Some(2..) => (1..lines.good).contains(&got),
             _ => got == lines.good || got == lines.good + lines.bad,
@@ -160,7 +163,7 @@ fn lines_come_back_byte_for_byte() {
     }
 }
 
-/// A line as it is sent: as text, or in Base64 where it is not UTF-8; nothing where there is no file.
+/// Returns a line's bytes: sent as text, or as Base64 if it isn't UTF-8. Empty without a file.
 fn bytes(line: &Value) -> Vec<u8> {
     match (line.as_str(), line["base64"].as_str()) {
         (Some(text), _) => text.as_bytes().to_vec(),

@@ -1,5 +1,5 @@
-//! Are the traces of other tools read as they are? Each by a sample, against what was counted in it by hand, and by
-//! damage; all recorded sessions where they are at hand.
+//! Tests that traces of other tools are read correctly: each sample against figures counted by
+//! hand, samples with damage, and all recorded sessions, if available.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,14 +37,14 @@ mod truth;
 mod turns;
 mod waiting;
 
-/// A run that is one file, and its row.
+/// A run in a single file, and its row.
 pub(crate) struct Read {
     pub(crate) dir: RunDir,
     pub(crate) index: Index,
     pub(crate) row: Summary,
 }
 
-/// Reads a file that has to be a trace of a tool; a year after it was written.
+/// Reads a file that must be a tool's trace, as of a year after its last event.
 pub(crate) fn read(path: &Path) -> Read {
     let dir = RunDir::of_file(path)
         .expect("it can be read")
@@ -64,7 +64,7 @@ pub(crate) fn read(path: &Path) -> Read {
 }
 
 impl Read {
-    /// The line of step `n`, as pages have it.
+    /// Returns the line of step `n`, as pages get it.
     pub(crate) fn step(&self, n: usize) -> serde_json::Value {
         let span = self.index.steps().get(n).unwrap().span;
         let line = self
@@ -75,7 +75,8 @@ impl Read {
     }
 }
 
-/// The directory of this name among files of other tools that `BOARD_FOREIGN` names; `None` where there is none.
+/// Returns the directory of this name below `BOARD_FOREIGN`, which holds files of other tools, or
+/// `None`.
 pub(crate) fn foreign(name: &str) -> Option<PathBuf> {
     let dir = std::env::var_os("BOARD_FOREIGN")
         .map(|dir| PathBuf::from(dir).join(name))
@@ -92,8 +93,8 @@ pub(crate) fn sample(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Cuts the sample at many bytes and spoils bytes of it: nothing may fail, each step that is listed can be read, and what
-/// stands before the damage stays.
+/// Truncates the sample at many offsets and damages its bytes. Nothing may fail, each listed step
+/// must be readable, and everything before the damage must stay.
 pub(crate) fn damaged(path: &Path) {
     let whole = fs::read(path).expect("the sample");
     let steps = read(path).index.steps().len();
@@ -112,7 +113,8 @@ pub(crate) fn damaged(path: &Path) {
         }
         index.steps().len()
     };
-    // With large numbers every byte of a small sample; else every few, at distances that meet each kind of place.
+    // Soak tests try every byte of a small sample. Other runs try every few bytes, at distances
+    // that hit each kind of place.
     let stride = 1 + whole.len() / times(120, 1_500);
     for cut in (0..whole.len()).step_by(stride).chain([whole.len()]) {
         let found = look(&whole[..cut]);

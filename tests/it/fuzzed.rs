@@ -1,4 +1,5 @@
-//! Does what fuzzing found stay mended? Every input that is kept goes through the properties of its target again.
+//! Tests that bugs found by fuzzing stay fixed: every kept input is checked again with its target's
+//! property.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use crate::disk::{corpus, walk};
 use crate::properties;
 use crate::soak::times;
 
-/// What is checked of an input.
+/// Checks one input.
 type Property = fn(&[u8]);
 
 const TARGETS: &[(&str, Property)] = &[
@@ -24,7 +25,7 @@ const TARGETS: &[(&str, Property)] = &[
     ("tools", properties::tools),
 ];
 
-/// What a repository can carry.
+/// Maximum size of the inputs in the repository.
 const MAX_KEPT_BYTES: u64 = 200 << 10;
 
 #[test]
@@ -83,7 +84,7 @@ fn every_parser_has_its_target() {
 #[test]
 fn real_runs_hold_in_every_target_for_files() {
     let files = walk(&corpus()).into_iter().filter(|path| path.is_file());
-    // Runs have three files each: a stride of five meets all three names.
+    // Runs have three files each, and a stride of five covers all three names.
     for path in files.step_by(times(5, 1)) {
         let bytes = fs::read(&path).expect("the corpus can be read");
         match path.file_name().and_then(|name| name.to_str()) {
@@ -114,7 +115,7 @@ fn sessions_of_every_tool_hold_whole_and_spoilt() {
             properties::tools(&[&[at as u8, pieces], content].concat())
         };
         (0..times(2, 4) as u8).for_each(|pieces| of(7 * pieces, &bytes));
-        // A few spoilt ones, the same in each run of the test, by other bytes in each sample.
+        // A few damaged copies, reproducible, with different bytes in each sample.
         let bytes_that_spoil = b"\"{}[],:0n\\\0\n\xff".iter().enumerate();
         let every = times(6, 1);
         for (n, spoilt) in bytes_that_spoil.skip(read % every).step_by(every) {

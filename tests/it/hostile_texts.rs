@@ -1,7 +1,8 @@
-//! Does hostile text stay text? In every position a trace has, on every page, in every answer, on every terminal.
+//! Tests that hostile text stays text, in every position of a trace, on every page, in every
+//! response and on every terminal.
 //!
-//! Of pages that differ in their run, in numbers and in values only, a few are followed to; `BOARD_PAGES_EACH=40` follows
-//! to forty.
+//! The crawl visits only a few of the pages that differ just in their run, numbers and values.
+//! `BOARD_PAGES_EACH=40` makes it visit forty.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -17,7 +18,7 @@ use crate::http::Response;
 use crate::pages::{check_page, links};
 use crate::soak::times;
 
-/// Runs that have something of everything, of every layout: those that stand first are tried each time.
+/// Runs of every layout that together cover all features. The first ones are tested every time.
 const RUNS: &[&str] = &[
     "tests/corpus/q060/q060_handoff",
     "tests/corpus/q060/q060_visual_desktop",
@@ -31,14 +32,14 @@ const RUNS: &[&str] = &[
     "sample_runs/plan",
 ];
 
-/// The crawl ends here.
+/// The crawl stops at this number of pages.
 const MAX_PAGES: usize = 2_000;
 
 fn runs() -> Vec<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
     let tried = RUNS.iter().take(times(4, RUNS.len()));
     let mut runs: Vec<PathBuf> = tried.map(|run| project.join(run)).collect();
-    // Of the other recorded runs a few: their layouts are the same.
+    // A few of the other recorded runs are enough, since their layouts are the same.
     let more = std::env::var_os("BOARD_TRACES")
         .map(|root| walk(Path::new(&root)))
         .unwrap_or_default();
@@ -60,7 +61,7 @@ fn make(root: &Path, manner: Manner) {
     }
 }
 
-/// A character that a page or a terminal obeys instead of showing it.
+/// Whether a page or a terminal interprets the character instead of showing it.
 fn is_obeyed(letter: char) -> bool {
     (letter.is_control() && !matches!(letter, '\n' | '\t'))
         || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
@@ -78,14 +79,15 @@ fn nothing_is_obeyed(what: &str, text: &str) {
     assert_eq!(around, None, "{what}");
 }
 
-/// Where a page holds what is obeyed, in its texts and attributes. What a form sends back is a name as it is, and is
-/// shown only inside its field.
+/// Lists the texts and attributes of a page with such characters. Form values are exempt: they keep
+/// the exact name, and are shown only inside their fields.
 fn obeyed_on(page: &Html) -> Vec<String> {
     let mut found = Vec::new();
     for node in page.tree.nodes() {
         match node.value() {
             scraper::Node::Text(text) if text.contains(is_obeyed) => {
-                // Fields too: the one holds its text, the other is read as text where scripts may run.
+                // These are exempt too: a textarea holds its text, and `noscript` is parsed as text
+                // where scripts run.
                 let parent = node
                     .parent()
                     .and_then(|node| node.value().as_element().map(|element| element.name()));
@@ -110,7 +112,7 @@ fn obeyed_on(page: &Html) -> Vec<String> {
     found
 }
 
-/// The sorts of elements of a page: each tag with the names of its attributes.
+/// The kinds of elements on a page: each tag with its attributes' names.
 fn elements(page: &Html) -> BTreeSet<String> {
     let all = page.root_element().descendent_elements();
     let sort = |element: scraper::ElementRef<'_>| {
@@ -121,7 +123,7 @@ fn elements(page: &Html) -> BTreeSet<String> {
     all.map(sort).collect()
 }
 
-/// Attributes whose value is an address.
+/// Attributes whose value is a URL.
 const ADDRESSES: &[&str] = &[
     "href",
     "src",
@@ -138,7 +140,7 @@ fn check_addresses(path: &str, page: &Html) {
     for element in page.root_element().descendent_elements() {
         for (name, value) in element.value().attrs() {
             assert!(!name.starts_with("on"), "{path}: {name}={value}");
-            // The icon stands in the template, the same on every page.
+            // The icon is part of the template, the same on every page.
             if element.value().attr("rel") == Some("icon")
                 && value.starts_with("data:image/svg+xml,")
             {
@@ -185,7 +187,7 @@ fn check_head(path: &str, response: &Response) {
     }
 }
 
-/// The fields of a CSV as a spreadsheet takes them apart.
+/// Splits a CSV file into fields as a spreadsheet does.
 fn fields(text: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -209,7 +211,8 @@ fn check_csv(what: &str, text: &str) {
     }
 }
 
-/// An address without what tells pages of one sort apart: numbers, values, and which run it is.
+/// Strips a path of numbers, values and the run's name, so that pages of one kind have the same
+/// shape.
 fn shape(path: &str) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let (mut parts, mut before) = (Vec::new(), "");
@@ -227,7 +230,7 @@ fn shape(path: &str) -> String {
     parts.join("/")
 }
 
-/// Visits what can be reached; returns the sorts of elements that any page has.
+/// Visits all reachable pages. Returns the kinds of elements found and the number of responses.
 fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
     let each = std::env::var("BOARD_PAGES_EACH").map_or(2, |each| {
         each.parse().expect("BOARD_PAGES_EACH is a number")
@@ -317,8 +320,8 @@ fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
     (sorts, visited)
 }
 
-/// The State tab of a key that changed more than once, which links its changes. Few runs have one, and links alone lead
-/// to it in some crawls only.
+/// The State tab of a key that changed more than once, which links its changes. Few runs have one,
+/// and only some crawls reach it by links alone.
 fn key_that_changes(board: &Board, page: &str) -> Option<String> {
     let steps = board.json(&format!("/api{page}"))["steps"].as_u64()?;
     let last = steps.checked_sub(1)?;
@@ -335,7 +338,7 @@ fn encoded(key: &str) -> String {
     key.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// What a crawl of all pages finds where the texts are made in this manner.
+/// Crawls all pages of runs modified in this manner, and returns the kinds of elements found.
 fn pages_of(manner: Manner) -> BTreeSet<String> {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path(), manner);
@@ -355,8 +358,9 @@ fn pages_of(manner: Manner) -> BTreeSet<String> {
 fn hostile_texts_make_no_element_that_harmless_ones_do_not() {
     let harmless = pages_of(Manner::Harmless);
     let hostile = pages_of(Manner::Beside);
-    // Long texts and line breaks are folded, what looks like Markdown is set as such, a score that is none has no bar, and of
-    // a chart without an axis no stretch can be picked: the board's own elements.
+    // The board's own elements: long texts and line breaks are folded, text that looks like
+    // Markdown is rendered, an invalid score has no bar, and a chart without an axis has no range
+    // selection.
     let folded = [
         "a download href",
         "br ",
@@ -442,7 +446,7 @@ fn a_terminal_is_told_nothing() {
                 "keyword=\u{1b}[31m",
             ],
         ];
-        // Every other command for every other run; with large numbers all for all.
+        // Every other command for every other run; in soak tests, all of them.
         for args in all.into_iter().skip(times(nth % 2, 0)).step_by(times(2, 1)) {
             nothing_is_obeyed(&format!("{args:?}"), &said(args));
         }
@@ -483,7 +487,7 @@ fn the_generator_is_as_hostile_as_it_says() {
     }
 }
 
-/// What a command writes to a terminal of its own.
+/// Returns what a command writes to a terminal.
 #[cfg(target_os = "linux")]
 fn on_a_terminal(args: &str) -> String {
     let mut script = Command::new("script");
@@ -531,7 +535,7 @@ fn a_terminal_is_given_nothing_to_obey_by_any_command() {
         format!("search aGk {root} --json"),
         format!("list {root}"),
         format!("list {root} --json"),
-        // A shell may take what it hands over from names of files.
+        // A shell may pass file names as arguments.
         format!("list '--{hostile}'"),
         format!("show 'no{hostile}'"),
         format!("help '{hostile}'"),

@@ -1,5 +1,6 @@
-//! What is left when the engine's process is killed? Every line that it said it had written, and a manifest that can be
-//! read. `BOARD_KILLS=COUNT` kills so many writers, each at a moment of its own.
+//! Tests the files left behind when the engine's process is killed: every line that it reported as
+//! written, and a readable manifest. `BOARD_KILLS=COUNT` kills COUNT writers, each at a different
+//! moment.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -22,10 +23,10 @@ use crate::engine_runs::Echo;
 use crate::soak::times;
 
 const STEPS: u64 = 120;
-/// Every so many steps a line is so long that the system writes it in several pieces.
+/// Every this many steps, a line is so long that the system writes it in several pieces.
 const LONG_EVERY: u64 = 8;
 
-/// Where the writer shall write that is to be killed.
+/// Environment variable with the directory of the writer that will be killed.
 const PLACE: &str = "BOARD_KILLED_RUNS";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ struct Heard {
     bytes: usize,
 }
 
-/// Says something again and again, now and then for long.
+/// An agent that keeps writing text, sometimes a long one.
 struct Speaker;
 
 impl Agent for Speaker {
@@ -72,7 +73,7 @@ impl Agent for Speaker {
     }
 }
 
-/// Says on stdout how much is written, each time that the engine says so.
+/// Prints the number of lines written whenever the engine reports a write.
 #[derive(Default)]
 struct Says {
     events: u64,
@@ -95,7 +96,7 @@ impl Hook<Heard> for Says {
     }
 }
 
-/// The writer: another process runs this test alone, and is killed. Without anybody to kill it, it comes to its end.
+/// The writer: another process runs only this test and is killed. Otherwise, it runs to the end.
 #[test]
 fn the_writer() {
     let scratch = tempfile::tempdir().unwrap();
@@ -118,7 +119,7 @@ fn the_writer() {
     assert_eq!(lines(&root.join("run/steps.jsonl")).0.len() as u64, STEPS);
 }
 
-/// The complete lines of a file, and what stands after them.
+/// Returns the complete lines of a file, and the text after them.
 fn lines(path: &Path) -> (Vec<Value>, Vec<u8>) {
     let text = fs::read(path).unwrap_or_default();
     let mut lines: VecDeque<&[u8]> = text.split(|byte| *byte == b'\n').collect();
@@ -129,8 +130,8 @@ fn lines(path: &Path) -> (Vec<Value>, Vec<u8>) {
     (lines.into_iter().map(read).collect(), rest)
 }
 
-/// Kills a writer some time after it said `after` times that it wrote; says whether that was before its end, and whether
-/// it left a torn line.
+/// Kills a writer some time after it has reported `after` writes. Returns whether it was still
+/// running, and whether it left a torn line.
 fn killed(after: u64, and_then: Duration) -> (bool, bool) {
     let root = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -148,12 +149,12 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
     let mut last = said.by_ref().filter_map(count).take(after as usize).last();
     let heard = Instant::now();
     while heard.elapsed() < and_then {
-        // The moment is to be anywhere in a step, which takes less than the shortest sleep.
+        // A spin loop can hit any moment in a step, which is shorter than the shortest sleep.
         std::hint::spin_loop();
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it said before it was killed counts, heard or not.
+    // Everything reported before the kill counts, even if it's read later.
     last = said.filter_map(count).last().or(last);
     let last = last.expect("it said something");
     let (steps, events) = last.split_once(' ').unwrap();
@@ -185,7 +186,7 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
                 "the steps are in their order"
             );
         }
-        // A line and its end are one write: what is torn is the line that was being written.
+        // A line and its end are one write, so a torn line was still being written.
         assert!(
             serde_json::from_slice::<Value>(&rest).is_err(),
             "{file}: a whole line without its end"

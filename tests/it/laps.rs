@@ -1,5 +1,5 @@
-//! How many steps has the newest run in a directory that was used twice? A recorded run is cut and put together anew, and
-//! the commands say what they make of it.
+//! Tests the number of steps of the newest run in a directory that was used twice. A recorded run
+//! is taken apart and reassembled, and the commands report on the result.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::board::BINARY;
 use crate::disk::corpus;
 
-/// The lines of a recorded run of three steps, apart.
+/// The parts of a recorded run of three steps.
 struct Parts {
     start: Vec<String>,
     rounds: [Vec<String>; 3],
@@ -18,7 +18,7 @@ struct Parts {
     steps: Vec<String>,
 }
 
-/// Pieces of a file, in order.
+/// Parts of a file, in order.
 type Pieces<'a> = Vec<&'a [String]>;
 
 fn parts() -> Parts {
@@ -64,7 +64,8 @@ fn parts() -> Parts {
     }
 }
 
-/// A run of these lines, and how many steps `board list` says that it has, and what `board why` says.
+/// Writes a run with these lines. Returns the number of steps in `board list`, and the output of
+/// `board why`.
 fn told(root: &Path, name: &str, events: &[&[String]], steps: &[&[String]]) -> (Value, String) {
     let runs = root.join(name);
     let dir = runs.join("run");
@@ -166,10 +167,10 @@ fn a_line_written_twice_is_named_and_begins_no_run() {
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.contains("the line repeats the one before, and no event tells of a new run"),
+        said.contains("the line repeats the one before, but no event marks a new run"),
         "{said}"
     );
-    assert!(!said.contains("step ids start over"), "{said}");
+    assert!(!said.contains("step ids restart"), "{said}");
 }
 
 #[test]
@@ -193,7 +194,7 @@ fn what_the_first_run_came_to_is_not_what_the_second_one_does() {
         .iter()
         .position(|line| line.contains("\"END\""))
         .unwrap();
-    // Its engine writes the manifest once more when the second run is over.
+    // The engine rewrites the manifest when the second run ends.
     let mut manifest: Value =
         serde_json::from_slice(&fs::read(used.join("manifest.json")).unwrap()).unwrap();
     manifest["updated_at"] = serde_json::from_str::<Value>(&events[end]).unwrap()["ts"].clone();

@@ -1,4 +1,4 @@
-//! Does the list put runs together as the page does?
+//! Tests that `board list` groups runs as the page does.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ fn runs_are_put_together_in_the_list_and_in_the_api() {
     let said = board(&["list", &sessions, "--group", "parent", "--sort", "run"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     let lines: Vec<&str> = said.stdout.lines().collect();
-    // A head, a run, a group of two, a run, and how many there are.
+    // A header, a run, a group of two, a run, and the total.
     assert_eq!(lines.len(), 7, "{}", said.stdout);
     assert!(
-        lines[2].contains("2 runs · 13.5 k tokens"),
+        lines[2].contains("2 runs · 13.5k tokens"),
         "{}",
         said.stdout
     );
@@ -68,7 +68,7 @@ fn the_list_takes_every_order_that_its_help_does_not_exclude() {
         .display()
         .to_string();
     let mut refused = 0;
-    // `state.KEY changed` is one of them.
+    // The word is from `state.KEY changed`.
     for field in fields.split_whitespace().filter(|word| *word != "changed") {
         let said = board(&["list", &root, "--sort", field]);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Does the board follow what happens on disk? Each change is announced on an open stream, and afterwards the board
-//! that watched says the same as one that starts fresh on the same directory.
+//! Tests that the board follows changes on disk. Each change is announced on an open stream, and
+//! afterwards the board shows the same as one freshly started on the same directory.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use crate::sse::Stream;
 use crate::wait::{DEADLINE, until};
 use crate::writer::{Writer, append};
 
-/// A board that watches, and a stream that listens.
+/// A board that watches a directory, and an open event stream.
 struct Watched {
     dir: tempfile::TempDir,
     board: Board,
@@ -26,7 +26,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Watches an empty directory after `prepare` has filled it.
+    /// Watches a directory that `prepare` has filled.
     fn start(prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("runs");
@@ -49,8 +49,8 @@ impl Watched {
         self.dir.path().join("runs")
     }
 
-    /// Hears of news until the runs are `expected` by key and steps, and of all news that led there; looks only when
-    /// the stream has spoken.
+    /// Waits for announcements until the runs are `expected` by key and steps, and all their
+    /// revisions have been announced. Requests the list only after an announcement.
     fn hears_of(&self, expected: &[(&str, u64)]) {
         loop {
             let heard = self.stream.next();
@@ -62,13 +62,13 @@ impl Watched {
         }
     }
 
-    /// The same, and then asks a fresh board.
+    /// Waits like `hears_of`, and then compares with a fresh board.
     fn shows(&mut self, expected: &[(&str, u64)]) {
         self.hears_of(expected);
         self.agrees_with_a_fresh_board();
     }
 
-    /// Whoever listened sees what somebody sees who comes now to a board that has seen nothing happen.
+    /// Asserts that the listening client sees the same as a new client of a fresh board.
     fn agrees_with_a_fresh_board(&mut self) {
         let fresh = Board::serve(&self.root());
         fresh.until_read();
@@ -85,7 +85,7 @@ impl Watched {
     }
 }
 
-/// The same lines as steps that come `by` steps later.
+/// Renumbers these steps to come `by` steps later.
 fn later(lines: &str, by: u64) -> String {
     let step = |line: &str| {
         let mut step: Value = serde_json::from_str(line).unwrap();
@@ -95,13 +95,13 @@ fn later(lines: &str, by: u64) -> String {
     lines.lines().map(step).collect()
 }
 
-/// How many steps a run has of which that is not known.
+/// An unknown number of steps.
 const UNKNOWN: u64 = u64::MAX;
 
-/// All runs of a board.
+/// Lists all runs of a board.
 const LIST: &str = "/api/runs?limit=1000&sort=run";
 
-/// The runs a board lists, by key and steps.
+/// The runs that a board lists, by key and number of steps.
 fn listed(board: &Board) -> Vec<(String, u64)> {
     rows(&board.json(LIST))
 }
@@ -152,7 +152,8 @@ fn a_line_that_comes_in_pieces() {
     let middle = line.find('\u{1F600}').unwrap() + 2;
     let mut file = fs::OpenOptions::new().append(true).open(&steps).unwrap();
     file.write_all(&line.as_bytes()[..middle]).unwrap();
-    // The files of a run are read in the same look, so growth of the other one shows that the piece has been seen.
+    // A run's files are read together, so growth of the other file shows that the partial line has
+    // been seen.
     let events = watched.board.json("/api/runs/a")["events"].clone();
     append(&watched.root().join("a/events.jsonl"), "{}");
     until("the board has looked", || {
@@ -182,7 +183,7 @@ fn a_file_that_gets_shorter() {
         .unwrap()
         .set_len(first as u64)
         .unwrap();
-    // Events tell of more steps than there are lines now, so that nobody knows how many there were.
+    // The events record more steps than there are lines now, so the number of steps is unknown.
     watched.shows(&[("a", UNKNOWN)]);
     assert_eq!(watched.board.json("/api/runs/a/steps")["total"], 1);
 }
@@ -235,7 +236,7 @@ fn directories_that_come_go_and_change_their_name() {
     assert_eq!(watched.board.get("/api/runs/old").status, 404);
     fs::remove_dir_all(watched.root().join("x")).unwrap();
     watched.shows(&[("new", 1)]);
-    // A directory made elsewhere and moved in is whole at once and says nothing more afterwards.
+    // A directory moved in from elsewhere is complete at once and causes no more file events.
     copy(
         &corpus().join("q060/q060_wait_forever"),
         &watched.dir.path().join("elsewhere"),
@@ -351,7 +352,7 @@ fn a_link_that_leads_out_of_the_root() {
     copy(&corpus().join("q060/q060_minimal"), &outside);
     std::os::unix::fs::symlink(&outside, watched.root().join("link")).unwrap();
     std::os::unix::fs::symlink(watched.root(), watched.root().join("loop")).unwrap();
-    // A run beside the links shows that the board has looked.
+    // Once this run is listed, the board has scanned the directory with the links.
     copy(
         &corpus().join("q060/q060_minimal"),
         &watched.root().join("inside"),
@@ -445,7 +446,7 @@ fn the_end_of_a_run_is_said_once() {
 fn a_second_start_with_a_cache_says_the_same() {
     let (dir, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let root = dir.path().join("runs");
-    // Runs of every layout; with large numbers all there are.
+    // Runs of every layout; in soak tests, all runs.
     for group in ["q010", "q030", "q060", "emulated", "model_driven"] {
         if soak() || group != "q060" {
             copy(&corpus().join(group), &root.join(group));
@@ -482,7 +483,7 @@ fn a_second_start_with_a_cache_says_the_same() {
     );
 }
 
-/// A session of another tool comes as an empty file, and grows by pieces that end anywhere.
+/// A session of another tool starts as an empty file and grows by pieces that may end anywhere.
 #[test]
 fn a_session_of_another_tool_is_followed_while_it_grows() {
     const NAME: &str = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
@@ -503,7 +504,8 @@ fn a_session_of_another_tool_is_followed_while_it_grows() {
         .filter(|(_, byte)| **byte == b'\n')
         .map(|(at, _)| at + 1)
         .collect();
-    // Two lines, which tell whose it is; then to the middle of the second reply, of the last line, and to the end.
+    // First two lines, which identify the tool; then up to the middle of the second reply, up to
+    // the middle of the last line, and to the end.
     add(&path, &text[..lines[3]]);
     watched.hears_of(&[(NAME, 1)]);
     add(&path, &text[lines[3]..lines[8] + 40]);
@@ -524,7 +526,7 @@ fn a_session_of_another_tool_is_followed_while_it_grows() {
     );
 }
 
-/// A log of an evaluation is written anew with each sample that ends, first without any.
+/// An evaluation log is rewritten after each finished sample, at first without any.
 #[test]
 fn a_log_that_gets_samples() {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/inspect");
@@ -565,9 +567,9 @@ fn a_log_that_gets_samples() {
     let with_b = [known(&of_b), vec![("logs/a.json", 0)]].concat();
     replace(&ended, &eval);
     watched.hears_of(&with_b);
-    // In place, as the program itself writes it.
+    // Rewritten in place, as the program itself does.
     fs::write(&json, fs::read(&whole).expect("the sample")).expect("written");
-    // The archive holds the same samples, so each counts once.
+    // The archive contains the same samples, so each counts once.
     watched.shows(&known(&of_b));
     let runs = watched.board.json(LIST);
     for ((key, _), (copy, _)) in of_b.iter().zip(&of_a) {

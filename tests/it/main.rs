@@ -1,4 +1,4 @@
-//! The one integration binary: the real `board`, driven from outside.
+//! The integration tests, in one binary: the real `board`, driven from outside.
 
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 

@@ -1,4 +1,5 @@
-//! Does `board mcp` keep its streams to the protocol? How it answers is asked in the library, and by real clients.
+//! Tests that `board mcp` writes only protocol messages to its streams. Its answers are tested in
+//! the library, and by real clients.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

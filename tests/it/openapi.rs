@@ -1,4 +1,4 @@
-//! Is every answer for programs what `/api/openapi.json` says it is?
+//! Tests every API response against `/api/openapi.json`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::board::Board;
 use crate::client::segment;
 
-/// Checks documents under an address against its shape.
+/// Checks the responses at a path against its schema.
 struct Shape(jsonschema::Validator);
 
 impl Shape {

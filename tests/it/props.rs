@@ -1,5 +1,5 @@
-//! What holds for every input? However a run's files grow, the index ends the same, and nothing in them makes the
-//! reader or the index fail.
+//! Tests properties of every input: the index doesn't depend on how a run's files grow, and no
+//! content makes the reader or the index fail.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,8 @@ use crate::disk::corpus;
 use crate::properties::{first_difference, follow, meaning, read_at_once};
 use crate::soak::times;
 
-/// Runs with something odd in each: repairs, torn ends, several runs in one file, retries, events without steps.
+/// Runs with an unusual feature each: repairs, torn ends, several runs in one file, retries, events
+/// without steps.
 const RUNS: &[&str] = &[
     "q060/q060_rerun_same_id",
     "q060/q060_recovered_errors",
@@ -29,12 +30,12 @@ const RUNS: &[&str] = &[
 
 const GROWING: [&str; 2] = ["steps.jsonl", "events.jsonl"];
 
-/// One write: how much of what is left of which file.
+/// Writes, each with a file and the share of its remaining bytes.
 fn writes() -> impl Strategy<Value = Vec<(usize, Place)>> {
     prop::collection::vec((0..GROWING.len(), any::<Place>()), 0..30)
 }
 
-/// Bytes as a disk may hold them: pieces of JSON in any order, and anything at all.
+/// Bytes that may be on a disk: JSON fragments in any order, and arbitrary bytes.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(vec![

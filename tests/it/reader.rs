@@ -1,8 +1,9 @@
-//! Does another reading of the same files come to the same figures?
+//! Compares the board's figures with those of an independent reader.
 //!
-//! The reader here is written against the description of what QitOS writes, not against the code of the board, and knows
-//! nothing of it but its addresses: lines, fields, critics, scores, the state after a step, where a limit of steps would
-//! have ended a run, and how two runs line up. It looks at every recorded run.
+//! The reader in this file follows the description of what QitOS writes, not the board's code, and
+//! uses only the board's addresses. It covers lines, fields, critics, scores, the state after a
+//! step, where a step limit would have ended a run, and the alignment of two runs. It checks every
+//! recorded run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,18 +17,18 @@ use crate::format::serve_all;
 
 type Object = Map<String, Value>;
 
-/// A run as its files say.
+/// A run's contents according to its files.
 struct Recorded {
     key: String,
     manifest: Option<Object>,
-    /// A line that is no object is `None`.
+    /// A line that isn't an object is `None`.
     steps: Vec<Option<Object>>,
-    /// The last line of steps is cut: its step ran and has no line.
+    /// The last step's line is truncated: the step ran, but its record is lost.
     is_cut: bool,
     events: Vec<Option<Object>>,
 }
 
-/// Differences, and how many figures were compared.
+/// The differences, and the number of compared figures.
 #[derive(Default)]
 struct Tally {
     compared: BTreeMap<&'static str, u32>,
@@ -48,7 +49,7 @@ impl Tally {
     }
 }
 
-/// Equal as values: 5 and 5.0 are.
+/// Compares values, so that 5 equals 5.0.
 fn alike(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -64,7 +65,7 @@ fn alike(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Python writes the numbers that JSON does not have as bare words; here they are the same words as text.
+/// Quotes the bare words that Python writes for numbers that JSON doesn't have.
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     let mut in_text = false;
@@ -101,7 +102,7 @@ fn object(bytes: &[u8]) -> Option<Object> {
         .ok()
 }
 
-/// Complete lines; the text behind the last line end counts where it is an object.
+/// Reads the complete lines. Text after the last line end counts if it's an object.
 fn lines(path: &Path) -> Vec<Option<Object>> {
     let bytes = fs::read(path).unwrap_or_default();
     let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
@@ -143,7 +144,8 @@ impl Recorded {
             .replace('<', "%3C")
     }
 
-    /// How many steps the newest run has; null where a writer that came to its end counts others than there are lines.
+    /// Number of steps of the newest run, or null if a writer that finished counted a different
+    /// number than there are lines.
     fn counted(&self) -> Value {
         let lines = self.steps.len() - self.newest();
         let ended = self.manifest.as_ref().filter(|manifest| {
@@ -185,7 +187,7 @@ impl Recorded {
             .unwrap_or_default()
     }
 
-    /// The ordinal at which the newest run begins: where the step ids last start over.
+    /// The ordinal at which the newest run starts: where the step ids last start over.
     fn newest(&self) -> usize {
         let ids: Vec<_> = self
             .steps
@@ -203,7 +205,7 @@ impl Recorded {
             .map_or(0, |at| at + 1)
     }
 
-    /// The events of the newest run: from its INIT on, with the set-up before that.
+    /// The events of the newest run, starting at the set-up before its INIT.
     fn newest_events(&self) -> &[Option<Object>] {
         let phase = |event: &Option<Object>| {
             event
@@ -227,7 +229,7 @@ impl Recorded {
         self.events.get(before.len() - setup..).unwrap_or_default()
     }
 
-    /// How often the directory was used; a run begins with an INIT.
+    /// How many runs used the directory. Each starts with an INIT.
     fn segments(&self) -> usize {
         self.events
             .iter()
@@ -277,7 +279,7 @@ fn actions(step: &Object) -> Vec<Value> {
     }
 }
 
-/// The actions of critics that mean something to the engine; all others are one.
+/// Maps critic actions that the engine doesn't know to a single value.
 fn known(action: &Value) -> Value {
     match action.as_str() {
         Some("continue" | "stop" | "retry") | None => action.clone(),
@@ -285,7 +287,7 @@ fn known(action: &Value) -> Value {
     }
 }
 
-/// What each critic gave: action and score, in the order of the line.
+/// Returns each critic's action and score, in order.
 fn verdicts(step: &Object) -> Vec<Value> {
     let score = |score: &Value| {
         if score.is_number() {
@@ -300,7 +302,7 @@ fn verdicts(step: &Object) -> Vec<Value> {
         .collect()
 }
 
-/// The state before the step's reduce as observed, with what reduce changed.
+/// Returns the state observed before the step's reduce, with reduce's changes.
 fn state_after(step: &Object) -> Option<Object> {
     let mut state = step.get("observation")?.get("state")?.as_object()?.clone();
     for (key, change) in step
@@ -487,7 +489,7 @@ fn compare_state(said: &Value, step: &Object, place: &str, tally: &mut Tally) {
     );
 }
 
-/// What a tool gave, out of what a writer of QitOS 0.6 wraps it in, and without how long it took.
+/// Returns a tool's result without its wrapper from QitOS 0.6, and without its duration.
 fn given(result: &Value) -> Value {
     let wraps = result.as_object().is_some_and(|object| {
         object.len() == 4
@@ -511,7 +513,7 @@ fn given(result: &Value) -> Value {
     }
 }
 
-/// Where a rule would have ended the run: the first step of it that asks for the tool.
+/// Compares where a rule would have ended the run: at the first step that calls the tool.
 fn compare_tools(board: &Board, api: &str, run: &Recorded, tally: &mut Tally) {
     let names = |step: &Object| -> Vec<String> {
         actions(step)
@@ -540,7 +542,8 @@ fn compare_tools(board: &Board, api: &str, run: &Recorded, tally: &mut Tally) {
     }
 }
 
-/// Two runs beside each other: every step of both stands in the alignment once, and pairs that do the same do the same.
+/// Compares two runs: the alignment contains every step of both once, and pairs reported as equal
+/// are equal.
 fn compare_pair(board: &Board, a: &Recorded, b: &Recorded, tally: &mut Tally) {
     let said = board.json(&format!("/api/compare?a={}&b={}", a.address(), b.address()));
     let place = format!("{} beside {}", a.key, b.key);
@@ -560,7 +563,7 @@ fn compare_pair(board: &Board, a: &Recorded, b: &Recorded, tally: &mut Tally) {
             .filter_map(|pair| pair[side].as_u64())
             .collect();
         if run.segments() == 1 && !run.steps.is_empty() {
-            // Of a run with a line that is no object nobody knows how many there were.
+            // With a line that isn't an object, the number of steps is unknown.
             let is_open = counted.is_null() && run.steps.iter().any(Option::is_none);
             let wanted = if is_open { Value::Null } else { run.counted() };
             tally.same("steps compared", &place, &counted, &wanted);
@@ -622,7 +625,7 @@ fn compare_pair(board: &Board, a: &Recorded, b: &Recorded, tally: &mut Tally) {
     }
 }
 
-/// Reads every run below `root` here and at the board.
+/// Reads every run below `root` and compares it with the board.
 fn agrees(root: &Path) -> Tally {
     let (board, rows) = serve_all(root);
     let mut tally = Tally::default();

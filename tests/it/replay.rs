@@ -1,4 +1,5 @@
-//! Is every place of every run an address, and is what is no place said so? Over HTTP, through the real board.
+//! Tests over HTTP that every position of every run has an address, and that invalid positions are
+//! reported.
 
 use std::path::Path;
 
@@ -26,7 +27,7 @@ fn with(run: &str) -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// The value of a data attribute of `#replay`.
+/// Returns a data attribute of `#replay`.
 fn data(page: &str, name: &str) -> String {
     html::attribute(
         &Html::parse_document(page),
@@ -45,7 +46,7 @@ fn part(board: &Board, query: &str) -> String {
     answer.text().to_owned()
 }
 
-/// Walks every run below `root` with fewer than `most` events from its start to its end, and back.
+/// Walks every run below `root` with fewer than `most` events from start to end and back.
 fn walked(root: &Path, most: u64) -> usize {
     let board = serve(root);
     let runs = board.json("/api/runs?limit=1000");
@@ -74,7 +75,7 @@ fn walked(root: &Path, most: u64) -> usize {
             assert!(!seen.contains(&here), "{key}: {here} is two places");
             seen.push(here);
         }
-        // The address of a place leads back to it.
+        // A position's address leads back to it.
         for (at, here) in seen.iter().enumerate().step_by(7) {
             assert_eq!(data(board.get(here).text(), "at"), at.to_string(), "{here}");
         }
@@ -118,11 +119,8 @@ fn what_is_no_place_is_not_found_and_what_there_is_is_said() {
         ("step=7", "It has 7 steps, 0 to 6"),
         ("step=x", "It has 7 steps, 0 to 6"),
         ("step=0&event=11", "It has 10 events, 1 to 10."),
-        (
-            "step=0&speed=9",
-            "Speeds are 0.5, 1, 2, 5, 20, 100 and 500.",
-        ),
-        ("step=0&clock=sun", "Clocks are step, time and gaps."),
+        ("step=0&speed=9", "Use 0.5, 1, 2, 5, 20, 100 or 500."),
+        ("step=0&clock=sun", "Use step, time or gaps."),
     ] {
         for page in ["replay", "replay/part"] {
             let answer = board.get(&format!("/runs/run/{page}?{query}"));
@@ -169,7 +167,7 @@ fn the_state_changes_with_the_reduce_and_not_before() {
     let after = part(&board, "step=2&event=8");
     assert_eq!(
         texts(&before, ".pane:first-child header .dim"),
-        ["before step 2 changes it"]
+        ["before step 2"]
     );
     assert_eq!(
         texts(&after, ".pane:first-child header .dim"),
@@ -201,10 +199,10 @@ fn breakpoints_are_counted_kept_and_named_where_they_are_not_understood() {
     );
     let bad = texts(&html, ".bps .bad");
     assert!(
-        matches!(&bad[..], [one] if one.starts_with("bogus< is not understood")),
+        matches!(&bad[..], [one] if one.starts_with("Ignored bogus<: ")),
         "{bad:?}"
     );
-    assert_eq!(texts(&html, ".opts header .end"), ["3 on"]);
+    assert_eq!(texts(&html, ".opts header .end"), ["3 active"]);
     assert_eq!(
         texts(&html, ".bps input[checked] + label"),
         ["tool:run_python", "state.tool_calls changed", "bogus<"]
@@ -214,7 +212,7 @@ fn breakpoints_are_counted_kept_and_named_where_they_are_not_understood() {
         url,
         "/runs/run/replay?step=3&event=6&break=tool%3Arun_python&break=state.tool_calls%20changed&break=bogus%3C"
     );
-    // Playing stops where the tool has answered, nowhere else.
+    // Playing stops only after the tool's result.
     assert_eq!(
         texts(
             &part(&board, "step=3&event=2&break=tool%3Arun_python"),

@@ -1,5 +1,6 @@
-//! Is the board safe from whoever can connect to it? Raw bytes on sockets of this machine: each gets the right status
-//! or a closed connection, nothing beside the root is ever answered, and the board goes on to serve.
+//! Tests that the board is safe from any client that can connect. Raw bytes on local sockets get
+//! the right status or a closed connection, nothing outside the root is ever returned, and the
+//! board keeps serving.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -14,10 +15,10 @@ use crate::http::request;
 use crate::memory;
 use crate::wait::{DEADLINE, until};
 
-/// Stands in a file beside the root and must never be in an answer.
+/// The contents of a file outside the root, which must never be in a response.
 const CANARY: &str = "canary-3f9a-beside-the-root";
 
-/// A board over one run, and a secret beside its root.
+/// A board over one run, and a secret outside its root.
 fn guarded() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("runs");
@@ -38,11 +39,11 @@ fn guarded() -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// Sends `bytes` and gives everything that comes back until the connection ends.
+/// Sends `bytes` and returns everything received until the connection closes.
 fn say(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    // The board may refuse before it has heard all.
+    // The board may refuse the request before reading all of it.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
@@ -57,12 +58,12 @@ fn say(address: SocketAddr, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A request that ends its connection.
+/// A request that asks to close the connection.
 fn closing(line: &str, more: &str) -> Vec<u8> {
     format!("{line}\r\nHost: localhost\r\nConnection: close\r\n{more}\r\n").into_bytes()
 }
 
-/// The status codes in what came back, in order.
+/// The status codes in a response stream, in order.
 fn statuses(answer: &str) -> Vec<u16> {
     answer
         .split("HTTP/1.")
@@ -223,7 +224,7 @@ fn a_name_that_is_pointed_at_this_machine_gets_nothing() {
             format!("{head}Connection: close\r\n\r\n").as_bytes(),
         );
         assert_eq!(statuses(&answer), [status], "{head}");
-        // Neither runs nor directories are told to another site.
+        // Neither runs nor directories are revealed to another site.
         assert!(
             status == 200 || !answer.contains("/tmp/") && !answer.contains("handoff"),
             "{head}{answer}"
@@ -251,7 +252,7 @@ fn only_get_and_head_are_understood_and_no_body_is_taken() {
         &closing("GET / HTTP/1.1", "X-HTTP-Method-Override: DELETE\r\n"),
     );
     assert_eq!(statuses(&answer), [200]);
-    // What stands where a body would be is never taken for a request.
+    // A request's body is never parsed as another request.
     let hidden = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for (more, body) in [
         (
@@ -437,7 +438,7 @@ fn thousands_of_connections_are_held_while_others_are_served() {
     let mut held = Vec::new();
     for n in 0..count {
         let mut stream = TcpStream::connect(board.address).unwrap();
-        // Some say nothing, some half of what they have to say.
+        // Half of the connections send nothing, the others half of a request.
         if n % 2 == 0 {
             stream.write_all(half).unwrap();
         }
@@ -450,7 +451,7 @@ fn thousands_of_connections_are_held_while_others_are_served() {
         "{} MiB for {count} connections",
         more >> 10
     );
-    // More than the board takes: they wait, and nothing else happens.
+    // These exceed the board's limit, so they just wait.
     for _ in 0..count / 20 {
         held.push(TcpStream::connect(board.address).unwrap());
     }
@@ -493,7 +494,7 @@ fn a_board_with_too_few_descriptors_says_so() {
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!(run.status.code(), Some(3), "{files}: {said}");
         assert!(
-            said.contains(&format!("open {files} files")) && said.contains("hint: "),
+            said.contains(&format!("only {files} open files")) && said.contains("hint: "),
             "{said}"
         );
     }
@@ -505,7 +506,7 @@ fn readers_that_never_read_hold_little_memory() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("big");
     fs::create_dir(&run).unwrap();
-    // The longest lines that are held whole, and many of them.
+    // Many lines of the maximum length that is read whole.
     let line = format!(
         "{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}\n",
         "y".repeat((8 << 20) - 100)
@@ -520,14 +521,14 @@ fn readers_that_never_read_hold_little_memory() {
         stream
             .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
             .unwrap();
-        // The answer has begun once its first byte is there; the rest stays.
+        // The response has started once its first byte arrives. The rest is left unread.
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.peek(&mut [0]).unwrap();
         stream
     };
     let silent: Vec<_> = (0..8).map(|_| open("/api/runs/big/raw")).collect();
     let streams: Vec<_> = (0..200).map(|_| open("/events")).collect();
-    // Each change is news for all of them.
+    // Each change is announced to all of them.
     for n in 0..100 {
         fs::write(
             run.join("manifest.json"),
@@ -538,7 +539,7 @@ fn readers_that_never_read_hold_little_memory() {
     }
     assert_eq!(board.get("/").status, 200);
     let more = memory_kib().saturating_sub(before);
-    // A line each, for the eight.
+    // About one line for each of the eight.
     assert!(more < 160 << 10, "{} MiB", more >> 10);
     drop((silent, streams));
 }
@@ -556,7 +557,7 @@ fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
     fs::write(run.join("steps.jsonl"), format!("{text}\n")).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
-    // After the board has read what it reads of such a file.
+    // Measured after the board has read as much of such a file as it ever does.
     let before = memory::now_kib(board.pid()).expect("Linux tells it");
     let silent: Vec<_> = (0..12)
         .map(|_| {
@@ -596,7 +597,8 @@ fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
     drop(silent);
 }
 
-/// A board on all addresses of this machine, which makes a token; `more` goes to the command.
+/// A board on all interfaces of this machine, which generates a token unless `token` is set. `more`
+/// is passed to the command.
 fn open_to_all(root: &Path, more: &[&str], token: Option<&str>) -> Board {
     let mut command = Command::new(BINARY);
     command
@@ -629,7 +631,7 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
         .strip_prefix("http://")
         .and_then(|rest| rest.split_once("/?token="));
     let (address, token) = url.unwrap_or_else(|| panic!("{second}"));
-    // An address that a browser can go to, here and elsewhere.
+    // An address that a browser can open, on this machine and elsewhere.
     let printed: SocketAddr = address.parse().unwrap();
     assert_eq!(
         (printed.port(), printed.ip().is_unspecified()),
@@ -649,7 +651,7 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
         .next()
         .unwrap()
         .to_owned();
-    // Its runs may not be found yet.
+    // The board may not have found its runs yet.
     let page = || request(board.address, "GET", "/runs/a", &[("Cookie", &cookie)]);
     until("the cookie opens the run", || {
         (page().status == 200).then_some(())
@@ -675,7 +677,7 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
         .status,
         200
     );
-    // It stands where it was printed, and nowhere else.
+    // The token is printed once, and appears nowhere else.
     assert_eq!(board.said().matches(token).count(), 1, "{}", board.said());
     let again = Command::new(BINARY)
         .arg("serve")
@@ -685,7 +687,7 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
         .unwrap();
     assert_eq!(again.status.code(), Some(3));
     assert!(
-        String::from_utf8_lossy(&again.stderr).contains("another board is serving there"),
+        String::from_utf8_lossy(&again.stderr).contains("another board is already running there"),
         "{again:?}"
     );
 }
@@ -716,7 +718,7 @@ fn a_given_token_is_asked_for_and_never_printed() {
         );
         assert!(!board.said().contains(token), "{}", board.said());
     }
-    // On this machine alone none is asked for, however its address is spelled.
+    // A loopback address needs no token, however it's spelled.
     for host in ["127.0.0.1", "localhost", "127.0.0.2"] {
         let mut command = Command::new(BINARY);
         command

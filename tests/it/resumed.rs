@@ -1,5 +1,5 @@
-//! Does a run go on where it was killed, and another way from one of its steps? The real binary, on the command line and
-//! on the board.
+//! Tests that a killed run resumes, and that a run branches at one of its steps, with the real
+//! binary on the command line and on the board.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let run = runs(place.path()).remove(0);
     let run = run.as_path();
 
-    // Alive, it belongs to the process that writes it.
+    // A live run belongs to the process that writes it.
     let refused = command(place.path(), &["--resume", run.to_str().unwrap()])
         .output()
         .unwrap();
@@ -120,19 +120,19 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         said.contains("board: removed an incomplete record of 19 bytes"),
         "{said}"
     );
-    // The model is asked what it was asked when the run was killed.
+    // The model gets the same request as when the run was killed.
     let seen = endpoint.seen();
     assert_eq!(seen[3].body["messages"], seen[2].body["messages"]);
     let checked = text(&board(&["check"], run).stdout);
     assert!(
-        checked.contains("done anew when somebody went on")
+        checked.contains("redone when the run was resumed")
             && checked.contains("1 issue (0 problems)"),
         "{checked}"
     );
     let shown = text(&board(&["show"], run).stdout);
     let last = shown.lines().last().unwrap();
     assert!(
-        last.ends_with(": it was cut off, and done anew when somebody went on"),
+        last.ends_with(": the step was interrupted and redone when the run was resumed"),
         "{shown}"
     );
     assert!(!shown.contains("no line in steps.jsonl"), "{shown}");
@@ -156,7 +156,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         .output()
         .unwrap();
     assert!(
-        text(&again.stderr).contains("because: it has its answer"),
+        text(&again.stderr).contains("because: it already has an answer"),
         "{}",
         text(&again.stderr)
     );
@@ -239,7 +239,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     }
     let parts = texts(&page(&format!("/runs/{key}")), "main dd").join("|");
     assert!(
-        parts.contains("in 2 parts; the numbers are those of all"),
+        parts.contains("in 2 parts (totals cover all of them)"),
         "{parts}"
     );
     assert_eq!(hrefs(&page("/compare"), ".likely a")[0], compare);
@@ -270,12 +270,14 @@ fn what_cannot_be_gone_on_with_is_named() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("because: another program wrote it"), "{said}");
     assert!(
-        said.contains("hint: only a run directory of board's own engine can be gone on with"),
+        said.contains(
+            "hint: only run directories written by board's own engine can be resumed or branched"
+        ),
         "{said}"
     );
     let (code, said) = refused(&["--resume", "nowhere"]);
     assert!(
-        code == Some(3) && said.contains("there is no manifest.json"),
+        code == Some(3) && said.contains("because: cannot read manifest.json: "),
         "{said}"
     );
     assert_eq!(refused(&["--from", "1"]).0, Some(2));

@@ -1,4 +1,5 @@
-//! Does `board run` drive a real agent? The real binary against a server that plays a model.
+//! Tests that `board run` drives a real agent, with the real binary and a server that plays a
+//! model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ impl Place {
         self.command(args).output().unwrap()
     }
 
-    /// The one run that was recorded.
+    /// Returns the only recorded run.
     fn recorded(&self) -> PathBuf {
         let runs: Vec<_> = fs::read_dir(self.path("runs"))
             .unwrap()
@@ -104,7 +105,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A script that fails until its bug is fixed.
+/// Writes a script whose test fails until its bug is fixed.
 fn buggy(place: &Place) {
     fs::write(place.path("work/sum.sh"), "a=$1\nb=$2\necho $((a - b))\n").unwrap();
     fs::write(
@@ -206,7 +207,7 @@ fn a_command_does_not_find_the_key() {
         result.contains("looked") && result.contains("Permission denied"),
         "{result}"
     );
-    // What comes back is scrubbed; a command that finds the key may write it in other letters.
+    // The key is redacted from output, but a command that finds it may print it in another form.
     assert!(
         !result.contains("[key]") && !result.contains("E2E_KEY"),
         "{result}"
@@ -219,7 +220,8 @@ fn a_command_does_not_find_the_key() {
     place.holds_no_key();
 }
 
-/// Lists what is open in the process that runs it, and tries to read the key. The list itself may be number 3.
+/// Lists the open files of the process that runs it, and tries to read the key. The listing itself
+/// may be descriptor 3.
 #[cfg(target_os = "linux")]
 const OPEN: &str = "for fd in /proc/self/fd/*; do echo open ${fd##*/}; done; cat /dev/fd/3 2>&1; ls -l /proc/$PPID/fd 2>&1";
 
@@ -227,10 +229,11 @@ const OPEN: &str = "for fd in /proc/self/fd/*; do echo open ${fd##*/}; done; cat
 #[test]
 fn commands_and_servers_inherit_no_file() {
     let call = || calls("c1", "run_command", &json!({"command": OPEN}));
-    // A file that can be read again from its start, and a pipe, as `<(command)` opens it.
+    // A file that can be reread from its start, and a pipe, as `<(command)` opens it.
     for key in ["3< key", "3< <(cat key)"] {
         let endpoint = Endpoint::playing([call(), says("done")]);
-        // The server says what it inherits and ends; the run does not begin, so it comes last.
+        // The server prints what it inherits and exits. The run then doesn't start, so this is
+        // tested last.
         let server = format!("[mcp.x]\ncommand = [\"sh\", \"-c\", '''({OPEN}) >&2; exit 4''']\n");
         let place = Place::new(&endpoint, "");
         let agent = fs::read_to_string(place.path("agent.toml")).unwrap();
@@ -304,7 +307,7 @@ fn commands_and_servers_inherit_no_file() {
 fn an_agent_file_from_a_pipe_is_read_once() {
     let endpoint = Endpoint::playing([says("ok")]);
     let place = Place::new(&endpoint, "");
-    // Paths of the file are relative to it, and a pipe is in no directory.
+    // Paths in the file are relative to it, and a pipe has no directory.
     let agent = fs::read_to_string(place.path("agent.toml")).unwrap();
     let work = format!("dir = \"{}\"", place.path("work").display());
     fs::write(
@@ -371,7 +374,7 @@ fn the_key_may_come_from_a_file() {
     with("api_key_env = \"E2E_KEY\"\napi_key_file = \"key\"");
     let both = place.run(&["x"]);
     assert!(
-        text(&both.stderr).contains("agent.toml:5: there is `api_key_env` already"),
+        text(&both.stderr).contains("agent.toml:5: `api_key_env` is already set"),
         "{}",
         text(&both.stderr)
     );
@@ -405,10 +408,10 @@ fn an_agent_does_not_write_its_own_record() {
         "{refused}"
     );
     assert!(!place.path("runs/forged").exists());
-    // A command can do it, and the run says so.
+    // A command can do this, and the run reports it.
     let altered = "steps.jsonl is not the file that was written";
     assert!(
-        text(&done.stderr).contains(&format!("somebody else wrote into it: {altered}")),
+        text(&done.stderr).contains(&format!("another program changed it: {altered}")),
         "{}",
         text(&done.stderr)
     );
@@ -471,7 +474,7 @@ fn a_gate_says_which_tools_may_be_called() {
     .unwrap();
     let wrong = text(&place.run(&["x"]).stderr);
     assert!(
-        wrong.contains("agent.toml:5: no tool is called \"run_comand\""),
+        wrong.contains("agent.toml:5: no tool matches \"run_comand\""),
         "{wrong}"
     );
 }
@@ -485,7 +488,7 @@ fn the_time_of_the_run_bounds_its_requests() {
     assert_eq!(place.manifest()["stop"]["code"], "budget_time");
     assert_eq!(endpoint.seen().len(), 1);
     place.is_sound();
-    // One row of the table tells of the run's time, and it is the one that fired.
+    // Exactly one row of the table is about the run's time, and it's the rule that fired.
     let why = told(&place, "why");
     let rules = why["rules"].as_array().unwrap().iter();
     let of_time: Vec<_> = rules.filter(|rule| rule["kind"] == "budget_time").collect();
@@ -508,7 +511,7 @@ fn a_server_that_fails_is_asked_as_often_as_the_file_says() {
         "once, and `retries = 1` more"
     );
     assert!(
-        text(&done.stdout).contains("busy (asked 2 times)"),
+        text(&done.stdout).contains("busy (2 attempts)"),
         "{}",
         text(&done.stdout)
     );
@@ -666,7 +669,7 @@ fn what_is_missing_is_said_before_anything_is_recorded() {
     assert!(!place.path("runs").exists());
 }
 
-/// Sends what Ctrl-C sends.
+/// Sends the same signal as Ctrl-C.
 fn interrupt(child: &Child) {
     signal(child, "-INT");
 }
@@ -679,7 +682,7 @@ fn signal(child: &Child, which: &str) {
     assert!(sent.success());
 }
 
-/// What a command says of the one run that was recorded, in JSON.
+/// Returns a command's JSON output for the only recorded run.
 fn told(place: &Place, command: &str) -> Value {
     let said = Command::new(BINARY)
         .arg(command)
@@ -735,12 +738,12 @@ fn an_interrupted_answer_is_not_waited_for() {
     place.is_sound();
 }
 
-/// A closed terminal, told to a run as a shell without `nohup` starts it, and with it.
+/// Closes the terminal of a run, started without and with `nohup`.
 #[test]
 fn a_closed_terminal_ends_a_run_unless_it_is_to_outlive_it() {
     let command = "touch started; until [ -e go ]; do sleep 0.05; done";
     let waits = || calls("c1", "run_command", &json!({"command": command}));
-    // Whoever runs the tests under `nohup` hands that down.
+    // Tests that run under `nohup` inherit its setting.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status
         .lines()
@@ -828,7 +831,7 @@ fn what_a_killed_run_spent_in_its_last_step_is_not_left_out_in_silence() {
         (&json!("unknown"), &json!("unknown")),
         "{why}"
     );
-    // The time is told by the lines that are there.
+    // The recorded lines are enough to evaluate the step budget.
     assert_eq!(result("budget.steps"), "held");
 }
 

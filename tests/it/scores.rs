@@ -1,4 +1,4 @@
-//! Are the scores on the page, in the CSV, in the API and on the command line those of the files?
+//! Tests that the page, the CSV, the API and the command line show the scores in the files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ fn board() -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// What `board` prints for these arguments: the exit code, and both streams.
+/// Returns the exit code and both output streams of `board` with these arguments.
 fn command(args: &[&str]) -> (Option<i32>, String, String) {
     let home = env!("CARGO_MANIFEST_DIR");
     let output = Command::new(BINARY)
@@ -56,7 +56,7 @@ fn command(args: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// The fields of a CSV without line breaks inside of fields.
+/// Splits a CSV line into fields. Fields with line breaks aren't supported.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let (mut quoted, mut letters) = (false, line.chars().peekable());
@@ -101,7 +101,7 @@ fn the_page_has_a_lane_for_each_critic_and_every_point_leads_to_its_step() {
     assert!(
         texts(&none, "#scores p")
             .concat()
-            .starts_with("No critic spoke in the "),
+            .starts_with("No critic output in the "),
         "{:?}",
         texts(&none, "#scores")
     );
@@ -133,13 +133,13 @@ fn a_threshold_is_drawn_counted_and_offered_as_a_rule() {
     let wrong = self::page(&board, "/runs/fix_bug/scores?threshold=low");
     assert_eq!(
         texts(&wrong, "#chartform [role=alert]"),
-        ["a threshold is a number, such as 0.3"]
+        ["the threshold must be a number, such as 0.3"]
     );
     let unknown = self::page(&board, "/runs/fix_bug/scores?threshold=1&critic=x");
     assert!(
         texts(&unknown, "#scores")
             .concat()
-            .contains("No critic of this run is called x.")
+            .contains("This run has no critic named x.")
     );
 }
 
@@ -183,7 +183,7 @@ fn what_is_no_number_is_a_gap_and_stands_as_recorded() {
     assert!(
         texts(&page, "#lane-0 .caption")
             .concat()
-            .contains("do not fit 0 to 1")
+            .contains("scores outside 0 to 1, axis from ")
     );
     let odd = self::page(&board, "/runs/q060_critic_odd_outputs/scores");
     assert!(!texts(&odd, ".lane").is_empty());
@@ -275,10 +275,7 @@ fn several_runs_lie_over_each_other_and_a_wrong_key_is_named() {
         &board,
         "/scores?run=fix_bug&run=nobody&run=judge&threshold=0.5",
     );
-    assert_eq!(
-        texts(&page, "[role=alert]"),
-        ["There is no run called nobody."]
-    );
+    assert_eq!(texts(&page, "[role=alert]"), ["No run named nobody."]);
     assert_eq!(texts(&page, "svg .strong"), ["A", "B"]);
     assert_eq!(texts(&page, ".over tbody th a"), ["fix_bug", "judge"]);
     assert!(texts(&page, ".over thead th").contains(&"first below 0.50".to_owned()));
@@ -286,11 +283,11 @@ fn several_runs_lie_over_each_other_and_a_wrong_key_is_named() {
         &board,
         "/scores?run=fix_bug&run=judge&x=progress&critic=tests",
     );
-    assert!(texts(&share, ".over svg text").contains(&"50 %".to_owned()));
+    assert!(texts(&share, ".over svg text").contains(&"50%".to_owned()));
     assert!(
         texts(&share, ".caveats")
             .concat()
-            .contains("1 run has no score of tests.")
+            .contains("1 run has no score from tests.")
     );
     let aligned = self::page(&board, "/scores?run=fix_bug&run=long&x=aligned");
     assert!(
@@ -392,7 +389,7 @@ fn the_command_prints_as_many_critics_as_fit_and_says_so() {
             let said = |c: usize| {
                 format!(r#"{{"critic_name": "c{c}", "action": "continue", "score": 0.{n}}}"#)
             };
-            // One of them speaks at the last step only.
+            // One of the critics has output only at the last step.
             let outputs = (0..30).filter(|c| n == 2 || *c != 1).map(said);
             format!(
                 "{{\"step_id\": {n}, \"critic_outputs\": [{}]}}\n",
@@ -431,7 +428,7 @@ fn the_command_prints_as_many_critics_as_fit_and_says_so() {
     );
 }
 
-/// Compares page, CSV and API of every run below `root` with each other; says how many scores there were.
+/// Compares the page, CSV and API of every run below `root`. Returns the number of scores.
 fn all_agree(root: &Path) -> usize {
     let (board, runs) = serve_all(root);
     let mut scores = 0;
@@ -494,7 +491,7 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
             "#chartform [role=alert]",
         )
     };
-    let none = ["these are no two steps of the run, so all are shown"];
+    let none = ["choose at least two steps; showing all"];
     for wrong in [
         "from=5&to=5",
         "from=0&to=0",
@@ -521,7 +518,7 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
     };
     let of_all = described("");
     assert!(
-        of_all.len() == 2 && of_all[0].contains(" scores; the last is "),
+        of_all.len() == 2 && of_all[0].contains(" scores. Last: "),
         "{of_all:?}"
     );
     let of_part: Vec<String> = of_all
@@ -529,11 +526,11 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
         .map(|said| format!("Of all steps: {said}"))
         .collect();
     assert_eq!(described("from=5&to=60"), of_part);
-    // There is a table on the page of one run alone.
+    // Only the page of a single run has a table.
     let over = page(&board, "/scores?run=fix_bug&run=judge");
     assert_eq!(
         texts(&over, ".overlay desc"),
-        ["Every point leads to its step."]
+        ["Each point links to its step."]
     );
 }
 
@@ -593,7 +590,7 @@ fn an_empty_range_of_several_runs_is_empty_and_not_all_of_them() {
         ),
         (
             "x=progress&from=60&to=40",
-            "The range is empty: share of the run 60 % to 40 %. The axis goes from 0 % to 100 %.",
+            "The range is empty: share of the run 60% to 40%. The axis goes from 0% to 100%.",
         ),
         ("x=aligned&from=5000", "The range is empty: step 5000 to"),
     ] {

@@ -1,4 +1,4 @@
-//! Can a text be found in all runs? The page, the JSON and the command, and what ends a search early.
+//! Tests searching all runs: the page, the JSON and the command, and how a search ends early.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +11,7 @@ use crate::disk::{copy, corpus};
 use crate::heavy::many_long;
 use crate::html::{attribute, hrefs, texts};
 
-/// A board over some recorded runs, read to the end.
+/// A board over some recorded runs, completely read.
 fn some_runs() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     for run in ["q060_handoff", "q060_html_injection", "q060_sigkill"] {
@@ -46,11 +46,11 @@ fn page_json_and_command_find_the_same() {
         "{json}"
     );
     let hits = json["hits"].as_array().unwrap();
-    // Of a line with very many, not all are kept.
+    // Only some of the matches in a line with very many are kept.
     assert!(hits.len() > 3 && hits.len() as u64 <= found);
 
     let page = Html::parse_document(board.get("/search?q=SCRIPT&limit=1000").text());
-    // The page shows a text once where several files repeat it, and names the other places.
+    // The page shows a text repeated in several files once, and links its other occurrences.
     let marks = texts(&page, "#found mark");
     let words = |all: Vec<String>| all.into_iter().collect::<std::collections::BTreeSet<_>>();
     assert_eq!(
@@ -190,7 +190,7 @@ fn what_cannot_be_searched_is_named() {
     let run = dir.path().join("odd");
     fs::create_dir(&run).unwrap();
     let long = format!("{{\"x\": \"needle{}\"}}\n", "y".repeat(9 << 20));
-    // The first record says that the file is a run's.
+    // The first record identifies the file as a run's.
     fs::write(
         run.join("steps.jsonl"),
         format!("{{\"step_id\": 0}}\n{long}torn: needle"),
@@ -209,7 +209,7 @@ fn what_cannot_be_searched_is_named() {
         (&Value::Null, &Value::from("torn: "))
     );
     let page = Html::parse_document(board.get("/search?q=needle").text());
-    assert!(texts(&page, "#found .swp-n li")[0].starts_with("odd, steps.jsonl: 1 lines longer"));
+    assert!(texts(&page, "#found .swp-n li")[0].starts_with("odd, steps.jsonl: 1 line longer"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Does the board serve what the settings say, and open nothing that nobody asked for?
+//! Tests that the board serves what the settings name, and opens nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 
-/// A command in the directory `home`, which is the user's home too.
+/// A command in the directory `home`, which is also the user's home.
 fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -113,7 +113,7 @@ fn sessions_in_the_home_are_named_and_opened_only_when_asked_for() {
     );
 }
 
-/// Two steps of a session that records no cost: 1,360 tokens read, 8,700 from the cache, 173 written.
+/// Two steps of a session without recorded cost: 1,360 input, 8,700 cached and 173 output tokens.
 const SESSION: &str = "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl";
 
 #[test]
@@ -170,7 +170,7 @@ fn prices_make_estimates_that_say_so() {
             .contains("estimated from tokens and prices")
     );
 
-    // The user's own settings hold prices as well.
+    // The user's own settings contain prices as well.
     fs::create_dir_all(home.join(".config/board")).unwrap();
     fs::rename(
         home.join("prices.toml"),

@@ -1,4 +1,5 @@
-//! Can a run be given away? The export over HTTP and from the command line, secrets blanked, and the Markdown transcript.
+//! Tests sharing a run: the export over HTTP and from the command line, redaction, and the Markdown
+//! transcript.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ fn board(args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A run in which a secret stands under its key, in the arguments of a call, in an output, and under a harmless key.
+/// A run with a secret under its own key, in a call's arguments, in an output, and under a harmless
+/// key.
 fn with_secrets(root: &Path) -> PathBuf {
     let run = root.join("leaky");
     copy(&sample("fix_bug"), &run);
@@ -70,7 +72,7 @@ fn the_export_is_a_download_that_carries_its_own_policy() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // One script of ours, one block of data, and whatever the trace wrote is text.
+    // The page has our one script and one block of data, and all content of the trace is text.
     assert_eq!(
         (
             page.matches("<script").count(),
@@ -155,7 +157,8 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     let page = fs::read_to_string(&file).unwrap();
     assert!(!page.contains("sk-very-secret-1") && page.contains("__redacted__ sh test_cart.sh"));
     assert!(
-        page.contains("3 values are blanked beside keys") && page.contains("Answered at step 10")
+        page.contains("3 values are redacted: values of keys")
+            && page.contains("Answered at step 10")
     );
     let board = Board::serve(dir.path());
     board.until_read();
@@ -165,7 +168,7 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
             .text()
             .contains("sk-very-secret-1")
     );
-    // A word that is none of the two gives no export at all.
+    // An unknown value is refused instead of exporting the run.
     assert_eq!(board.get("/runs/leaky/export.html?redact=true").status, 400);
     let after: Vec<_> = walk(&run)
         .into_iter()
@@ -174,7 +177,7 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     assert!(before == after, "the run directory is as it was");
 }
 
-/// Some runs of the corpus, of each of its layouts; with large numbers every one of them.
+/// Some runs of the corpus in each of its layouts; in soak tests, all runs.
 fn runs() -> Vec<PathBuf> {
     let is_run =
         |path: &PathBuf| path.join("manifest.json").is_file() || path.join("steps.jsonl").is_file();
@@ -182,7 +185,7 @@ fn runs() -> Vec<PathBuf> {
     all.step_by(times(3, 1)).collect()
 }
 
-/// The run as one page.
+/// Returns the run exported as one page.
 fn exported(run: &Path, more: &[&str]) -> String {
     let said = board(&[&["export", run.to_str().unwrap(), "--html", "-"], more].concat());
     assert!(
@@ -213,7 +216,8 @@ fn every_run_can_be_saved_and_transcribed() {
 
 #[test]
 fn without_its_secrets_a_run_is_the_same_run() {
-    // The parts of each step's head that tell it and its events; the title tells the verdict.
+    // The parts of each step's heading that identify it and its events. The title contains the
+    // verdict.
     let steps = |page: &str| {
         let heads = page.split("<section class=\"xstep").skip(1);
         heads
@@ -233,7 +237,7 @@ fn without_its_secrets_a_run_is_the_same_run() {
     for run in runs().into_iter().step_by(2) {
         let (plain, redacted) = (exported(&run, &[]), exported(&run, &["--redact"]));
         assert_eq!(steps(&plain), steps(&redacted), "{}", run.display());
-        if redacted.contains("<li>0 values are blanked") {
+        if redacted.contains("<li>0 values are redacted") {
             untouched += 1;
             assert_eq!(title(&plain), title(&redacted), "{}", run.display());
         }
@@ -249,7 +253,7 @@ fn secrets_planted_in_every_way_are_gone() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("leaky");
     copy(&sample("fix_bug"), &run);
-    // Beside their keys, and once more where the page shows them: in the arguments of calls.
+    // Under their keys, and again where the page shows them: in the arguments of calls.
     let keyed = r#""password":"plant-1234","db":{"dbpassword":"plant-1234-longer"},"pwd":"plnt5","access":{"pin":7654321},"authorization":"Bearer plant-bearer","secret":"plant\n\"lines\"","args":"{\"client_secret\":\"plant-inside\"}","number":7654321,"#;
     let said = r#"plant-1234-longer, plant-1234, plnt5. 7654321 plant-bearer plant\\n\\\"lines\\\" plant-inside plant-text DB_PASS=plant-text api_key: plant-yaml; so {\"authtoken\": \"plant in quotes\"} curl -H \"Authorization: Basic plant-basic\" -H 'Cookie: a=plant-a; b=plant-b' --passcode=plant-line"#;
     let steps = fs::read_to_string(run.join("steps.jsonl")).unwrap();
@@ -264,7 +268,7 @@ fn secrets_planted_in_every_way_are_gone() {
     );
     steps.push_str("{\"step_id\": 99, \"password\": \"plant-torn");
     fs::write(run.join("steps.jsonl"), steps).unwrap();
-    // Code is coloured word by word.
+    // Code is highlighted word by word, which splits secrets into elements.
     let uncoloured = |page: String| {
         let classes = ["c-s", "c-c", "c-n", "c-k", "c-a"];
         let opens = |class: &str| format!("<span class=\"{class}\">");
@@ -377,16 +381,16 @@ fn what_cannot_be_written_is_said() {
     assert_eq!((said.status.code(), said.stdout.len()), (Some(3), 0));
 }
 
-/// A key in the shape of a well-known service's.
+/// A key in the format of a well-known service.
 const PASTED: &str = "sk-ant-api03-QwErTy12-uIoP34";
 
-/// The sample with the key put behind the beginning of each of its texts; how many there are.
+/// Writes the sample with the key inserted into each of its texts. Returns the number of texts.
 fn with_pasted_keys(sample: &Path, to: &Path) -> usize {
     let text = fs::read_to_string(sample).expect("a sample is text");
     let mut count = 0;
     let mut spoilt = String::new();
     for (at, part) in text.split('"').enumerate() {
-        // Within quotes, what begins with a capital is a text.
+        // Quoted strings that start with a capital letter count as texts.
         let is_text =
             at % 2 == 1 && part.len() > 8 && part.starts_with(|c: char| c.is_ascii_uppercase());
         spoilt += if at == 0 { "" } else { "\"" };
@@ -434,7 +438,7 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
         }
         let out = temp.path().join("out.html");
         let (run, out_arg) = (copy.to_str().unwrap(), out.to_str().unwrap());
-        // A text that no page shows tells nothing.
+        // Samples whose texts aren't on the page don't count.
         tools += usize::from(exported_to(run, out_arg, &[]).contains(PASTED));
         assert!(
             !exported_to(run, out_arg, &["--redact"]).contains(PASTED),
@@ -442,7 +446,7 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
         );
     }
     assert!(tools >= 8, "{tools}");
-    // As Codex leaves its sessions after a while.
+    // Codex compresses its sessions like this after a while.
     let packed = |path: &PathBuf| {
         let is_codex = path
             .file_name()
@@ -482,7 +486,7 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
     }
 }
 
-/// A Zstandard frame that holds the bytes as they are.
+/// A Zstandard frame that stores the bytes uncompressed.
 fn zstandard(bytes: &[u8]) -> Vec<u8> {
     const BLOCK: usize = 64 << 10;
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
@@ -495,7 +499,7 @@ fn zstandard(bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The exported page.
+/// Returns the exported page.
 fn exported_to(run: &str, out: &str, more: &[&str]) -> String {
     let said = board(&[&["export", run, "--html", out], more].concat());
     assert!(

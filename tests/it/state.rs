@@ -1,4 +1,5 @@
-//! Is the state after a step the one that the files record? Against what the next step observed, over HTTP, for every run.
+//! Compares the state after every step with the one that the next step observed, over HTTP, for
+//! every run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +12,12 @@ use crate::disk::{copy, corpus};
 use crate::soak::times;
 use crate::traces::traces;
 
-/// What the engine of QitOS sets without a diff: its count of steps, its books, the result and the reason.
+/// Keys that QitOS's engine sets without a diff: its step count, metadata, the result and the stop
+/// reason.
 const OWN: [&str; 4] = ["current_step", "metadata", "final_result", "stop_reason"];
 
-/// Checks runs below `root`, one of `every` so many; what else changed outside of reduce, as `run: key`, and how many steps were compared.
+/// Checks one of every `every` runs below `root`. Returns other keys that changed outside reduce,
+/// as `run: key`, and the number of compared steps.
 fn compared(root: &Path, every: usize) -> (BTreeSet<String>, usize) {
     let board = Board::serve(root);
     board.until_read();
@@ -30,7 +33,8 @@ fn compared(root: &Path, every: usize) -> (BTreeSet<String>, usize) {
             .collect();
         for (n, line) in lines.iter().enumerate().skip(1) {
             let before = lines[n - 1].as_ref();
-            // Only where every line up to here is one, so that places are ordinals, and one run goes on.
+            // Only while every line so far is readable and belongs to one run, so that line
+            // positions are ordinals.
             let Some((line, before)) = line.as_ref().zip(before) else {
                 break;
             };
@@ -69,7 +73,7 @@ fn compared(root: &Path, every: usize) -> (BTreeSet<String>, usize) {
                     .unwrap()
                     .iter()
                     .any(|key| key == name);
-                // Where no whole state is recorded, a key that no step wrote is not claimed to be anything.
+                // If no whole state is recorded, keys that no step wrote have no value.
                 let unclaimed = state["base"] == "none" && state["state"].get(name).is_none();
                 assert!(
                     state["state"][name] == *value || unknown || unclaimed,
@@ -95,7 +99,7 @@ fn so_it_is_in_every_other_recorded_run() {
     let Some(traces) = traces() else { return };
     let (outside, steps) = compared(&traces, 1);
     let outside: Vec<&str> = outside.iter().map(String::as_str).collect();
-    // A patch of the critic, and one of the recovery: read in their files.
+    // A critic's patch and a recovery's patch, both verified in their files.
     assert_eq!(
         outside,
         [

@@ -1,5 +1,6 @@
-//! Can a name that changes what it stands for lead the board astray? Files and directories of a run are exchanged for
-//! links, pipes and leased files while others ask: no answer holds a byte from outside of the root, and nobody waits.
+//! Tests that replaced files can't mislead the board. A run's files and directories are swapped
+//! with links, pipes and leased files while clients send requests: no response contains a byte from
+//! outside the root, and no request hangs.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind};
@@ -27,7 +28,7 @@ const ADDRESSES: [&str; 6] = [
     "/runs/a?tab=manifest",
 ];
 
-/// Writes a run of two steps whose texts all hold `text`.
+/// Writes a run of two steps whose texts all contain `text`.
 fn write_run(dir: &Path, text: &str) {
     let mut writer = Writer::start(dir);
     writer.step(text);
@@ -62,7 +63,7 @@ fn names_that_change_what_they_stand_for() {
     write_run(&outside.join("hidden-name"), SECRET);
     let outside = outside.join("hidden-name");
     fs::create_dir(&aside).unwrap();
-    // What stands for what, in turn.
+    // Pairs of paths to swap.
     let mut pairs = Vec::new();
     for name in ["steps.jsonl", "manifest.json", "assets/picture.png"] {
         let (link, fifo) = (
@@ -99,7 +100,7 @@ fn names_that_change_what_they_stand_for() {
             })
         });
         let mut swaps = 0;
-        // At least so often, and until so many answers came meanwhile.
+        // At least this many swaps, until this many responses have arrived.
         let (enough, heard) = (times(1_000, 10_000), times(120, 600));
         while (swaps < enough || answers.load(Ordering::Relaxed) < heard)
             && !asking.iter().any(|it| it.is_finished())
@@ -112,8 +113,8 @@ fn names_that_change_what_they_stand_for() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    // It followed all of this, and ends on what is there. The last look may have met the run while it was away: then
-    // there is none of that name until the next look.
+    // The board followed all this and shows the final state. Its last scan may have hit a moment
+    // without the run, so the run may be missing until the next scan.
     until("the run is shown as it is", || {
         let answer = board.get("/api/runs/a");
         if answer.status == 404 {
@@ -131,12 +132,13 @@ fn names_that_change_what_they_stand_for() {
     );
 }
 
-/// A program that holds a lease on a file: whoever opens it has to wait until it lets go.
+/// A program with a lease on a file. Opening the file blocks until the lease is released.
 struct Lease(Child);
 
 impl Lease {
     fn take(path: &Path) -> Self {
-        // F_SETLEASE is 1024 and F_WRLCK 1 on Linux. Nobody gets one while somebody else has the file open.
+        // On Linux, F_SETLEASE is 1024 and F_WRLCK is 1. A lease is refused while another process
+        // has the file open.
         let program = r#"open(F, "+<", $ARGV[0]) or die $!; $SIG{IO} = "IGNORE"; $| = 1;
             until (fcntl(F, 1024, 1)) { select(undef, undef, undef, 0.01) } print "held\n"; <STDIN>;"#;
         let mut child = Command::new("perl")
@@ -162,7 +164,7 @@ impl Drop for Lease {
     }
 }
 
-/// Whether an open of `path` would wait.
+/// Whether opening `path` would block.
 fn is_leased(path: &Path) -> bool {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
     File::options()
@@ -189,7 +191,7 @@ fn a_writer_that_holds_a_lease_on_its_file_keeps_nobody_waiting() {
     let lease = Lease::take(&file);
     let news = Stream::open(board.address, "/runs/leased/events");
     news.next();
-    // A page that reads the file and the look that this event asks for both meet the lease.
+    // Both the request for the file and the scan that this event triggers hit the lease.
     crate::writer::append(&root.join("leased/events.jsonl"), "{}");
     fs::write(root.join("leased/steps.jsonl.touched"), "").unwrap();
     let _ = board.get("/runs/leased/steps/0/raw");

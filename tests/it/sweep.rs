@@ -1,4 +1,5 @@
-//! Can other rules be asked of many runs? The page, the JSON, what is refused, and what ends a question early.
+//! Tests evaluating other rules on many runs: the page, the JSON, refused requests, and how an
+//! evaluation ends early.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::html::{hrefs, texts};
 use crate::soak::times;
 use crate::wait::until;
 
-/// A board over the runs of this repository's own engine, read to the end.
+/// A board over this repository's sample runs, completely read.
 fn sample_runs() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     copy(
@@ -50,7 +51,7 @@ fn the_page_and_the_json_say_the_same() {
         let lost = texts(&page, &format!("#limit-{n} td:nth-of-type(2)"));
         assert_eq!(lost, [limit["answers_lost"].to_string()], "{limit}");
     }
-    // Every run that is named leads to the step at which it is cut.
+    // Every listed run links to the step at which the rule would end it.
     let links = hrefs(&page, "#limit-1 .run a");
     assert!(
         !links.is_empty() && links.iter().all(|link| link.ends_with("?step=1")),
@@ -107,10 +108,7 @@ fn where_no_run_matches_nothing_is_asked() {
         (&"done".into(), &0.into(), &Value::Null)
     );
     let page = Html::parse_document(board.get("/whatif?q=nothing-is-called-so").text());
-    assert_eq!(
-        texts(&page, "#answer [role=status]"),
-        ["No run matches, so there is nothing to ask."]
-    );
+    assert_eq!(texts(&page, "#answer [role=status]"), ["No runs match."]);
     assert!(texts(&page, "table").is_empty());
 }
 
@@ -118,7 +116,7 @@ fn where_no_run_matches_nothing_is_asked() {
 fn what_cannot_be_asked_is_named_with_a_right_one() {
     let (_dir, board) = sample_runs();
     for (query, words) in [
-        ("rule=max_step%3D3", "no rule is called"),
+        ("rule=max_step%3D3", "unknown rule `max_step`"),
         ("rule=max_steps%3D-3", "Example: max_steps=8"),
         ("rule=content_match%3D(", "Example: content_match=(?i)done"),
         (
@@ -146,7 +144,7 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
         assert!(texts(&page, "[role=alert]")[0].contains(words), "{query}");
         assert_eq!(
             texts(&page, "form button"),
-            ["Ask"],
+            ["Evaluate"],
             "the form is still there"
         );
     }
@@ -208,10 +206,10 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
     assert_eq!(
         texts(&page, "#answer [role=status]"),
-        ["Asking 60 runs about max_steps at 50 limits."]
+        ["Evaluating max_steps at 50 limits on 60 runs."]
     );
     let cancel = hrefs(&page, "#cancel").remove(0);
-    // Pages are not kept waiting.
+    // Pages don't have to wait.
     assert_eq!(board.get("/").status, 200);
 
     let ended = Html::parse_document(board.get(&cancel).text());

@@ -1,4 +1,4 @@
-//! Is a table that is kept the one that a single call would write, whatever happened meanwhile?
+//! Tests that an updated table equals a freshly written one, whatever happened in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ fn table(args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What `--out` says that it did.
+/// Returns the report of `board table --out`.
 #[track_caller]
 fn keep(which: &str, root: &Path, out: &Path) -> Value {
     let said = table(&[
@@ -42,7 +42,7 @@ fn keep(which: &str, root: &Path, out: &Path) -> Value {
     serde_json::from_slice(&said.stdout).unwrap()
 }
 
-/// The files of a table with their bytes, by their names below it.
+/// Returns the contents of a table's files by relative path.
 fn files(table: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let file = |path: PathBuf| {
         (
@@ -57,7 +57,7 @@ fn files(table: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// Some runs of the samples, as many as make several files.
+/// Enough sample runs for a table of several files.
 fn some_runs() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("runs");
@@ -177,7 +177,7 @@ fn a_kept_table_is_brought_up_to_date() {
     );
     assert_eq!(again["rows"], first["rows"]);
 
-    // One run goes, one comes, one changes, and a file of the table is not there any more.
+    // One run disappears, one appears, one changes, and one of the table's files is missing.
     fs::remove_dir_all(root.join("unicode")).unwrap();
     copy(&root.join("wait"), &root.join("waits_more"));
     let manifest = root.join("wait/manifest.json");
@@ -208,7 +208,7 @@ fn a_kept_table_is_brought_up_to_date() {
         "{ids:?}"
     );
 
-    // Without runs there is nothing left.
+    // Without runs, no files remain.
     fs::remove_dir_all(&root).unwrap();
     fs::create_dir(&root).unwrap();
     keep("runs", &root, &out);
@@ -221,7 +221,7 @@ fn a_call_that_is_killed_leaves_whole_files_and_the_next_one_goes_on() {
     let (out, fresh) = (dir.path().join("table"), dir.path().join("fresh"));
     keep("steps", &root, &fresh);
     let whole = files(&fresh.join("steps"));
-    // Killed once the first file is there, once the second is, and so on.
+    // Killed after the first file appears, after the second, and so on.
     for seen in 1..=whole.len().min(3) {
         let mut child = Command::new(BINARY)
             .args([
@@ -296,7 +296,7 @@ fn what_the_table_did_not_write_is_neither_overwritten_nor_removed() {
         );
         assert!(files(&out) == before, "{why}");
     };
-    // A file where the table has none, in whatever format, and one in the place of its own.
+    // An unlisted file of any format in the table, and another file in place of a listed one.
     let foreign = own.with_file_name("99.csv");
     fs::write(&foreign, "mine").unwrap();
     refused(&foreign, "doesn't list it");
@@ -331,7 +331,7 @@ fn what_the_table_did_not_write_is_neither_overwritten_nor_removed() {
             files(&elsewhere),
             BTreeMap::from([("file".into(), b"theirs".to_vec())])
         );
-        // The directory itself may be one: whoever named it meant it.
+        // The directory itself may be a link, because the user named it.
         symlink(&out, dir.path().join("link")).unwrap();
         keep("runs", &root, &dir.path().join("link"));
     }
@@ -378,7 +378,7 @@ fn a_row_leads_to_its_page() {
     };
     for run in runs.iter().step_by(times(3, 1)) {
         let (page, uri) = page(run);
-        // Its own tabs lead to the same run.
+        // The page's tabs lead to the same run.
         let tabs = hrefs(&page, "#tabs a");
         assert!(
             tabs.iter()
@@ -386,14 +386,14 @@ fn a_row_leads_to_its_page() {
             "{uri}: {tabs:?}"
         );
     }
-    // The first step of a run, the last one, and one between.
+    // The first, middle and last step of a run.
     let (mut opened, mut from, mut nth) = (0, 0, 0);
     while from < steps.len() {
         let of_run = steps[from..]
             .iter()
             .take_while(|row| row["transcript_id"] == steps[from]["transcript_id"])
             .count();
-        // Of every other run one of them; with large numbers all three of each.
+        // One of them for every other run; in soak tests, all three for each.
         let places = [0, of_run / 2, of_run - 1];
         let enough = if nth % 2 == 0 { 1 } else { 0 };
         let tried = places.iter().cycle().skip(nth / 2).take(times(enough, 3));
@@ -432,7 +432,7 @@ fn a_row_holds_what_its_format_records() {
             assert_eq!(&run[name], value, "{name} of {key}");
         }
     };
-    // As they stand in the files.
+    // As recorded in the files.
     is(
         "tools/inspect/ledger.eval/rent_epoch_1",
         json!({"task_set": "ledger", "task_id": "rent", "task_repeat": 1,
@@ -461,7 +461,7 @@ fn a_row_holds_what_its_format_records() {
         "success",
         json!({"task_id": "disk", "task_set": null, "message_count": null}),
     );
-    // A prompt, five replies and what came back from six calls.
+    // A prompt, five replies and the results of six calls.
     let session = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
     is(session, json!({"message_count": 12, "task_id": null}));
     let finished = |key: &str| -> Vec<Value> {

@@ -1,39 +1,39 @@
-//! What should the board say about a recorded run? The tables of the README beside the runs, read.
+//! Reads the expected contents of recorded runs from the tables in their README.
 
 use std::fs;
 use std::path::Path;
 
-/// One row: what the files of a run hold.
+/// One row: the contents of a run's files.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// The manifest's word, else that of the END event.
+    /// The manifest's stop reason, or that of the END event.
     pub(crate) stop_reason: Stop,
-    /// The manifest's word, where there is a readable manifest.
+    /// The manifest's status, if the manifest is readable.
     pub(crate) status: Option<String>,
     pub(crate) steps: Lines,
     pub(crate) events: Lines,
 }
 
-/// What a row says about the stop reason.
+/// The stop reason in a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// This one.
     Named(String),
     /// None is recorded anywhere.
     Null,
-    /// The table does not say, because there is no manifest.
+    /// The table doesn't list one, because there's no manifest.
     Unsaid,
 }
 
-/// How many lines of a file are JSON, and how many are not.
+/// The numbers of lines in a file that are JSON, and that aren't.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) good: u64,
     pub(crate) bad: u64,
 }
 
-/// The rows of the README in `dir`.
+/// Reads the rows of the README in `dir`.
 pub(crate) fn read(dir: &Path) -> Vec<Row> {
     let path = dir.join("README.md");
     let text =

@@ -1,5 +1,5 @@
-//! Is what is kept of a run's steps what they add up to? However its files grew, were cut or began anew, the sums equal
-//! those of all heads walked again, and of a reader that starts now.
+//! Tests the running sums over a run's steps. However its files grew, were truncated or started
+//! over, the sums equal those computed from all heads, and those of a fresh reader.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -18,10 +18,10 @@ use trace_board::trace::{RunDir, RunReader};
 use crate::properties::{follow, read_at_once};
 use crate::soak::times;
 
-/// What happens to a run.
+/// A change to a run.
 #[derive(Debug, Clone)]
 enum Deed {
-    /// So many steps with these ids, each with its events before it or after it, or without them.
+    /// Writes `count` steps with these ids. Their events come before or after them, or not at all.
     Steps {
         first: i64,
         stride: i64,
@@ -29,9 +29,9 @@ enum Deed {
         events: Events,
         step: &'static str,
     },
-    /// A line that is told of by nothing else.
+    /// Writes a single line.
     Line(&'static str, &'static str),
-    /// Nothing but the first so many thousandths of a file stay.
+    /// Truncates a file to this many thousandths of its length.
     Cut(&'static str, u64),
 }
 
@@ -41,11 +41,11 @@ enum Events {
     Before,
     /// With an error in each.
     Failing,
-    /// The same, read after the step's line.
+    /// Read after the step's line.
     Late,
-    /// The same, read after the lines of all the steps.
+    /// Read after all steps' lines.
     Last,
-    /// The same, and the steps have no lines.
+    /// Without lines of the steps.
     Alone,
 }
 
@@ -115,7 +115,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![12 => steps, 6 => line, 1 => cut]
 }
 
-/// Does it. `next` is the id that goes on.
+/// Applies the change. `next` is the id of the next step.
 fn act(dir: &Path, deed: &Deed, next: &mut i64, mut look: impl FnMut()) {
     let append = |file: &str, line: &str| {
         let mut file = OpenOptions::new()
@@ -177,7 +177,7 @@ fn act(dir: &Path, deed: &Deed, next: &mut i64, mut look: impl FnMut()) {
     }
 }
 
-/// What the heads say when all are walked.
+/// Sums up all heads.
 fn walked(index: &Index) -> String {
     let steps: Vec<(usize, &StepHead)> = newest_run(index).collect();
     let failed = |(n, step): &&(usize, &StepHead)| {
@@ -283,7 +283,7 @@ fn walked(index: &Index) -> String {
     )
 }
 
-/// The same as the summary has it, and the tally where the summary leaves it open.
+/// The same sums from the summary, or from the tally where the summary leaves them unknown.
 fn kept(told: &Summary, tally: &Tally) -> String {
     format!(
         "{:?}",
@@ -343,8 +343,8 @@ proptest! {
     }
 }
 
-/// Events that are read first tell that there is one run, so that lines out of order begin none; what the state was
-/// followed through must not hang on it.
+/// Events that are read first show a single run, so lines out of order don't start another. The
+/// order of reading must not affect how state changes are followed.
 #[test]
 fn lines_out_of_order_have_the_same_issues_whenever_their_events_are_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -379,7 +379,8 @@ fn lines_out_of_order_have_the_same_issues_whenever_their_events_are_read() {
     assert_eq!(health::issues(&index), health::issues(&fresh));
 }
 
-/// One run wrote all lines, so that 0 and 1 only come late; what repeats such a line is late as well.
+/// One run wrote all lines, so only 0 and 1 are late. A line that repeats a late one is late as
+/// well.
 #[test]
 fn a_late_line_that_is_repeated_leaves_the_order_of_the_others() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Does all of it hold on many more runs than this repository keeps? Walks the directory named by `BOARD_TRACES`,
-//! which has the shape of `tests/corpus`; without it there is nothing to do.
+//! Runs the same checks on many more runs than this repository contains. Walks the directory in
+//! `BOARD_TRACES`, which is structured like `tests/corpus`; skipped without it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -55,7 +55,7 @@ fn every_page_of_every_run_and_step_answers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What was done to each damaged run, in the words of `board check`.
+/// The damage to each damaged run, as `board check` reports it.
 const DAMAGE: &[(&str, &str)] = &[
     (
         "emulated_q030_manifest_cut",
@@ -63,7 +63,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_events_missing",
-        "events.jsonl: problem: there is no such file",
+        "events.jsonl: problem: file not found",
     ),
     (
         "emulated_q060_garbage_lines",
@@ -71,7 +71,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_jsonl_empty",
-        "steps.jsonl: problem: the manifest counts 6, the file has 0",
+        "steps.jsonl: problem: the manifest counts 6, but the file has 0",
     ),
     (
         "emulated_q060_last_line_without_newline",
@@ -87,7 +87,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_manifest_missing",
-        "manifest.json: problem: there is no such file",
+        "manifest.json: problem: file not found",
     ),
     (
         "emulated_q060_renamed_directory",
@@ -99,7 +99,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_steps_missing",
-        "steps.jsonl: problem: there is no such file",
+        "steps.jsonl: problem: file not found",
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! Is what is not known said to be unknown wherever it stands, on pages, in JSON and on the command line?
+//! Tests that unknown values are reported as unknown on pages, in JSON and on the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn sample(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A board over copies of these runs, each under the last part of its path, read to the end.
+/// A board over copies of these runs, each under the last part of its path, completely read.
 fn board<const N: usize>(runs: [PathBuf; N]) -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     for run in runs {
@@ -32,7 +32,7 @@ fn board<const N: usize>(runs: [PathBuf; N]) -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// A simulation that broke off, which records neither messages nor ticks.
+/// An aborted simulation that records neither messages nor ticks.
 const UNTOLD: &str = "sim-voice-0.json";
 
 #[test]
@@ -63,7 +63,7 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
     );
     let scores = texts(&page(&board, &format!("/runs/{UNTOLD}/scores")), "main").concat();
     assert!(
-        scores.contains(&format!("{untold}, so no score of one is known.")),
+        scores.contains(&format!("{untold}, so there are no scores.")),
         "{scores}"
     );
 
@@ -79,7 +79,7 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
         .args([UNTOLD, "final"].map(|run| dir.path().join(run)))
         .output();
     let said = String::from_utf8(said.unwrap().stdout).unwrap();
-    assert!(said.contains("A has no more lines of steps."), "{said}");
+    assert!(said.contains("A has no more recorded steps."), "{said}");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn what_ended_before_its_first_step_is_not_awaited() {
     assert!(
         of_tab("/scores", "main")
             .concat()
-            .contains("No steps were recorded, so no score of one is known.")
+            .contains("No steps were recorded, so there are no scores.")
     );
     let said = Command::new(BINARY)
         .arg("state")
@@ -137,7 +137,7 @@ fn a_score_off_the_scale_is_the_lowest_all_the_same() {
 fn a_pick_that_leaves_no_step_does_not_say_that_the_run_has_none() {
     let (_dir, board) = board([sample("fix_bug")]);
     let picked = page(&board, "/runs/fix_bug?tool=read_file&err=1");
-    assert_eq!(texts(&picked, "#stepview"), ["No step matches."]);
+    assert_eq!(texts(&picked, "#stepview"), ["No steps match."]);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     );
     let says = texts(&run, "#runhead dd").join("|");
     assert!(
-        says.contains("the newest of 2 in this directory; the numbers are its own, the lists hold the lines of all"),
+        says.contains("newest of 2 in this directory (totals cover this run, lists cover all)"),
         "{says}"
     );
 }
@@ -199,7 +199,7 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
         );
     }
     assert_eq!((&*cells(4, 4), &*cells(4, 6)), ("0", "ok"));
-    // Three lines are JSON and no objects.
+    // Three lines are JSON but not objects.
     assert_eq!(board.json(&format!("/api{run}"))["events"], 69);
     assert!(
         texts(&events, "#tabs a").contains(&"Events 69".to_owned()),
@@ -208,7 +208,7 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
     );
     assert_eq!(
         texts(&events, ".eventform .dim"),
-        ["0 to 71 of 72 lines, 3 of them no JSON"]
+        ["0 to 71 of 72 lines, 3 not JSON"]
     );
     assert_eq!(texts(&events, ".eventform option")[0], "all 72");
 }
@@ -258,10 +258,10 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
         )
         .concat()
     };
-    // Requests grow from the same step on; that is another sign.
+    // Requests also grow from the same step on, which is another kind of trouble.
     assert_eq!(
         first("context_overflow"),
-        "Step 0: the same call again and again: listen()"
+        "Step 0: the same call repeats: listen()"
     );
     assert_eq!(first("loop"), "", "its evidence is the repetition");
     let why = board.json("/api/runs/loop/why");
@@ -269,7 +269,7 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
         why["first_trouble"]["text"]
             .as_str()
             .unwrap()
-            .contains("again and again"),
+            .contains("the same call repeats"),
         "{why}"
     );
     assert!(
@@ -278,7 +278,7 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
     );
 }
 
-/// Two steps, the second with tokens that the engine estimated.
+/// Writes two steps, the second with an estimated token count.
 fn write_estimated(run: &Path) {
     fs::create_dir(run).unwrap();
     let step = |n: u32, mode: &str| {

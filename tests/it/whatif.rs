@@ -1,5 +1,5 @@
-//! Do other stop rules get an answer for every run, on the page, in the API and on the command line, and a bad rule a
-//! good word?
+//! Tests that other stop rules are evaluated for every run, on the page, in the API and on the
+//! command line, and that invalid rules get a helpful error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::disk::{copy, corpus};
 use crate::html::{attribute, texts};
 use crate::soak::times;
 
-/// Three rules that ask for a count, a text and a score.
+/// Three rules: on a count, a text and a score.
 const RULES: &str = "rule=max_steps%3D2&rule=keyword%3Ddone&rule=critic_below%3Dtests%3A0.5";
 
 fn ours(name: &str) -> PathBuf {
@@ -114,7 +114,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             "max_steps needs a whole number",
             "max_steps=8",
         ),
-        ("max_step%3D3", "no rule is called", "max_steps=8"),
+        ("max_step%3D3", "unknown rule `max_step`", "max_steps=8"),
         (
             "content_match%3D%28",
             "does not compile",
@@ -122,7 +122,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
         ),
         (
             "structured_output%3D%2Fetc%2Fpasswd",
-            "a schema is not read from a file here",
+            "schemas can't be read from files here",
             "\"schema\"",
         ),
         (
@@ -157,7 +157,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             problem["title"]
                 .as_str()
                 .unwrap()
-                .starts_with("This rule cannot be asked: "),
+                .starts_with("Invalid rule "),
             "{problem}"
         );
         assert!(
@@ -219,7 +219,8 @@ fn the_api_tells_the_same() {
     assert_eq!(board.get("/runs/a%20b%2Fq060_sigkill/whatif").status, 200);
 }
 
-/// Runs below a root answer three rules, and say a word for each: some, with large numbers every one. How many there are.
+/// Evaluates three rules on some runs below a root, or on all in soak tests, and expects a result
+/// for each rule. Returns the number of runs.
 pub(crate) fn every_run_answers(root: &Path) -> usize {
     let board = Board::serve(root);
     board.until_read();
@@ -277,7 +278,7 @@ fn runs_that_we_have_answer() {
     assert!(every_run_answers(&ours("")) >= 35);
 }
 
-/// What a command left behind.
+/// The exit code and output of a command.
 struct Said {
     code: i32,
     stdout: String,
@@ -313,7 +314,7 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
       rule                     against the record  step  steps saved  tokens   time  answer   why
       max_steps=3              earlier                2            2   3,351  1.9 s  –        3 steps >= 3
-      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  from step 0: a score of the critic nobody is not recorded
+      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  unknown from step 0: a score from the critic nobody is not recorded
       budget.steps=20          not reached            –            –       –      –  –        as recorded: Didn't fire before the run ended
       budget.tokens=4000       same                   4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
     ");
@@ -349,7 +350,7 @@ fn the_command_refuses_what_it_cannot_ask() {
         ),
         (
             "stop=3",
-            "because: no rule is called \"stop\"",
+            "because: unknown rule `stop`",
             "hint: example: --rule '",
         ),
         (
@@ -464,7 +465,8 @@ fn one_path_that_is_no_run_does_not_hide_the_others() {
     assert_eq!(json["runs"][1]["rules"][0]["result"], "earlier");
 }
 
-/// What rules answer of a run: the result, the step from which it cannot be told, and what is missing.
+/// Returns the rules' results for a run: the result, the step from which it's unknown, and the
+/// missing data.
 fn answers(run: &Path, rules: &[&str]) -> Vec<(String, Option<u64>, String)> {
     let run = run.display().to_string();
     let rules = rules.iter().flat_map(|rule| ["--rule", rule]);
@@ -503,8 +505,7 @@ fn a_limit_between_the_last_step_and_the_end_of_the_run_is_not_said_to_be_missed
             "max_runtime=31",
         ],
     );
-    let more =
-        "when the run took the 18500 ms that none of its steps says is not recorded".to_owned();
+    let more = "the step that took the remaining 18500 ms is not recorded".to_owned();
     let unknown = || ("unknown".to_owned(), Some(1), more.clone());
     assert_eq!(told[0].0, "earlier");
     assert_eq!(told[1..3], [unknown(), unknown()]);
@@ -552,7 +553,7 @@ fn a_run_that_took_less_than_its_records_span_does_not_reach_a_limit_for_sure() 
     assert!(
         told[0]
             .2
-            .contains("1200 ms went by that its records span beyond"),
+            .contains("which 1200 ms between the run's records don't count toward its duration"),
         "{told:?}"
     );
     assert_eq!(
@@ -591,7 +592,7 @@ fn when_the_last_step_of_a_trajectory_was_over_is_not_recorded() {
     );
     assert_eq!(
         (told[1].1, told[1].2.as_str()),
-        (Some(1), "when the last step was over is not recorded")
+        (Some(1), "the end time of the last step is not recorded")
     );
     assert_eq!(
         ends_with(Value::Null)[1].0,
@@ -610,7 +611,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
     .unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
-    // The fifth step submits. The rule stops between its decision and what that does.
+    // The fifth step submits. The rule stops the run between that decision and its execution.
     let page = Html::parse_document(
         board
             .get("/runs/submitted.traj/whatif?rule=max_rounds%3D5")
@@ -629,7 +630,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
         let many = board.answered(&format!("/api/whatif?{question}"));
         assert_eq!(
             many["answer"],
-            "max_rounds=5 would have cut 1 of 1 run, lost 1 of 1 answer and saved 0 steps (0 %)",
+            "max_rounds=5 saves 0 steps (0%) and loses 1 of 1 answer. It stops 1 of 1 run early",
             "{many}"
         );
         let row = if question.starts_with("rule") {
@@ -646,7 +647,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
     let several = board.answered("/api/whatif?sweep=max_rounds&values=5,6");
     let answer = several["answer"].as_str().unwrap();
     assert!(
-        answer.starts_with("No limit of max_rounds saves steps. One that cuts: max_rounds=5 would"),
+        answer.starts_with("No limit of max_rounds saves steps. For example: max_rounds=5 saves"),
         "{answer}"
     );
 }

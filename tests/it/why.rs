@@ -1,4 +1,5 @@
-//! Is every recorded run explained as its files say? The words of `board why`, each read against the run once, and kept.
+//! Tests the explanations of every recorded run against snapshots of `board why`, each checked
+//! against its files once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs")
 }
 
-/// Every run directory below `root`, sorted.
+/// Lists every run directory below `root`, sorted.
 fn runs(root: &Path) -> Vec<PathBuf> {
     let is_run = |path: &PathBuf| {
         ["manifest.json", "steps.jsonl", "events.jsonl"]
@@ -28,7 +29,8 @@ fn runs(root: &Path) -> Vec<PathBuf> {
 }
 
 fn said(run: &Path, more: &[&str]) -> String {
-    // A run that is a file is called by the path that is given: one that names nothing of this machine.
+    // A single-file run is named by the given path, so the path must not contain any of this
+    // machine's directories.
     let (root, name) = (run.parent().unwrap(), run.file_name().unwrap());
     let mut why = Command::new(BINARY);
     let output = why
@@ -52,7 +54,8 @@ fn said(run: &Path, more: &[&str]) -> String {
     out
 }
 
-/// What is said about every so many runs below `root`, without the rules that cannot be told: their number is in the heading.
+/// Returns the explanations of one of every `every` runs below `root`. Rules without a known result
+/// are left out; the heading contains their number.
 fn explanations(root: &Path, every: usize) -> Vec<String> {
     let told = |run: PathBuf| {
         let text = said(&run, &[]);
@@ -68,7 +71,7 @@ fn explanations(root: &Path, every: usize) -> Vec<String> {
     runs(root).into_iter().step_by(every).map(told).collect()
 }
 
-/// Some of the explanations stand in the snapshot of all.
+/// Asserts that these explanations are part of the snapshot.
 fn stand_in(snapshot: &str, some: &[String]) {
     for text in some {
         assert!(

@@ -1,5 +1,6 @@
-//! Can what the engine writes be read, whatever the run ended with? By `board check` here; by QitOS's own tools where
-//! `tests/interop/run` sets `BOARD_INTEROP_RUNS`, the directory that then keeps the runs.
+//! Tests that the engine's traces are readable, however the run ended. Uses `board check`, and also
+//! QitOS's own tools if `tests/interop/run` sets `BOARD_INTEROP_RUNS`, the directory in which to
+//! keep the runs.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,14 +22,14 @@ use trace_board::trace::RunWriter;
 use crate::board::BINARY;
 use crate::engine_runs::{Echo, Hang};
 
-/// Copies a run to where `tests/interop/run` wants to have it.
+/// Copies a run to the directory that `tests/interop/run` checks.
 pub(crate) fn keep(run: &Path) {
     if let Some(kept) = std::env::var_os("BOARD_INTEROP_RUNS").map(PathBuf::from) {
         crate::disk::copy(run, &kept.join(run.file_name().unwrap()));
     }
 }
 
-/// Plays decisions; where there are none left, the model decides or, without one, it waits.
+/// Plays decisions. After the last one, the model decides. Without a model, the agent waits.
 struct Play {
     decisions: VecDeque<Result<Decision, &'static str>>,
     has_model: bool,
@@ -151,11 +152,12 @@ fn talks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builde
     agent(silent).model(Scripted::with_failures(replies))
 }
 
-/// What JSON, HTML, a script and the ends of lines in other languages make of it differs.
+/// JSON, HTML, scripts and the line splitting of other languages treat these characters
+/// differently.
 const ODD: &str =
     "\u{2028}\u{85}\u{b}\u{1c} </script><!-- \" \\ \u{7f} \u{1f980} \u{202e} e\u{301}";
 
-/// A run of each ending: its name is the stop reason that it leaves, up to the dot.
+/// A run for each ending, named after its stop reason, up to the dot.
 fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
     let rule = |text: &str| text.parse::<StopSpec>().expect("a rule");
     let call = |id: &str| ToolCall::new(id, "echo", r#"{"text": "a"}"#);
@@ -291,7 +293,7 @@ fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
     ]
 }
 
-/// A run that is dropped in the middle of a tool.
+/// A run that is dropped in the middle of a tool call.
 async fn abandoned(root: &Path) {
     let called = Arc::new(Notify::new());
     let hangs =

@@ -1,18 +1,18 @@
-//! Zip archives as tests want them: with members that their directory says something else of.
+//! Builds zip archives whose directory may contradict their members.
 
 use std::io::Write as _;
 
-/// A member.
+/// One member of an archive.
 #[derive(Debug, Clone)]
 pub(crate) struct Packed {
     pub(crate) name: String,
     pub(crate) method: u16,
-    /// As they lie in the archive.
+    /// The bytes as stored in the archive, possibly compressed.
     pub(crate) bytes: Vec<u8>,
-    /// What the archive says of them.
+    /// The uncompressed size that the archive declares.
     pub(crate) size: u32,
     pub(crate) crc: u32,
-    /// Where the directory says that it lies, if that is elsewhere.
+    /// The offset that the directory declares, if it differs from the real one.
     pub(crate) at: Option<u32>,
 }
 
@@ -43,7 +43,7 @@ impl Packed {
     }
 }
 
-/// The bytes of an archive with these members.
+/// Returns the bytes of an archive with these members.
 pub(crate) fn archive(members: &[Packed]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for member in members {

@@ -1,5 +1,5 @@
-//! How is the real `board` driven? A served directory on a free port that ends with the test and says everything
-//! about itself when the test fails.
+//! Drives the real `board` binary. A [`Board`] serves a directory on a free port, ends with the
+//! test, and prints its command, files and output if the test fails.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
@@ -46,7 +46,7 @@ impl Board {
         Self::spawn(command, root)
     }
 
-    /// Serves `root` on a free port and remembers what it knows in `cache`.
+    /// Serves `root` on a free port with its index cache in `cache`.
     pub(crate) fn serve_with_cache(root: &Path, cache: &Path) -> Self {
         let mut command = Self::command(root);
         command.env("XDG_CACHE_HOME", cache).args(["--port", "0"]);
@@ -59,7 +59,7 @@ impl Board {
         command
     }
 
-    /// Runs `command`, which serves `root`.
+    /// Runs `command`, which must serve `root`.
     pub(crate) fn spawn(mut command: Command, root: &Path) -> Self {
         let shown = format!("{command:?}");
         let mut child = command
@@ -95,19 +95,19 @@ impl Board {
         board
     }
 
-    /// The answer to `GET path`.
+    /// Returns the response to `GET path`.
     pub(crate) fn get(&self, path: &str) -> Response {
         http::request(self.address, "GET", path, &[])
     }
 
-    /// The JSON at `path`, which must answer 200.
+    /// Returns the JSON at `path`, which must answer 200.
     pub(crate) fn json(&self, path: &str) -> Value {
         let response = self.get(path);
         assert_eq!(response.status, 200, "{path}: {}", response.text());
         response.json()
     }
 
-    /// What it said so far, a line each with the name of the stream before it.
+    /// Returns the output so far. Each line is prefixed with the name of its stream.
     pub(crate) fn said(&self) -> String {
         self.output
             .lock()
@@ -115,7 +115,7 @@ impl Board {
             .unwrap_or_default()
     }
 
-    /// Waits until it has read all there is.
+    /// Waits until the board has read all runs.
     pub(crate) fn until_read(&self) {
         until("everything is read", || {
             let health = self.json("/healthz");
@@ -123,7 +123,7 @@ impl Board {
         });
     }
 
-    /// The JSON at `path` that answers a question over many runs, once that is no longer under way.
+    /// Returns the JSON at `path` once its background job is done.
     pub(crate) fn answered(&self, path: &str) -> Value {
         until(&format!("{path} is answered"), || {
             Some(self.json(path)).filter(|answer| answer["state"] != "running")
@@ -135,7 +135,7 @@ impl Board {
         self.child.id()
     }
 
-    /// Sends the signal a service manager or Ctrl-C sends, and waits for the exit.
+    /// Sends `signal`, as a service manager or Ctrl-C would, and waits for the process to exit.
     pub(crate) fn terminate(&mut self, signal: &str) -> std::process::ExitStatus {
         let sent = Command::new("kill")
             .args([signal, &self.pid().to_string()])
@@ -150,7 +150,7 @@ impl Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // Both fail only when the process is gone already.
+        // Both fail only if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -168,7 +168,7 @@ impl Drop for Board {
     }
 }
 
-/// Collects what `stream` says; the first line also goes to `first`.
+/// Collects the lines of `stream`. The first line also goes to `first`.
 fn follow(
     name: &'static str,
     stream: impl Read + Send + 'static,
@@ -179,7 +179,7 @@ fn follow(
         let mut first = first;
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             if let Some(first) = first.take() {
-                // Nobody listens any more once the test has given up.
+                // The receiver is gone once the test has given up.
                 let _ = first.send(line.clone());
             }
             if let Ok(mut output) = output.lock() {
@@ -189,7 +189,7 @@ fn follow(
     });
 }
 
-/// Paths below `root` with their sizes, for the report of a failure.
+/// Lists paths below `root` with their sizes, for failure reports.
 fn listing(root: &Path) -> String {
     let mut text = String::new();
     let paths = crate::disk::walk(root);

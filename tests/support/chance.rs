@@ -1,16 +1,16 @@
-//! What comes next, where anything may? Numbers that follow from a seed, so that what failed can be repeated.
+//! Generates pseudorandom numbers from a seed, so that a failure can be reproduced.
 
-/// A sequence of numbers (SplitMix64, with the constants of its authors).
+/// A pseudorandom sequence (SplitMix64, with its authors' constants).
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// The sequence of `seed`.
+    /// Starts the sequence of `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number below `end`, which is above 0.
+    /// Returns a number below `end`, which must be above 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,12 +18,12 @@ impl Chance {
         (mixed ^ (mixed >> 31)) % end
     }
 
-    /// A place in something of `len` parts.
+    /// Returns an index into something of length `len`.
     pub(crate) fn place(&mut self, len: usize) -> usize {
         self.below(len.max(1) as u64) as usize
     }
 
-    /// Yes in one of `times` cases.
+    /// Returns true once in `times` calls on average.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -1,5 +1,5 @@
-//! What does somebody see who listens to a board? A client that asks again only when its streams speak, as a page does;
-//! and its picture, without what depends on who watched since when.
+//! A client that re-requests data only when its event streams announce a change, as a page does.
+//! Its view leaves out everything that depends on when the client connected.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,13 +11,14 @@ use crate::http::{self, Response};
 use crate::sse::{Heard, Stream};
 use crate::wait::until;
 
-/// Of a long run, so many steps are asked for one by one: some at each end.
+/// How many steps at each end of a long run are requested individually.
 const STEPS_ASKED: u64 = 4;
 
-/// What was answered, in lines, for each address that was asked.
+/// The responses, split into lines, by path.
 type Shown = BTreeMap<String, Vec<String>>;
 
-/// Lets two clients listen until they see the same, `fresh` having read all there is; what differs when patience ends.
+/// Runs two clients until they see the same and `fresh` has read everything. Returns the
+/// differences left when `patience` runs out.
 pub(crate) fn differences_after(
     patience: Duration,
     client: &mut Client,
@@ -51,13 +52,14 @@ pub(crate) struct Client {
 #[derive(Debug, Default)]
 struct Part {
     stream: Option<Stream>,
-    /// News came that was not asked for with success.
+    /// A change was announced, but no request has succeeded since.
     stale: bool,
     shown: Shown,
 }
 
 impl Client {
-    /// A client of the board at `address`, which has heard nothing yet. `pages` says whether it reads the pages too.
+    /// Creates a client of the board at `address` that hasn't received anything yet. `pages` says
+    /// whether it reads HTML pages too.
     pub(crate) fn new(address: SocketAddr, pages: bool) -> Self {
         Self {
             address,
@@ -68,7 +70,7 @@ impl Client {
         }
     }
 
-    /// A client that has read all that the board at `address` shows.
+    /// Creates a client and waits until it has read everything that the board at `address` shows.
     pub(crate) fn that_has_read(address: SocketAddr) -> Self {
         let mut client = Self::new(address, true);
         until("the client has read everything", || {
@@ -78,7 +80,7 @@ impl Client {
         client
     }
 
-    /// Asks for everything that the streams spoke of since the last time.
+    /// Requests everything that the streams have announced since the last call.
     pub(crate) fn catch_up(&mut self) {
         self.list.listen(self.address, "/events");
         if self.list.stale
@@ -98,7 +100,7 @@ impl Client {
         }
     }
 
-    /// What differs from what `other` sees: on one line each, mine before the other's.
+    /// Lists the differences from `other`, one per line, with this client's version first.
     fn differences(&self, other: &Self) -> Vec<String> {
         let mut told = differences(&self.list.shown, &other.list.shown);
         let nothing = Shown::new();
@@ -118,7 +120,7 @@ impl Client {
         told
     }
 
-    /// Whether it knows of no run, or has read something of each.
+    /// Whether the list and every listed run have been read.
     fn has_read(&self) -> bool {
         !self.list.shown.is_empty()
             && self
@@ -129,7 +131,8 @@ impl Client {
 }
 
 impl Part {
-    /// Hears whether there is news; a stream that ended is opened again, and its first word is news.
+    /// Checks for announcements. A stream that ended is reopened, and its first event counts as a
+    /// change.
     fn listen(&mut self, address: SocketAddr, path: &str) {
         if self.stream.is_none() {
             self.stream = Stream::try_open(address, path);
@@ -181,7 +184,7 @@ fn cut(line: &str) -> String {
     line.chars().take(200).collect()
 }
 
-/// A run's key as one segment of a path.
+/// Escapes a run's key as one path segment.
 pub(crate) fn segment(key: &str) -> String {
     key.replace('%', "%25")
         .replace(' ', "%20")
@@ -238,7 +241,7 @@ fn run(address: SocketAddr, key: &str, pages: bool) -> Option<Shown> {
         let answer = get(address, &path)?;
         let shown_lines = match answer.header("content-type") {
             "application/json" if answer.status == 200 => lines(answer.json()),
-            // Which of the board's own numbers an error names is no part of the picture.
+            // Error texts contain the board's own numbers, which aren't part of the view.
             _ if answer.status != 200 => vec![answer.status.to_string()],
             _ => answer.text().lines().map(str::to_owned).collect(),
         };
@@ -272,7 +275,7 @@ fn strip_revision(answer: &mut Value) {
     }
 }
 
-/// The main part of a page, a line for each tag, without ages and revisions.
+/// Splits the main part of a page into one line per tag, without ages and revisions.
 fn tags(page: &str) -> Vec<String> {
     let main = page
         .split_once("<main")

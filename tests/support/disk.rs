@@ -1,14 +1,14 @@
-//! Where is the test data and what does a directory hold?
+//! Finds the test data, and lists and copies directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The recorded runs in this repository.
+/// Returns the directory of recorded runs in this repository.
 pub(crate) fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
 }
 
-/// Every path below `root`, sorted; links are listed and not followed.
+/// Lists every path below `root`, sorted. Symlinks are listed but not followed.
 pub(crate) fn walk(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -27,7 +27,7 @@ pub(crate) fn walk(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Copies a directory with everything in it.
+/// Copies a directory recursively.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the target can be made");
     for path in walk(from) {

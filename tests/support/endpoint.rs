@@ -1,4 +1,4 @@
-//! A server that plays recorded and faulty answers, one connection each.
+//! A server that plays recorded and faulty responses, one connection each.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,30 +7,30 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// One answer.
+/// One response.
 pub(crate) enum Play {
-    /// A whole answer with a status, further headers and a body.
+    /// A complete response with a status, extra headers and a body.
     Whole(u16, &'static str, String),
-    /// A stream of events; the connection ends after them.
+    /// An event stream. The connection closes after the last event.
     Events(Vec<String>),
-    /// Says that so many bytes come, and sends these.
+    /// Declares this content length, but sends only this body.
     Short(usize, String),
-    /// Never answers.
+    /// Never responds.
     Hang,
-    /// Begins an answer with this event and never ends it.
+    /// Starts a response with this event and never finishes it.
     HangInside(String),
-    /// Takes the request and closes.
+    /// Reads the request and closes the connection.
     Close,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: Value,
 }
 
-/// The server. It plays its answers in order, and the last one again and again.
+/// The server. It plays its responses in order and repeats the last one.
 pub(crate) struct Endpoint {
     pub(crate) base_url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -41,7 +41,7 @@ impl Endpoint {
         Self::checking(|_| None, plays)
     }
 
-    /// A server that refuses requests in which a message of the assistant lacks `field`.
+    /// A server that rejects requests whose assistant messages lack `field`.
     pub(crate) fn demanding(field: &'static str, plays: impl IntoIterator<Item = Play>) -> Self {
         let lacks = move |body: &Value| {
             let mut messages = body["messages"].as_array().into_iter().flatten();
@@ -66,7 +66,7 @@ impl Endpoint {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (plays, requests, refuse) = (plays.clone(), requests.clone(), refuse.clone());
-                // A client that goes away in the middle is part of the game.
+                // Tests include clients that disconnect midway, so errors are ignored.
                 std::thread::spawn(move || {
                     stream.and_then(|stream| answer(&stream, &refuse, &plays, &requests))
                 });
@@ -147,12 +147,12 @@ fn answer(
     }
 }
 
-/// Holds the connection until the client gives it up.
+/// Holds the connection until the client closes it.
 fn wait_for_the_end(mut reader: BufReader<&TcpStream>) -> std::io::Result<()> {
     reader.read_to_end(&mut Vec::new()).map(|_| ())
 }
 
-/// An answer with a message, `usage` beside it.
+/// A response with this message and fixed token usage.
 pub(crate) fn message(message: &Value) -> Play {
     let body = json!({
         "id": "chatcmpl-1", "object": "chat.completion", "model": "tiny-1",
@@ -162,12 +162,12 @@ pub(crate) fn message(message: &Value) -> Play {
     Play::Whole(200, "", body.to_string())
 }
 
-/// An answer of text.
+/// A text response.
 pub(crate) fn says(text: &str) -> Play {
     message(&json!({"role": "assistant", "content": text}))
 }
 
-/// An answer that calls a tool.
+/// A response that calls a tool.
 pub(crate) fn calls(id: &str, name: &str, arguments: &Value) -> Play {
     let function = json!({"name": name, "arguments": arguments.to_string()});
     message(
@@ -175,7 +175,7 @@ pub(crate) fn calls(id: &str, name: &str, arguments: &Value) -> Play {
     )
 }
 
-/// A piece of a streamed answer.
+/// One chunk of a streamed response.
 pub(crate) fn piece(delta: &Value, finish_reason: Option<&str>) -> String {
     json!({"model": "tiny-1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}).to_string()
 }

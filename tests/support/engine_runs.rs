@@ -1,4 +1,5 @@
-//! Which runs does our own engine leave? One of each sort, made in this process: small, and the same each time.
+//! Records one run of each kind with the board's own engine, in this process: small and
+//! deterministic.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -22,7 +23,7 @@ struct Notes {
     seen: Vec<String>,
 }
 
-/// Plays what it is given, failures too; then leaves it to the model, if there is one.
+/// Plays the given decisions and failures, then defers to the model, if there is one.
 struct Play(VecDeque<Result<Decision, AgentError>>);
 
 impl Agent for Play {
@@ -71,7 +72,7 @@ fn once() -> usize {
     1
 }
 
-/// Gives back what it is given.
+/// A tool that returns its argument.
 pub(crate) struct Echo;
 
 impl Tool for Echo {
@@ -98,7 +99,7 @@ impl Tool for Echo {
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct NoArgs {}
 
-/// Never comes back, and says when it was called.
+/// A tool that notifies when called and never returns.
 pub(crate) struct Hang(pub(crate) Arc<Notify>);
 
 impl Tool for Hang {
@@ -119,7 +120,7 @@ impl Tool for Hang {
     }
 }
 
-/// Asks for the end of the run after its step.
+/// A tool that requests cancellation after the current step.
 struct Ends(Cancel);
 
 impl Tool for Ends {
@@ -140,7 +141,7 @@ impl Tool for Ends {
     }
 }
 
-/// Says what it was made with.
+/// A critic that returns the given opinion or error.
 struct Says(&'static str, Result<Opinion, CriticError>);
 
 impl Critic<Notes> for Says {
@@ -173,7 +174,7 @@ fn with_failures(
         .process(None)
 }
 
-/// Makes all runs below `root`. `gone` is the number of a process that ended.
+/// Records all runs below `root`. `gone` is the id of a process that has exited.
 pub(crate) fn make(root: &Path, gone: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -304,7 +305,7 @@ pub(crate) fn make(root: &Path, gone: u32) {
                 () = called.notified() => {}
             }
         });
-        // A process that is killed drops nothing; a run that is dropped would be closed.
+        // A killed process drops nothing, and dropping the run would close it.
         std::mem::forget(run);
     }
 }

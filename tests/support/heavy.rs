@@ -1,11 +1,11 @@
-//! What keeps a board busy for a while? Many long runs, made at the price of one.
+//! Creates many long runs cheaply, to keep a board busy.
 
 use std::fs;
 use std::path::Path;
 
 use crate::writer::Writer;
 
-/// Makes `runs` runs of `steps` steps below `root`; they share their files.
+/// Creates `runs` runs of `steps` steps below `root`. They share their files through hard links.
 pub(crate) fn many_long(root: &Path, runs: usize, steps: usize) {
     let first = root.join("long-0");
     let mut writer = Writer::start(&first);

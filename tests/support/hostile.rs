@@ -1,14 +1,14 @@
-//! What may a trace hold that is no trace? Copies of runs in which every text, key and name tries to be something else.
+//! Creates hostile copies of runs: each text, key and name tries to attack its consumer.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// What the payloads would set if one of them ran.
+/// The global variable that a payload sets if it executes.
 pub(crate) const GLOBAL: &str = "pwned";
 
-/// Texts that mean something to a browser, a terminal, a spreadsheet, a path or a header.
+/// Texts with special meaning to a browser, a terminal, a spreadsheet, a path or a header.
 const TEXTS: &[&str] = &[
     "<script>window.pwned=1</script>",
     "\"><img src=x onerror=window.pwned=1>",
@@ -37,7 +37,7 @@ const TEXTS: &[&str] = &[
     "`~|\\ $(id) ;",
 ];
 
-/// Words by which a writer says what a line is; a run keeps its shape while they stay.
+/// Keys whose values determine a line's kind. Runs keep their shape while these values stay.
 const SHAPES: &[&str] = &[
     "phase",
     "stage",
@@ -50,22 +50,22 @@ const SHAPES: &[&str] = &[
     "updated_at",
 ];
 
-/// What is done to the texts of a run.
+/// How to modify the texts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Words stand behind each text and each object has one key more, all of them harmless.
+    /// Adds harmless words to each text and one more key to each object.
     Harmless,
-    /// The same, but nothing is harmless.
+    /// Adds hostile text in the same positions.
     Beside,
-    /// Every text is replaced, those that say what a line is too, and each key has a hostile twin.
+    /// Replaces every text, including those that determine a line's kind, and adds hostile keys.
     Instead,
 }
 
-/// The name of a directory that a path, a page and a terminal have to show.
+/// A directory name that is hostile in a path, on a page and in a terminal.
 pub(crate) const DIRECTORY: &str =
     "-=<img src=x onerror=pwned=1>\"'&%2F..%00\u{1b}[31m\u{202e}\n\r;{{7}}";
 
-/// Writes the run in `from` to `to`, made hostile.
+/// Writes a hostile copy of the run in `from` to `to`.
 pub(crate) fn write(from: &Path, to: &Path, manner: Manner) {
     fs::create_dir_all(to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
     let mut maker = Maker { manner, next: 0 };
@@ -91,7 +91,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// A line with its end; one that is no JSON stays what it is.
+    /// Transforms a line and ends it with LF. A line that isn't JSON keeps its text.
     fn line(&mut self, line: &str) -> String {
         match serde_json::from_str::<Value>(line) {
             Ok(value) => {
@@ -115,7 +115,8 @@ impl Maker {
         let keeps = self.manner != Manner::Instead && SHAPES.contains(&key);
         match value {
             Value::String(text) if keeps => text.into(),
-            // Every second time whatever the text begins with comes first, as formulas and options do.
+            // Every second payload comes before the text, because formulas and options act only at
+            // the start.
             Value::String(text) => match self.manner {
                 Manner::Instead => self.payload().into(),
                 _ if self.next.is_multiple_of(2) => format!("{}{text}", self.payload()).into(),

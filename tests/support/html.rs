@@ -1,24 +1,24 @@
-//! What stands on a page? The parts that a selector names, in their order.
+//! Extracts parts of pages by CSS selector, in document order.
 
 use scraper::{Html, Selector};
 
 use crate::board::Board;
 
-/// The page at this path, which must be there.
+/// Fetches and parses the page at `path`, which must answer 200.
 pub(crate) fn page(board: &Board, path: &str) -> Html {
     let response = board.get(path);
     assert_eq!(response.status, 200, "{path}");
     Html::parse_document(response.text())
 }
 
-/// The texts of all elements that match, without the space around each.
+/// Returns the trimmed text of each matching element.
 pub(crate) fn texts(page: &Html, what: &str) -> Vec<String> {
     page.select(&selector(what))
         .map(|element| element.text().collect::<String>().trim().to_owned())
         .collect()
 }
 
-/// What the elements that match and have the attribute say in it.
+/// Returns the attribute's value for each matching element that has it.
 pub(crate) fn attributes(page: &Html, what: &str, name: &str) -> Vec<String> {
     page.select(&selector(what))
         .filter_map(|element| element.attr(name))
@@ -26,7 +26,7 @@ pub(crate) fn attributes(page: &Html, what: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the first element that matches says in an attribute, or nothing; the element must be there.
+/// Returns an attribute of the first matching element, or an empty string. An element must match.
 pub(crate) fn attribute(page: &Html, what: &str, name: &str) -> String {
     let found = page
         .select(&selector(what))
@@ -35,12 +35,12 @@ pub(crate) fn attribute(page: &Html, what: &str, name: &str) -> String {
     found.attr(name).unwrap_or_default().to_owned()
 }
 
-/// Where the links that match lead.
+/// Returns the targets of matching links.
 pub(crate) fn hrefs(page: &Html, what: &str) -> Vec<String> {
     attributes(page, what, "href")
 }
 
-/// A selector that must be one.
+/// Parses a selector, which must be valid.
 pub(crate) fn selector(text: &str) -> Selector {
     Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

@@ -1,12 +1,12 @@
-//! How does a test ask over HTTP? With HTTP/1.0, whose answer ends where the connection ends: no chunks to decode,
-//! no pool, and streams are read with the same lines of code. The browser tests cover HTTP/1.1.
+//! A minimal HTTP/1.0 client. A response ends with its connection, so there are no chunks and no
+//! connection pool, and streams use the same code. The browser tests cover HTTP/1.1.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::wait::DEADLINE;
 
-/// An answer, body read to its end.
+/// A response with its complete body.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -15,7 +15,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The value of the header called `name` (in lower case), empty where there is none.
+    /// Returns the header called `name` (in lower case), or an empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers
             .iter()
@@ -35,7 +35,7 @@ impl Response {
     }
 }
 
-/// Sends one request and reads the head of the answer; the body is left in the reader.
+/// Sends one request and reads the response head. The body is left in the reader.
 pub(crate) fn open(
     address: SocketAddr,
     method: &str,
@@ -82,7 +82,7 @@ pub(crate) fn open(
     ))
 }
 
-/// Sends one request and reads the whole answer.
+/// Sends one request and reads the whole response.
 pub(crate) fn request(
     address: SocketAddr,
     method: &str,
@@ -93,7 +93,7 @@ pub(crate) fn request(
         .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
 }
 
-/// Sends one request and reads the whole answer, where somebody answers.
+/// Sends one request and reads the whole response; fails if the connection does.
 pub(crate) fn try_request(
     address: SocketAddr,
     method: &str,

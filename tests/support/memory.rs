@@ -1,11 +1,11 @@
-//! How much memory does a process hold? As Linux tells; nobody knows on another system.
+//! Reads the memory usage of a process. Only Linux is supported.
 
-/// What process `pid` holds now, in KiB.
+/// Returns the resident memory of process `pid`, in KiB.
 pub(crate) fn now_kib(pid: u32) -> Option<u64> {
     kib(pid, "VmRSS:")
 }
 
-/// The most that process `pid` ever held, in KiB.
+/// Returns the peak resident memory of process `pid`, in KiB.
 pub(crate) fn most_kib(pid: u32) -> Option<u64> {
     kib(pid, "VmHWM:")
 }

@@ -1,6 +1,6 @@
-//! What does a page ask next? The address that its pulse holds.
+//! Extracts the address that a page polls.
 
-/// The address that the pulse of `page` asks next.
+/// Returns the address that the pulse element of `page` requests.
 pub(crate) fn pulse_of(page: &str) -> String {
     let pulse = page
         .split("id=\"pulse\"")

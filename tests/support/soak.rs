@@ -1,11 +1,11 @@
-//! How much is tried? Little each time all tests run, all of it where `BOARD_SOAK` is set, as `tests/soak` does.
+//! Scales tests up if `BOARD_SOAK` is set, as `tests/soak` does.
 
-/// Whether the large numbers are asked for.
+/// Whether `BOARD_SOAK` is set.
 pub(crate) fn soak() -> bool {
     std::env::var_os("BOARD_SOAK").is_some()
 }
 
-/// `soak` where the large numbers are asked for, `usual` elsewhere.
+/// Returns `soak` if `BOARD_SOAK` is set, else `usual`.
 pub(crate) fn times(usual: usize, soak: usize) -> usize {
     if self::soak() { soak } else { usual }
 }

@@ -1,4 +1,4 @@
-//! What does a page hear? A client of an event stream.
+//! A client of an event stream.
 
 use std::io::BufRead;
 use std::net::SocketAddr;
@@ -9,18 +9,18 @@ use serde_json::Value;
 use crate::http;
 use crate::wait::DEADLINE;
 
-/// An open stream; its thread ends with the stream.
+/// An open stream, read by a thread that ends with it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     revs: mpsc::Receiver<u64>,
 }
 
-/// What there was to hear.
+/// The outcome of a check for events.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// A new revision.
     News,
-    /// The stream is silent.
+    /// No event yet.
     Nothing,
     /// The stream ended.
     End,
@@ -32,7 +32,7 @@ impl Stream {
         Self::try_open(address, path).unwrap_or_else(|| panic!("no stream opens at {path}"))
     }
 
-    /// Opens `path`, if there is a stream.
+    /// Opens `path`, or returns `None` if it has no stream.
     pub(crate) fn try_open(address: SocketAddr, path: &str) -> Option<Self> {
         let headers = [("Accept", "text/event-stream")];
         let (head, reader) = http::open(address, "GET", path, &headers)
@@ -42,7 +42,7 @@ impl Stream {
             head.header("content-type").starts_with("text/event-stream"),
             "{head:?}"
         );
-        // A quiet stream is not a failed one; whoever waits has the deadline.
+        // A quiet stream hasn't failed, and callers that wait have their own deadline.
         reader
             .get_ref()
             .set_read_timeout(None)
@@ -68,7 +68,7 @@ impl Stream {
         Some(Self { revs })
     }
 
-    /// What came since the last time, one by one, without waiting.
+    /// Takes the next event without waiting.
     pub(crate) fn heard(&self) -> Heard {
         match self.revs.try_recv() {
             Ok(_) => Heard::News,
@@ -77,14 +77,14 @@ impl Stream {
         }
     }
 
-    /// The next revision; panics at the deadline or when the stream has ended.
+    /// Waits for the next revision. Panics at the deadline or if the stream has ended.
     pub(crate) fn next(&self) -> u64 {
         self.revs
             .recv_timeout(DEADLINE)
             .expect("a revision is announced")
     }
 
-    /// Waits for the end of the stream; panics at the deadline.
+    /// Waits for the end of the stream. Panics at the deadline.
     pub(crate) fn ended(&self) {
         loop {
             match self.revs.recv_timeout(DEADLINE) {

@@ -1,11 +1,11 @@
-//! How long to wait for something? Until it is so, with a deadline; never for a fixed time.
+//! Waits for a condition with a deadline, never for a fixed time.
 
 use std::time::{Duration, Instant};
 
-/// Generous, because a loaded build machine is slow; a passing test does not wait for it.
+/// Generous, because a loaded build machine is slow. A passing test doesn't wait this long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Asks `probe` until it answers, and panics with `what` when it has not by the deadline.
+/// Calls `probe` until it returns a value. Panics with `what` at the deadline.
 pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

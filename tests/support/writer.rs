@@ -1,5 +1,5 @@
-//! How does an agent engine write a run? As QitOS does: a manifest that says `running` first, then one appended line
-//! per event and step, each with a file opened for it, and a manifest rewritten in place at the end.
+//! Writes runs as QitOS does: a manifest with status `running` first, then one appended line per
+//! event and step, opening the file each time, and a manifest rewritten in place at the end.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// A line longer than the writer's buffer reaches the file as two system calls: the body, then the newline.
+/// A line longer than the writer's buffer reaches the file in two system calls: the body, then the
+/// newline.
 const BUFFER: usize = 8192;
 
-/// A run being written.
+/// A run in progress.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) dir: PathBuf,
@@ -20,7 +21,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Makes the directory `dir` with a manifest and the first event.
+    /// Creates the directory `dir` with a manifest and the first event.
     pub(crate) fn start(dir: &Path) -> Self {
         fs::create_dir_all(dir).expect("the run directory can be made");
         let run_id = dir
@@ -46,13 +47,13 @@ impl Writer {
         writer
     }
 
-    /// Writes a whole step: its events, then its line, with `output` as the result of its one action.
+    /// Writes a whole step: its events, then its line. `output` is the result of its one action.
     pub(crate) fn step(&mut self, output: &str) {
         self.begin_step();
         self.end_step(output);
     }
 
-    /// Writes the events of a step up to the tool that is now at work.
+    /// Writes the events of a step up to the running tool call.
     pub(crate) fn begin_step(&mut self) {
         self.event(
             "DECIDE",
@@ -66,7 +67,7 @@ impl Writer {
         self.event("ACT", &json!({"stage": "start"}));
     }
 
-    /// Writes the rest of a step begun with [`Writer::begin_step`].
+    /// Writes the rest of a step started with [`Writer::begin_step`].
     pub(crate) fn end_step(&mut self, output: &str) {
         let results = results(output);
         self.event(
@@ -79,7 +80,7 @@ impl Writer {
         self.append_step(output);
     }
 
-    /// Writes the line of a step alone.
+    /// Writes only a step's line.
     pub(crate) fn append_step(&mut self, output: &str) {
         let line = json!({
             "step_id": self.steps,
@@ -96,7 +97,7 @@ impl Writer {
         self.steps += 1;
     }
 
-    /// Ends the run the orderly way.
+    /// Ends the run properly.
     pub(crate) fn finish(&mut self, reason: &str) {
         self.event("END", &json!({"stop_reason": reason}));
         self.event("toolset_teardown_start", &json!({}));
@@ -133,7 +134,7 @@ impl Writer {
     }
 }
 
-/// Appends `line` to the file at `path` the way QitOS does.
+/// Appends `line` to the file at `path` as QitOS does.
 pub(crate) fn append(path: &Path, line: &str) {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let mut file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -1,4 +1,5 @@
-//! Where does fuzzing begin? Cuts seeds from recorded runs into `fuzz/corpus/TARGET`; the arguments are directories.
+//! Cuts fuzzing seeds from recorded runs into `fuzz/corpus/TARGET`; the arguments are run
+//! directories.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -8,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A longer seed is changed too slowly to find anything.
+/// The fuzzer mutates longer seeds too slowly to find anything.
 const MAX_BYTES: usize = 4096;
-/// How many seeds of one run are kept for each target.
+/// Maximum number of seeds kept per run and target.
 const EACH: usize = 6;
 
 fn main() -> io::Result<()> {
@@ -28,7 +29,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Tells `each` every directory below `dir` that may be a run.
+/// Calls `each` for `dir` and every directory below it, since each may be a run.
 fn runs(dir: &Path, each: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     each(dir)?;
     for entry in fs::read_dir(dir)? {
@@ -94,12 +95,12 @@ impl Seeds {
         Ok(())
     }
 
-    /// The beginnings of files of other tools.
+    /// Keeps the beginnings of other tools' trace files.
     fn of_tools(&self, dir: &Path) -> io::Result<()> {
         for entry in fs::read_dir(dir)? {
             let path = entry?.path();
             let name = path.to_string_lossy();
-            // The places of these in the names of the target.
+            // Indexes of these extensions in the target's list of names.
             let ends = [(".traj.json", 4), (".traj", 3), (".json", 2), (".jsonl", 0)];
             let Some((_, at)) = ends
                 .iter()
@@ -115,7 +116,7 @@ impl Seeds {
         Ok(())
     }
 
-    /// Texts that may be a model's.
+    /// Keeps texts that could be model output.
     fn texts(&self, json: &Value) -> io::Result<()> {
         match json {
             Value::String(text) if text.len() > 20 && text.contains(['{', '<', ':']) => {
@@ -139,7 +140,7 @@ impl Seeds {
     }
 }
 
-/// The lines that are short enough.
+/// Splits `bytes` into lines and drops empty ones and those too long for a seed.
 fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes
         .split(|byte| *byte == b'\n')
@@ -147,7 +148,7 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// A few lines from all over a file.
+/// Picks a few lines evenly across a file.
 fn spread<'a>(lines: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
     lines.iter().step_by(lines.len() / EACH + 1).copied()
 }

@@ -272,10 +272,10 @@ impl Column {
     pub fn bound_words(&self, run: &Summary) -> Option<String> {
         let least = self.is_least(run).then(|| match self.of_tokens {
             true => format!(
-                "{} not record their tokens",
-                super::summary::steps_do(run.tokens_untold)
+                "token counts missing for {}",
+                format::counted(run.tokens_untold, "step")
             ),
-            false => "the clock went back, so only a lower bound is known".to_owned(),
+            false => "the clock went backwards, so this is a lower bound".to_owned(),
         });
         let estimate = self
             .is_estimate(run)

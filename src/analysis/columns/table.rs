@@ -34,7 +34,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "manifest_status",
         "status",
-        "manifest's status",
+        "manifest status",
         Text(|run| run.status.as_deref()),
     ),
     row(
@@ -97,7 +97,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "verdict_second",
         "verdict_second",
-        "second sentence",
+        "verdict, second sentence",
         Text(|run| not_empty(&run.verdict.second)),
     )
     .long(),
@@ -134,7 +134,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "segments",
         "segment_count",
-        "runs in the directory",
+        "runs in directory",
         Count(|run| whole(run.segments_known()?)),
     ),
     row(
@@ -153,7 +153,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "max_steps_from",
         "max_steps_from",
-        "who set it",
+        "limit set by",
         Word(|run| run.verdict.limit.map(|limit| limit.from.as_str())),
     ),
     row(
@@ -170,7 +170,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "input",
         "tokens_in",
-        "tokens read",
+        "input tokens",
         Count(|run| whole(run.usage.input?)),
     )
     .sums()
@@ -186,7 +186,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "output",
         "tokens_out",
-        "tokens written",
+        "output tokens",
         Count(|run| whole(run.usage.output?)),
     )
     .sums()
@@ -194,7 +194,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "reasoning",
         "tokens_reasoning",
-        "tokens of thought",
+        "reasoning tokens",
         Count(|run| whole(run.usage.reasoning?)),
     )
     .sums()
@@ -204,20 +204,20 @@ pub static COLUMNS: &[Column] = &[
     row(
         "untold",
         "steps_without_tokens",
-        "steps that do not say their tokens",
+        "steps without token counts",
         Count(|run| whole(run.steps_without_tokens)),
     )
     .sums(),
     row(
         "tokens_estimated",
         "tokens_estimated",
-        "tokens that are estimated",
+        "tokens estimated",
         Flag(|run| run.tokens.map(|_| run.tokens_estimated)),
     ),
     row(
         "model_calls",
         "model_calls",
-        "agent's replies",
+        "model replies",
         Count(|run| whole(run.model_calls?)),
     )
     .sums(),
@@ -271,7 +271,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "duration_at_least",
         "duration_at_least_ms",
-        "duration, at least",
+        "minimum duration",
         Millis(|run| run.duration_at_least_ms),
     ),
     row(
@@ -295,7 +295,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "models",
         "models",
-        "models, where several",
+        "models, if several",
         List(|run| &run.models),
     )
     .of_step(OfStep::Words(step::model)),
@@ -374,7 +374,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "partial",
         "partial",
-        "still being read",
+        "still indexing",
         Flag(|run| Some(run.partial)),
     ),
     row(
@@ -392,13 +392,13 @@ pub static COLUMNS: &[Column] = &[
     row(
         "copies_say",
         "copies_say",
-        "what copies say otherwise",
+        "differences in copies",
         List(|run| &run.relation.copies_say),
     ),
     row(
         "copied_from",
         "copied_from",
-        "begins with steps of",
+        "copied from",
         Text(Summary::copied_from),
     ),
     row(
@@ -412,7 +412,7 @@ pub static COLUMNS: &[Column] = &[
     row("tool", "", "tools", List(|run| &run.tools))
         .of_step(OfStep::Words(step::tools))
         .phase("ACT"),
-    row("err", "", "with an error", Flag(erred))
+    row("err", "", "has an error", Flag(erred))
         .of_step(OfStep::Flag(step::erred))
         .phase("ACT"),
 ];

@@ -6,7 +6,7 @@ use crate::analysis::select::sample::run;
 use crate::analysis::verdict::RunStatus;
 
 #[test]
-fn names_keys_and_places_are_distinct() {
+fn names_keys_and_positions_are_distinct() {
     let mut names = HashSet::new();
     for column in COLUMNS {
         for name in [Some(column.name), column.alias].into_iter().flatten() {
@@ -20,7 +20,7 @@ fn names_keys_and_places_are_distinct() {
     assert_eq!(
         heads.len(),
         COLUMNS.len(),
-        "two columns of a CSV are called alike"
+        "two CSV columns have the same name"
     );
     assert_eq!(
         (named("writer").csv_head(), named("tool").csv_head()),
@@ -34,7 +34,7 @@ fn names_keys_and_places_are_distinct() {
 }
 
 #[test]
-fn the_table_is_in_the_order_of_its_places() {
+fn the_table_follows_the_column_positions() {
     let mut run = run("a", RunStatus::Answered, None);
     (run.tokens, run.model, run.last_score) = (Some(1), Some("m".to_owned()), Some(0.5));
     let names: Vec<_> = shown(&[&Arc::new(run)])
@@ -50,7 +50,7 @@ fn the_table_is_in_the_order_of_its_places() {
 }
 
 #[test]
-fn an_optional_column_is_there_where_a_run_fills_it() {
+fn an_optional_column_is_shown_if_a_run_fills_it() {
     let mut paid = run("a", RunStatus::Answered, None);
     paid.cost_usd = Some(0.0042);
     let (paid, free) = (

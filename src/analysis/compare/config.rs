@@ -77,13 +77,13 @@ const OF_SUMMARY: [&str; 2] = ["task_meta", "run_meta"];
 const REPEATED: [&str; 2] = ["run_spec", "experiment_spec"];
 /// What settings affect, most effect first.
 const EFFECTS: [&str; 9] = [
-    "what is asked",
+    "the task",
     "the model",
     "the prompt",
     "the tools",
     "the critics",
-    "when it stops",
-    "chance",
+    "when the run stops",
+    "randomness",
     "the environment",
     "other",
 ];

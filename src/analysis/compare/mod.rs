@@ -64,7 +64,7 @@ impl Relation {
         match self {
             Relation::OnlyA => "only in A",
             Relation::OnlyB => "only in B",
-            Relation::Action => "another action",
+            Relation::Action => "different action",
             Relation::Arguments => "arguments differ",
             Relation::Answer => "answer differs",
             Relation::Result => "result differs",
@@ -72,8 +72,8 @@ impl Relation {
             Relation::Critic => "critic differs",
             Relation::Score => "score differs",
             Relation::State => "state differs",
-            Relation::Cut => "result cut",
-            Relation::Unreadable => "cannot be read",
+            Relation::Cut => "result truncated",
+            Relation::Unreadable => "unreadable",
             Relation::Same => "same",
         }
     }

@@ -43,7 +43,7 @@ fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
 }
 
 #[test]
-fn runs_part_where_they_do_something_else() {
+fn runs_diverge_where_they_do_something_different() {
     let step = CALL.to_owned();
     let (what, pair, says) = parted(
         &[step.clone(), act("run", "t", "")],
@@ -60,24 +60,24 @@ fn runs_part_where_they_do_something_else() {
             })
         )
     );
-    // The lines of these runs all have the id 0.
+    // The lines of these runs all have id 0.
     assert_eq!(
         says,
-        "Same actions for 1 step. At step 0 both call run, with other arguments."
+        "The runs diverge at step 0: both call run, with different arguments. Same actions in the first step."
     );
     let (what, _, says) = parted(std::slice::from_ref(&step), &[act("write", "a", "")]);
     assert_eq!(
         (what, &*says),
         (
             "action",
-            "No step in common at the start. At step 0 A calls read, B calls write."
+            "The runs diverge at step 0: A calls read, B calls write."
         )
     );
     let (what, _, says) = parted(&[step.clone(), step.clone()], std::slice::from_ref(&step));
     assert_eq!(what, "only_in_a");
     assert_eq!(
         says,
-        "Same actions for 1 step. At step 0 A calls read; B has no more steps."
+        "The runs diverge at step 0: A calls read, but B has no more steps. Same actions in the first step."
     );
 }
 
@@ -86,23 +86,26 @@ fn two_answers_are_judged() {
     let (what, _, says) = parted(&[end("yes", "continue")], &[end("no", "retry")]);
     assert_eq!(what, "answer");
     assert!(
-        says.ends_with("At step 0 both answer: A is accepted, B is sent back by its critic."),
+        says.ends_with("The runs diverge at step 0: both answer, but A is accepted and B is sent back by its critic."),
         "{says}"
     );
     let (_, _, says) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
-    assert!(says.ends_with("both answer, in other words."), "{says}");
+    assert!(
+        says.ends_with("both answer, with different texts."),
+        "{says}"
+    );
     let alone = r#""decision": {"mode": "final", "final_answer": "no"}"#.to_owned();
     for unjudged in [alone, end("no", "failed"), end("no", "ponder")] {
         let (_, _, says) = parted(&[unjudged], &[end("yes", "stop")]);
         assert!(
-            says.ends_with("A is not judged, B is stopped by its critic."),
+            says.ends_with("A is not judged and B is stopped by its critic."),
             "{says}"
         );
     }
 }
 
 #[test]
-fn like_actions_part_by_what_came_of_them() {
+fn equal_actions_may_have_different_outcomes() {
     let result = |text: &str| {
         act(
             "run",
@@ -115,7 +118,7 @@ fn like_actions_part_by_what_came_of_them() {
         (what, &*says),
         (
             "result",
-            "Same actions in the one step. At step 0 other results came back."
+            "Same actions in the only step. Results first differ at step 0."
         )
     );
     let failed = act(
@@ -130,18 +133,19 @@ fn like_actions_part_by_what_came_of_them() {
     );
     let failed = end("y", "failed");
     assert_eq!(parted(&[end("y", "continue")], &[failed]).0, "critic");
-    let says = "The same actions, results, critics, scores and state changes in";
+    let says =
+        "No differences: actions, results, critics, scores and state changes are the same in";
     assert_eq!(
         parted(&[result("1")], &[result("1")]),
-        ("none", None, format!("{says} the one step."))
+        ("none", None, format!("{says} the only step."))
     );
     let two = [result("1"), result("2")];
-    assert_eq!(parted(&two, &two).2, format!("{says} all 2 steps."));
-    assert_eq!(parted(&[], &[]).2, "Neither run has a step.");
+    assert_eq!(parted(&two, &two).2, format!("{says} both steps."));
+    assert_eq!(parted(&[], &[]).2, "Neither run has any steps.");
 }
 
 #[test]
-fn what_a_tool_gave_is_compared_and_not_what_a_writer_wraps_it_in() {
+fn tool_outputs_are_compared_without_their_wrapping() {
     let result = |result: &str| {
         [act(
             "run",
@@ -200,7 +204,7 @@ fn what_a_tool_gave_is_compared_and_not_what_a_writer_wraps_it_in() {
     assert_eq!(
         parted(&result(&took(1)), &result(&took(2))).0,
         "none",
-        "how long it took is no result"
+        "durations aren't part of a result"
     );
 }
 
@@ -240,7 +244,7 @@ fn results_are_compared_as_values() {
 }
 
 #[test]
-fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
+fn a_truncated_result_does_not_count_as_different() {
     let result = |result: &str| {
         [act(
             "run",
@@ -259,18 +263,18 @@ fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
         r#""{{\"text\": \"{start}\n... [truncated, 50016 chars total] ...\n{end}\"}}""#
     ));
     let (_, first, says) = parted(&whole, &cut);
-    assert_eq!(first, None, "not known to differ");
+    assert_eq!(first, None, "no known difference");
     assert_eq!(
         says,
-        "The same actions, critics, scores and state changes in the one step, and no other results as far as they are \
-         recorded. At step 0 one was cut by its writer."
+        "No known differences: actions, critics, scores and state changes are the same in the only step. Results match \
+         as far as recorded. At step 0, one was truncated by its writer."
     );
     let relation = |a: &[String], b: &[String]| compare(&run(a), &run(b)).rows[0].relation;
     assert_eq!(relation(&whole, &cut), Relation::Cut);
     assert_eq!(
         relation(&cut, &cut),
         Relation::Cut,
-        "nor is more known of two"
+        "two truncated results aren't known to be equal"
     );
     // The board's own engine records the truncation beside the output.
     let ours = result(r#"{"status": "success", "output": "s", "cut_from_bytes": 900}"#);
@@ -279,12 +283,12 @@ fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
     assert_eq!(
         relation(&talk, &wrapped("8")),
         Relation::Result,
-        "a text about it is none"
+        "a text about the marker isn't truncated"
     );
 }
 
 #[test]
-fn critics_are_compared_by_name_where_both_record_one() {
+fn critics_are_compared_by_name_if_both_record_one() {
     let judged = |name: &str, action: &str| {
         let critic = format!(r#"{{{name}"action": "{action}", "score": 0.5}}"#);
         [act(
@@ -309,7 +313,7 @@ fn critics_are_compared_by_name_where_both_record_one() {
 }
 
 #[test]
-fn a_row_is_the_same_only_where_nothing_differs() {
+fn a_row_is_the_same_only_if_nothing_differs() {
     let result = |text: &str| {
         act(
             "run",
@@ -330,7 +334,7 @@ fn a_row_is_the_same_only_where_nothing_differs() {
 }
 
 #[test]
-fn states_part_by_keys_and_by_values() {
+fn states_differ_by_keys_and_by_values() {
     let changed = |diff: &str| vec![act("run", "t", &format!(r#", "state_diff": {{{diff}}}"#))];
     let (a, b) = (
         r#""k": {"before": 1, "after": 2}"#,
@@ -349,7 +353,7 @@ fn states_part_by_keys_and_by_values() {
         assert_eq!(what, "state", "{other}");
         assert_eq!(
             says,
-            "Same actions in the one step. At step 0 the state changed in another way."
+            "Same actions in the only step. State changes first differ at step 0."
         );
     }
     assert_eq!(parted(&both, &changed(a)).0, "state");
@@ -364,7 +368,7 @@ fn states_part_by_keys_and_by_values() {
 }
 
 #[test]
-fn what_differed_before_is_said() {
+fn earlier_differences_are_mentioned() {
     let result = |text: &str| {
         act(
             "run",
@@ -378,7 +382,7 @@ fn what_differed_before_is_said() {
     );
     assert_eq!(what, "action");
     assert!(
-        says.ends_with("Before that, at step 0 other results came back for the first time."),
+        says.ends_with("Results already differ at step 0."),
         "{says}"
     );
 }
@@ -393,7 +397,7 @@ fn settings(a: &str, b: &str) -> Config {
 }
 
 #[test]
-fn settings_come_in_the_order_of_their_effect() {
+fn settings_are_sorted_by_effect() {
     let config = settings(
         r#"{"seed": 1, "git_sha": "a", "prompt_hash": "p", "model_id": "unknown", "run_id": "x", "latency_seconds": 1,
             "stop_rules": {"budget": {"steps": {"limit": 8}}}, "summary": {"steps": 4, "run_meta": {"tools": [{"name": "read", "d": 1}, {"name": "run", "d": 1}]}}}"#,
@@ -477,7 +481,7 @@ fn what_is_not_recorded_does_not_differ() {
 }
 
 #[test]
-fn manifests_of_many_members_are_compared_and_the_rest_is_counted() {
+fn differences_beyond_the_limit_are_only_counted() {
     let many = times(10_000, 100_000) as u32;
     let manifest = |side: u32, from: u32| {
         let members: Vec<String> = (from..from + many)
@@ -492,7 +496,7 @@ fn manifests_of_many_members_are_compared_and_the_rest_is_counted() {
     );
     assert_eq!(
         config.differs[0].path, "seed",
-        "what has most effect is not among those left out"
+        "the settings with the most effect are kept"
     );
     assert_eq!(config.equal, ["z"]);
     assert_eq!(settings(r#"{"a": 1}"#, r#"{"a": 2}"#).more, 0);
@@ -545,7 +549,7 @@ fn differences_of_numbers_in_words() {
 }
 
 #[test]
-fn of_a_line_that_cannot_be_read_no_difference_is_told() {
+fn an_unreadable_line_is_not_a_difference() {
     let scored = |score: f64| {
         format!(
             r#"{CALL}, "critic_outputs": [{{"critic_name": "V", "action": "retry", "score": {score}}}]"#
@@ -592,10 +596,10 @@ fn of_a_line_that_cannot_be_read_no_difference_is_told() {
         assert_eq!((comparison.first, comparison.common), (None, 1));
         let says = comparison.sentence(a, b);
         assert!(
-            says.starts_with("Nothing is known to differ in all 3 steps. At step"),
+            says.starts_with("No known differences in 3 steps. At step"),
             "{says}"
         );
-        assert!(says.ends_with("a line cannot be read."), "{says}");
+        assert!(says.ends_with("a line is unreadable."), "{says}");
     }
     let measure = |index: &Index, id: &str| {
         let summary = summary(&RunKey::new("a"), String::new(), index, Outside::default());

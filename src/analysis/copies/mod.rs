@@ -29,9 +29,9 @@ use family::Families;
 /// The maximum number of copies of a run that are named.
 pub const MAX_NAMED: usize = 20;
 /// The maximum number of conflicting statements of copies that one row shows.
-const MAX_TOLD: usize = 2;
+const MAX_SHOWN: usize = 2;
 /// The maximum number of conflicting statements of copies that are kept.
-const MAX_SAID: usize = 100;
+const MAX_KEPT: usize = 100;
 
 /// The values that a run shares with its copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -188,9 +188,9 @@ impl Relation {
         let duplicate = self
             .duplicate_of
             .as_ref()
-            .map(|key| format!("duplicate of {key}, where it counts"));
+            .map(|key| format!("duplicate of {key} (counted there)"));
         let copied = self.copied.as_ref().map(|(from, steps)| {
-            format!("begins with {} copied from {from}", counted(*steps, "step"))
+            format!("starts with {} copied from {from}", counted(*steps, "step"))
         });
         let also = match (&*self.also_at, self.copies) {
             ([], _) => None,
@@ -200,7 +200,7 @@ impl Relation {
         let apart = self.apart.as_ref().map(|apart| {
             let runs = counted(apart.ids.len(), "sub-agent");
             format!(
-                "what {runs} took counts in {}",
+                "the usage of {runs} is counted in {}",
                 if apart.ids.len() == 1 {
                     "its own row"
                 } else {
@@ -208,7 +208,7 @@ impl Relation {
                 }
             )
         });
-        let says = self.copies_say.iter().take(MAX_TOLD).cloned();
+        let says = self.copies_say.iter().take(MAX_SHOWN).cloned();
         [duplicate, copied, also, apart]
             .into_iter()
             .flatten()
@@ -355,7 +355,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
             .says
             .iter()
             .flat_map(CopySays::words)
-            .take(MAX_SAID)
+            .take(MAX_KEPT)
             .collect();
         relation.cost_usd = group.cost_of_output(at);
     }

@@ -1,4 +1,4 @@
-//! Collects what a copy records differently from the run that counts in its place.
+//! Collects the differences between a copy and the run that is counted instead of it.
 
 use super::super::format;
 use super::super::summary::{GivenScore, Summary};
@@ -10,7 +10,7 @@ const MAX_DIFFERENCES: usize = 20;
 /// Amounts that differ by no more than this are equal; US dollars.
 const LEAST_USD: f64 = 1e-6;
 
-/// The statements of a copy that differ from those of the run that counts in its place.
+/// The statements of a copy that differ from those of the counted run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopySays {
     /// The key of the copy.
@@ -27,15 +27,15 @@ pub struct CopySays {
     pub is_other_end: bool,
     /// Whether the copy holds the run up to its end, judged by the number of steps.
     pub is_whole: bool,
-    /// Other differences: "44,553 tokens, here 34,553".
+    /// Other differences: "44,553 tokens (34,553 tokens here)".
     pub differs: Vec<String>,
     /// The differences that contradict the run, as sentences without a full stop.
     pub contradictions: Vec<String>,
 }
 
 impl CopySays {
-    /// Compares a copy with the run that counts in its place. `children` is the sum of the
-    /// children's tokens, if all are known.
+    /// Compares a copy with the counted run. `children` is the sum of the children's tokens, if all
+    /// are known.
     pub(super) fn of(copy: &Summary, run: &Summary, children: Option<u64>) -> Option<Self> {
         let key = copy.key.as_str();
         let (own, others) = (own_steps(run), own_steps(copy));
@@ -58,7 +58,7 @@ impl CopySays {
         if others > own && are_replies {
             let word = |steps: usize| format::counted(steps, "step");
             says.differs
-                .push(format!("{}, here {}", word(others), word(own)));
+                .push(format!("{} ({} here)", word(others), word(own)));
         }
         if says.is_other_end
             && is_whole
@@ -80,7 +80,7 @@ impl CopySays {
     /// Compares tokens and cost of runs with the same steps.
     fn amounts(&mut self, copy: &Summary, run: &Summary, children: Option<u64>) {
         let mut differ = |words: String| self.contradict(words);
-        let are_told = |run: &Summary| {
+        let are_exact = |run: &Summary| {
             run.tokens_untold == 0
                 && !run.tokens_estimated
                 && !run.tokens_of_thread
@@ -94,10 +94,10 @@ impl CopySays {
         };
         let is_stated = copy.tokens.is_some() && copy.tokens == run.total;
         if let Some((theirs, own)) = copy.tokens.zip(run.tokens)
-            && let Some(below) = below.filter(|_| are_told(copy) && are_told(run) && !is_stated)
+            && let Some(below) = below.filter(|_| are_exact(copy) && are_exact(run) && !is_stated)
         {
             if theirs != own.saturating_add(below) {
-                differ(format!("{}, here {}", tokens(theirs), tokens(own)));
+                differ(format!("{} ({} here)", tokens(theirs), tokens(own)));
             } else if let Some(part) = apart(copy.usage, run.usage).filter(|_| below == 0) {
                 differ(part);
             }
@@ -106,7 +106,7 @@ impl CopySays {
             && (theirs - own).abs() > LEAST_USD
         {
             differ(format!(
-                "cost {}, here {}",
+                "cost {} ({} here)",
                 format::usd(theirs),
                 format::usd(own)
             ));
@@ -124,19 +124,19 @@ impl CopySays {
                 .map(|score| score.value.as_ref())
             {
                 Some(Some(own)) if own != value => {
-                    self.contradict(format!("{name} {value}, here {own}"))
+                    self.contradict(format!("{name} {value} ({own} here)"))
                 }
                 Some(Some(_)) => {}
                 Some(None) | None => self
                     .differs
-                    .push(format!("{name} {value}, which is not recorded here")),
+                    .push(format!("{name} {value} (not recorded here)")),
             }
         }
         if copy.scores.is_empty() && run.scores.is_empty() && copy.last_score != run.last_score {
             let words = |score: Option<f64>| score.map_or_else(|| "none".to_owned(), format::score);
             if copy.last_score.is_some() {
                 self.differs.push(format!(
-                    "score {}, here {}",
+                    "score {} ({} here)",
                     words(copy.last_score),
                     words(run.last_score)
                 ));
@@ -155,7 +155,7 @@ impl CopySays {
             .filter(|(theirs, own)| theirs != own)
         {
             let word = |success: bool| if success { "success" } else { "no success" };
-            self.contradict(format!("{}, here {}", word(theirs), word(own)));
+            self.contradict(format!("{} ({} here)", word(theirs), word(own)));
         }
         let others = copy.verdict.contradictions.iter();
         for other in others.filter(|other| !run.verdict.contradictions.contains(other)) {
@@ -213,14 +213,14 @@ fn tokens(tokens: u64) -> String {
 /// Returns the part of the tokens that differs, if the sums are equal.
 fn apart(theirs: Usage, own: Usage) -> Option<String> {
     let parts = [
-        ("tokens read", theirs.input, own.input),
-        ("tokens from the cache", theirs.cached, own.cached),
-        ("tokens written", theirs.output, own.output),
+        ("input tokens", theirs.input, own.input),
+        ("cached tokens", theirs.cached, own.cached),
+        ("output tokens", theirs.output, own.output),
     ];
     let differs = |(word, theirs, own): (&str, Option<u64>, Option<u64>)| {
         let (theirs, own) = theirs.zip(own).filter(|(theirs, own)| theirs != own)?;
         Some(format!(
-            "{} {word}, here {}",
+            "{} {word} ({} here)",
             format::count(theirs),
             format::count(own)
         ))

@@ -179,7 +179,7 @@ impl KeyChange<'_> {
         let path = pieces::member("", self.key);
         match &self.what {
             What::Redacted => (path, "changed, redacted".to_owned()),
-            What::Odd(_) => (path, "not a value before and after".to_owned()),
+            What::Odd(_) => (path, "not a before/after pair".to_owned()),
             What::Changed {
                 change: Change::Added(_),
                 or_null: true,
@@ -236,7 +236,7 @@ impl<'a> Change<'a> {
             Change::Value { before, after } => match (kind(before), kind(after)) {
                 (a, b) if a != b => format!("type {a} → {b}"),
                 ("boolean", _) => format!("{before} → {after}"),
-                (a, _) => format!("{a}, nested too deep to compare"),
+                (a, _) => format!("{a}, too deeply nested to compare"),
             },
         }
     }
@@ -312,10 +312,7 @@ impl ObjectChange<'_> {
 impl ArrayChange<'_> {
     fn words(&self) -> String {
         if self.reordered {
-            return format!(
-                "list, same {} in another order",
-                counted(self.len_after, "item")
-            );
+            return format!("list, same {}, reordered", counted(self.len_after, "item"));
         }
         let counts = Counts::of(self.items.iter().map(|item| &item.change));
         let words = counts.words("list", "item", self.same, self.len_after);

@@ -61,7 +61,7 @@ fn values_that_only_look_equal() {
 }
 
 #[test]
-fn numbers_say_by_how_much() {
+fn number_changes_have_a_delta() {
     words("0", "1", "number, +1");
     words("3", "2.5", "number, −0.5");
     words("0.1", "0.3", "number, +0.2");
@@ -79,7 +79,7 @@ fn numbers_say_by_how_much() {
 }
 
 #[test]
-fn types_and_truth() {
+fn types_and_booleans() {
     words(r#""1""#, "[1]", "type text → list");
     words("null", "{}", "type null → object");
     words("true", "false", "true → false");
@@ -115,7 +115,7 @@ fn texts_word_by_word() {
     words(r#""replace_text""#, r#""run_python""#, "text");
     words(r#""""#, r#""measure""#, "text");
     shows(r#""""#, r#""5""#, &[" -\"\"", " +\"5\""]);
-    words(r#""a b""#, r#""a  b""#, "text, white space only");
+    words(r#""a b""#, r#""a  b""#, "text, whitespace only");
     shows(
         r#""🧑‍🚀 flies""#,
         r#""🧑‍🔬 flies""#,
@@ -140,7 +140,7 @@ fn long_unchanged_text_is_shown_around_the_change_only() {
 }
 
 #[test]
-fn large_texts_are_called_replaced() {
+fn large_texts_are_replaced_as_a_whole() {
     let before = Json::String("a ".repeat(200_000).into());
     let after = Json::String("b ".repeat(200_000).into());
     assert_eq!(
@@ -196,7 +196,7 @@ fn lists_are_aligned() {
     words("[]", r#"["a", "b"]"#, "list, +2 items → 2");
     words("[1, 2, 3]", "[2, 3]", "list, −1 item → 2");
     words("[1, 2, 3]", "[1, 9, 3]", "list, 1 of 3 items");
-    words("[1, 2]", "[2, 1]", "list, same 2 items in another order");
+    words("[1, 2]", "[2, 1]", "list, same 2 items, reordered");
     words(
         "[1, 2, 3]",
         "[1, 9, 3, 4]",
@@ -290,13 +290,13 @@ fn deep_values_are_compared_whole() {
     let change = diff(&before, &after);
     assert_eq!(
         change.narrowed(String::new()).1.words(),
-        "list, nested too deep to compare"
+        "list, too deeply nested to compare"
     );
     assert_eq!(diff(&before, &before), Change::Same);
 }
 
 #[test]
-fn pieces_are_cut_and_counted() {
+fn pieces_are_truncated_and_counted() {
     let (before, after) = (json("[]"), json(r#"["ééééé", "b", "c"]"#));
     let pieces = diff(&before, &after).pieces(2, 5);
     assert_eq!(pieces.more, 1);
@@ -333,7 +333,7 @@ fn a_step_of_a_real_run() {
         ("graph", "object, +1 field → 2"),
         ("loss", "number, −0.25"),
         ("plan_steps[1]", "1 of 3 fields"),
-        ("queue", "list, same 3 items in another order"),
+        ("queue", "list, same 3 items, reordered"),
         ("score", "removed, or is null"),
         ("token", "changed, redacted"),
     ];
@@ -351,7 +351,7 @@ fn a_step_of_a_real_run() {
 }
 
 #[test]
-fn garbage_is_named() {
+fn malformed_entries_are_described() {
     let row = |text: &str| {
         rows(text)
             .into_iter()
@@ -360,21 +360,18 @@ fn garbage_is_named() {
     };
     assert_eq!(row("null"), None);
     assert_eq!(row("{}"), None);
-    assert_eq!(
-        row("[1]").as_deref(),
-        Some(": not a value before and after")
-    );
+    assert_eq!(row("[1]").as_deref(), Some(": not a before/after pair"));
     assert_eq!(
         row(r#""__redacted__""#).as_deref(),
         Some(": changed, redacted")
     );
     assert_eq!(
         row(r#"{"a": 5}"#).as_deref(),
-        Some("a: not a value before and after")
+        Some("a: not a before/after pair")
     );
     assert_eq!(
         row(r#"{"a": {"x": 5}}"#).as_deref(),
-        Some("a: not a value before and after")
+        Some("a: not a before/after pair")
     );
     assert_eq!(row(r#"{"a": {"after": 5}}"#).as_deref(), Some("a: new"));
     assert_eq!(
@@ -430,10 +427,10 @@ fn sides(change: &TextChange<'_>) -> (String, String) {
     match change {
         TextChange::Replaced { before, after, .. } => ((*before).to_owned(), (*after).to_owned()),
         TextChange::Edited(parts) => {
-            let side = |left_out: Kind| {
+            let side = |skipped: Kind| {
                 parts
                     .iter()
-                    .filter(|(kind, _)| *kind != left_out)
+                    .filter(|(kind, _)| *kind != skipped)
                     .map(|(_, text)| *text)
                     .collect()
             };
@@ -522,7 +519,7 @@ proptest! {
     }
 
     #[test]
-    fn any_state_diff_reads(text in value()) {
+    fn any_state_diff_has_words(text in value()) {
         let value = json(&text);
         for change in changes_of_step(&value) {
             change.row();

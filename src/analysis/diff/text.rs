@@ -46,7 +46,7 @@ impl TextChange<'_> {
                     parts.map(|(_, text)| text.split_whitespace().count()).sum()
                 };
                 match count(Kind::Del).max(count(Kind::Ins)) {
-                    0 => "text, white space only".to_owned(),
+                    0 => "text, whitespace only".to_owned(),
                     words => format!("text, {}", counted(words, "word")),
                 }
             }

@@ -15,16 +15,16 @@ use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
 /// Describes the facts that are inferred rather than read.
 const INFERRED: &[&str] = &[
-    "times are those of events, by the wall clock of the recorded machine",
-    "the state counts as changed where state_diff names a field; where an observation shows another change, it is unknown",
-    "a step counts as failed where the engine met an error, or where its only call failed; a return code alone is no failure",
+    "times come from event timestamps (the wall clock of the recorded machine)",
+    "the state counts as changed if state_diff names a field, and as unknown if an observation shows any other change",
+    "a step counts as failed if the engine hit an error or its only call failed (a return code alone doesn't count)",
 ];
 
 /// A further inference for runs that record tokens and whose steps need not call a model.
-const SCRIPTED: &str = "a step without a request to a model is taken to have used no tokens";
+const SCRIPTED: &str = "a step without a model request is assumed to have used no tokens";
 
 /// A further inference for runs whose records include those of sub-agents.
-const NESTED: &str = "a reply within a call, of a sub-agent, is taken to be no step of the run; what it took counts with the step that called it";
+const NESTED: &str = "sub-agent replies inside a call aren't counted as steps of the run, and their usage is added to the step that made the call";
 
 /// Returns the facts of these steps, without those of sub-agents.
 pub(super) fn record<'a>(
@@ -259,7 +259,7 @@ impl<'a> Teller<'a> {
                 .any(|key| self.index.name(*key) == "final_result")
         {
             let record = lines.record(TraceFile::Steps, head.span)?;
-            let step = format::step(&record).ok_or("the line is no step")?;
+            let step = format::step(&record).ok_or("the line isn't a step")?;
             let text = |value: Value<'_>| value.string().map(Cow::into_owned);
             let decided = step.decision.as_ref().filter(|_| facts.candidate);
             let set = || {
@@ -277,7 +277,7 @@ impl<'a> Teller<'a> {
         }
         if self.index.format().is_one_file() {
             let record = lines.record(TraceFile::Steps, head.span)?;
-            let step = format::step(&record).ok_or("the line is no step")?;
+            let step = format::step(&record).ok_or("the line isn't a step")?;
             let text = step.text.and_then(Value::string).map(Cow::into_owned);
             facts.text = text.map(Text::Known).unwrap_or(if step.is_text_untold {
                 Text::Unknown
@@ -291,7 +291,7 @@ impl<'a> Teller<'a> {
             let text = format::event(&record)
                 .output
                 .and_then(Value::string)
-                .ok_or("the event holds no output")?;
+                .ok_or("the event has no output")?;
             facts.text = Text::Known(text.into_owned());
         }
         Ok(())
@@ -334,7 +334,7 @@ impl<'a> Teller<'a> {
                     Gate::AfterStep,
                     Source::Error,
                     Code::ContextOverflow,
-                    "the request did not fit",
+                    "the request didn't fit the context window",
                 );
             }
             (Some(StopReason::CancelledImmediate), Some(last)) => {

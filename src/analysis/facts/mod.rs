@@ -325,13 +325,13 @@ struct NoLines;
 
 impl Lines for NoLines {
     fn line(&self, _: TraceFile, _: Span) -> Result<Vec<u8>, String> {
-        Err("only the index is read".to_owned())
+        Err("only the index may be read".to_owned())
     }
     fn manifest(&self) -> Result<Vec<u8>, String> {
-        Err("only the index is read".to_owned())
+        Err("only the index may be read".to_owned())
     }
     fn has_asset(&self, _: &str) -> Result<(), String> {
-        Err("only the index is read".to_owned())
+        Err("only the index may be read".to_owned())
     }
 }
 

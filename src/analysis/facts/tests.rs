@@ -52,7 +52,7 @@ pub(crate) fn runs_below(folder: &str) -> Vec<PathBuf> {
         .collect();
     runs.retain(|path| path.join("manifest.json").is_file());
     runs.sort();
-    assert!(!runs.is_empty(), "{} has runs", root.display());
+    assert!(!runs.is_empty(), "{} contains no runs", root.display());
     runs
 }
 
@@ -75,7 +75,7 @@ fn without_texts(mut facts: StepFacts) -> StepFacts {
 }
 
 #[test]
-fn an_index_keeps_all_facts_of_our_own_runs_but_texts() {
+fn an_index_keeps_all_facts_of_our_own_runs_except_texts() {
     for path in runs_below("sample_runs") {
         let files = Files::open(&path);
         let (heads, lines) = (files.record(Depth::Heads), files.record(Depth::Texts));
@@ -91,7 +91,7 @@ fn an_index_keeps_all_facts_of_our_own_runs_but_texts() {
     }
 }
 
-/// Counts the lines that are opened.
+/// Counts the lines that are read.
 struct Counted<'a>(&'a Files, std::cell::Cell<usize>);
 
 impl Lines for Counted<'_> {
@@ -108,7 +108,7 @@ impl Lines for Counted<'_> {
 }
 
 #[test]
-fn lines_that_hold_no_facts_are_not_opened() {
+fn lines_without_facts_are_not_opened() {
     let of = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/final");
     let dir = tempfile::tempdir().unwrap();
     for name in ["manifest.json", "events.jsonl"] {
@@ -135,7 +135,7 @@ fn lines_that_hold_no_facts_are_not_opened() {
     assert_eq!(reads(Depth::Heads), reads(Depth::Hashes));
     assert!(
         reads(Depth::Heads) <= 1,
-        "the last event alone: {}",
+        "only the last event: {}",
         reads(Depth::Heads)
     );
     let with_an_object = first + 50;
@@ -147,7 +147,7 @@ fn lines_that_hold_no_facts_are_not_opened() {
 }
 
 #[test]
-fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
+fn replaying_the_recorded_rules_gives_the_recorded_verdict() {
     for path in runs_below("sample_runs") {
         let files = Files::open(&path);
         let record = files.record(Depth::Texts);
@@ -195,7 +195,7 @@ fn an_infinite_score_is_a_fact() {
 }
 
 #[test]
-fn a_run_of_qitos_is_told_as_far_as_its_files_go() {
+fn facts_of_a_qitos_run_are_inferred_from_its_files() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/corpus/model_driven/qitos_coding_20260222_044138_940343");
     let record = Files::open(&path).record(Depth::Texts);
@@ -258,7 +258,7 @@ fn a_run_that_starts_over_in_a_used_directory_has_no_steps_before_its_first_line
     assert_eq!(
         files.index.newest_start(),
         first_run,
-        "the lines that are there are the other run's"
+        "the existing lines belong to the other run"
     );
     let record = files.record(Depth::Heads);
     assert_eq!((record.facts.len(), record.lost), (0, None));
@@ -323,7 +323,7 @@ fn line(id: u64) -> String {
 }
 
 #[test]
-fn steps_that_only_the_summary_counts_are_without_a_line() {
+fn steps_counted_only_in_the_summary_have_no_line() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 0, "event_count": 1,
         "summary": {"stop_reason": "final", "steps": 6, "task_result": {"metrics": {"steps": 6}}}}"#;
     let setup = r#"{"step_id": 0, "phase": "toolset_setup_start", "ok": true, "ts": "2026-03-01T10:00:00+00:00"}"#;
@@ -346,12 +346,12 @@ fn steps_that_only_the_summary_counts_are_without_a_line() {
     let missing = |issue: &&crate::model::Issue| issue.file == TraceFile::Steps;
     assert_eq!(
         issues.iter().find(missing).map(|issue| &*issue.reason),
-        Some("there is no such file, though the run had steps")
+        Some("file not found, although the run had steps")
     );
 }
 
 #[test]
-fn how_many_steps_a_run_has_whose_lines_are_missing_is_unknown() {
+fn the_step_count_is_unknown_if_lines_are_missing() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
     let (_dir, files) = written(manifest, &line(0), &rounds(3));
     let lacking = row(&files);
@@ -383,13 +383,15 @@ fn how_many_steps_a_run_has_whose_lines_are_missing_is_unknown() {
     let says = crate::analysis::compare::compare(&whole.index, &files.index)
         .sentence(&whole.index, &files.index);
     assert!(
-        says.ends_with("B has no more lines, though 2 steps of it ran without one."),
+        says.ends_with(
+            "B has no more lines (2 steps ran without one). Same actions in the first step."
+        ),
         "{says}"
     );
 }
 
 #[test]
-fn lines_that_are_no_steps_do_not_count() {
+fn lines_that_are_not_steps_do_not_count() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
     let odd = "{\"step_id\": null, \"decision\": \"text\"}\n\"a string\"\n";
     let (_dir, files) = written(manifest, &(line(0) + &line(1) + odd + &line(2)), &rounds(3));
@@ -425,7 +427,7 @@ fn lines_that_are_no_steps_do_not_count() {
 }
 
 #[test]
-fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
+fn engine_errors_are_known_from_events_or_the_failure_report() {
     let manifest = |failures: &str| {
         format!(
             r#"{{"run_id": "r", "status": "completed", "step_count": 2, "summary": {{"stop_reason": "final", "failure_report": {{"failures": [{failures}]}}}}}}"#
@@ -442,7 +444,7 @@ fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
     assert_eq!(
         told(&without, "consecutive_errors=3"),
         ("not_reached", None),
-        "there are two steps"
+        "the run has only two steps"
     );
     let failure =
         r#"{"step_id": 0, "phase": "DECIDE", "category": "model_error", "message": "reset"}"#;
@@ -454,7 +456,7 @@ fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
 }
 
 #[test]
-fn a_step_without_a_request_used_no_tokens_only_where_others_say_what_they_used() {
+fn a_step_without_a_request_used_no_tokens_only_if_other_steps_record_theirs() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 2, "summary": {"stop_reason": "final"}}"#;
     let (_dir, untold) = written(manifest, &(line(0) + &line(1)), &rounds(2));
     let record = untold.record(Depth::Heads);
@@ -469,7 +471,7 @@ fn a_step_without_a_request_used_no_tokens_only_where_others_say_what_they_used(
     assert!(
         !record
             .inferred
-            .contains(&"a step without a request to a model is taken to have used no tokens")
+            .contains(&"a step without a model request is assumed to have used no tokens")
     );
     for rule in ["token_budget=100", "max_cost=0.01"] {
         assert_eq!(told(&untold, rule), ("unknown", None), "{rule}");
@@ -491,7 +493,7 @@ fn a_step_without_a_request_used_no_tokens_only_where_others_say_what_they_used(
 }
 
 #[test]
-fn a_request_that_failed_says_nothing_of_tokens_and_resets_no_total() {
+fn a_failed_request_has_no_tokens_and_resets_no_total() {
     let manifest = r#"{"run_id": "r", "status": "failed", "step_count": 4, "summary": {"stop_reason": "unrecoverable_error"}}"#;
     let step = |id: u64, read: u64, wrote: u64, total: u64| {
         let context = format!(
@@ -544,7 +546,7 @@ fn a_request_that_failed_says_nothing_of_tokens_and_resets_no_total() {
 }
 
 #[test]
-fn one_time_alone_tells_no_duration() {
+fn a_single_time_gives_no_duration() {
     use crate::analysis::newest::took_ms;
     use crate::analysis::timing::took;
     let event = |second: u64, phase: &str| {
@@ -576,7 +578,7 @@ fn one_time_alone_tells_no_duration() {
 }
 
 #[test]
-fn a_step_that_does_not_say_what_it_changed_may_have_changed_the_state() {
+fn a_step_without_a_state_diff_may_have_changed_the_state() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
     let untold = |id: u64| format!("{{\"step_id\": {id}, \"decision\": {{\"mode\": \"wait\"}}}}\n");
     let still = |id: u64| {

@@ -73,13 +73,13 @@ fn follow(list: &mut Followed, edits: &[(&str, usize)]) -> usize {
     assert_eq!(
         *files,
         *Followed::default().files(&run.run.index, &run),
-        "as if read at once"
+        "the same as reading everything at once"
     );
     read
 }
 
 #[test]
-fn only_steps_that_are_new_are_read() {
+fn only_new_steps_are_read() {
     let list = &mut Followed::default();
     let mut edits = vec![("a", 1), ("", 0), ("b", 2), ("a", 3)];
     assert_eq!(follow(list, &edits), 3, "a step without calls is not read");
@@ -97,7 +97,7 @@ fn only_steps_that_are_new_are_read() {
 }
 
 #[test]
-fn a_step_that_became_another_one_is_read_again_with_those_behind_it() {
+fn a_replaced_step_and_those_after_it_are_read_again() {
     let list = &mut Followed::default();
     follow(list, &[("a", 1), ("b", 2), ("a", 3), ("c", 1)]);
     assert_eq!(
@@ -114,14 +114,14 @@ fn a_step_that_became_another_one_is_read_again_with_those_behind_it() {
 }
 
 #[test]
-fn a_long_run_is_read_in_pieces_that_end_as_one_list() {
+fn a_long_run_is_read_in_pieces_that_form_one_list() {
     let run = run(&[("a", 1), ("", 0), ("b", 2), ("a", 3), ("c", 1)]);
     let list = &mut Followed::default();
     let seen = |files: &Files| (files.edits, files.pending);
     assert_eq!(
         seen(&list.read(&run.run.index, &run, 2)),
         (2, 2),
-        "a step without calls takes nothing of what may be read"
+        "a step without calls doesn't count towards the limit"
     );
     assert_eq!(run.read.replace(0), 2);
     assert_eq!(seen(&list.read(&run.run.index, &run, 2)), (4, 0));

@@ -197,7 +197,7 @@ pub fn bound(is_least: bool, is_estimate: bool) -> &'static str {
     }
 }
 
-/// Formats a number of tokens for a table: `9,686`, from 10,000 `17.2 k`, from a million `1.2 M`.
+/// Formats a number of tokens for a table: `9,686`, `17.2k` above 10,000, `1.2M` above a million.
 ///
 /// Use [`count`] to show all digits.
 pub fn tokens(number: u64) -> String {
@@ -213,16 +213,17 @@ pub fn bytes(number: u64) -> String {
     match number {
         1 => "1 byte".to_owned(),
         0 | 2..1000 => format!("{number} bytes"),
-        1000..999_950 => tenths_of(number, 1000, "KB"),
-        999_950..999_950_000 => tenths_of(number, 1_000_000, "MB"),
-        _ => tenths_of(number, 1_000_000_000, "GB"),
+        1000..999_950 => tenths_of(number, 1000, " KB"),
+        999_950..999_950_000 => tenths_of(number, 1_000_000, " MB"),
+        _ => tenths_of(number, 1_000_000_000, " GB"),
     }
 }
 
-fn tenths_of(number: u64, unit: u64, name: &str) -> String {
+/// Formats `number` in multiples of `unit` with one decimal, followed by `suffix`.
+fn tenths_of(number: u64, unit: u64, suffix: &str) -> String {
     let tenths = (u128::from(number) * 10 + u128::from(unit) / 2) / u128::from(unit);
     format!(
-        "{}.{} {name}",
+        "{}.{}{suffix}",
         count(u64::try_from(tenths / 10).unwrap_or(u64::MAX)),
         tenths % 10
     )
@@ -265,17 +266,17 @@ pub fn usd(amount: f64) -> String {
     }
 }
 
-/// Formats a share in whole percent: `11 %`. A share other than zero or all never reads as such:
-/// `<1 %`, `>99 %`.
+/// Formats a share in whole percent: `11%`. A share other than zero or all never reads as such:
+/// `<1%`, `>99%`.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return MISSING.to_owned();
     }
     let (part, whole) = (u128::from(part), u128::from(whole));
     match (part * 100 + whole / 2) / whole {
-        0 if part > 0 => "<1 %".to_owned(),
-        100 if part < whole => ">99 %".to_owned(),
-        share => format!("{share} %"),
+        0 if part > 0 => "<1%".to_owned(),
+        100 if part < whole => ">99%".to_owned(),
+        share => format!("{share}%"),
     }
 }
 

@@ -134,12 +134,12 @@ fn numbers() {
         (0, "0"),
         (9686, "9,686"),
         (9999, "9,999"),
-        (10_000, "10.0 k"),
-        (17_249, "17.2 k"),
-        (999_949, "999.9 k"),
-        (999_950, "1.0 M"),
-        (1_234_567, "1.2 M"),
-        (12_345_678_901, "12,345.7 M"),
+        (10_000, "10.0k"),
+        (17_249, "17.2k"),
+        (999_949, "999.9k"),
+        (999_950, "1.0M"),
+        (1_234_567, "1.2M"),
+        (12_345_678_901, "12,345.7M"),
     ] {
         assert_eq!(tokens(n), text);
     }
@@ -197,13 +197,13 @@ fn scores_and_shares() {
         assert_eq!(score(value), text);
     }
     for (part, whole, text) in [
-        (0, 5, "0 %"),
-        (1, 3, "33 %"),
-        (2, 3, "67 %"),
-        (5, 5, "100 %"),
-        (1, 1000, "<1 %"),
-        (999, 1000, ">99 %"),
-        (3, 2, "150 %"),
+        (0, 5, "0%"),
+        (1, 3, "33%"),
+        (2, 3, "67%"),
+        (5, 5, "100%"),
+        (1, 1000, "<1%"),
+        (999, 1000, ">99%"),
+        (3, 2, "150%"),
         (1, 0, "–"),
     ] {
         assert_eq!(percent(part, whole), text);
@@ -231,7 +231,7 @@ fn ordinals() {
 }
 
 #[test]
-fn control_characters_are_seen_and_do_nothing() {
+fn control_characters_are_visible_and_harmless() {
     assert_eq!(
         visible("\u{1b}[31mred\u{1b}[0m\u{7}\u{0}\r\n\tend\u{7f}"),
         "␛[31mred␛[0m␇␀␍\n\tend␡"
@@ -241,7 +241,7 @@ fn control_characters_are_seen_and_do_nothing() {
 }
 
 #[test]
-fn hidden_characters_are_seen() {
+fn hidden_characters_are_visible() {
     assert_eq!(visible("a\u{202e}gnp.exe"), "a⟨U+202E⟩gnp.exe");
     assert_eq!(
         visible("\u{feff}x\u{200b}y\u{2066}z\u{2069}\u{61c}"),
@@ -313,7 +313,7 @@ proptest! {
 }
 
 #[test]
-fn latencies_that_are_none_are_shown_as_recorded() {
+fn invalid_durations_are_shown_as_recorded() {
     assert_eq!(millis(26.02), "26.0 ms");
     assert_eq!(millis(-3.0), "-3 ms");
     assert_eq!(millis(f64::INFINITY), "inf ms");

@@ -45,7 +45,7 @@ fn a_column_keeps_the_worst_of_each_kind() {
         [Some((7_003, 1)), None, Some((7_001, 1)), None]
     );
     assert_eq!(column.lowest, Some((0.1, 7_002)), "nothing is averaged");
-    assert_eq!(column.first(), Some(7_003), "an error before a retry");
+    assert_eq!(column.first(), Some(7_003), "errors come before retries");
     assert_eq!(overview.columns[349].marks, [None; 4]);
     assert_eq!(
         overview.columns[999].marks,
@@ -54,7 +54,7 @@ fn a_column_keeps_the_worst_of_each_kind() {
     assert_eq!(
         overview.columns[999].lowest,
         Some((0.9, 19_980)),
-        "7 is above it"
+        "7 isn't the lowest"
     );
     assert_eq!(
         overview.whole.marks,
@@ -63,12 +63,9 @@ fn a_column_keeps_the_worst_of_each_kind() {
     assert_eq!(
         overview.whole.lowest,
         Some((-5.0, 12_345)),
-        "a score off the scale from 0 to 1 counts as well"
+        "scores outside 0 to 1 count too"
     );
-    assert_eq!(
-        overview.whole.longest, None,
-        "no time is known, and none is 0"
-    );
+    assert_eq!(overview.whole.longest, None, "unknown durations aren't 0");
 }
 
 #[test]

@@ -114,8 +114,8 @@ const PAIRS: [(&str, &str); 9] = [
     ("from_text", "to_text"),
 ];
 const NUMBERED: [&str; 4] = ["text", "new_text", "new_str", "replacement_text"];
-/// Stands for the path of a file that the tool has open and the call doesn't name.
-const OPEN_FILE: &str = "(the open file, which the call does not name)";
+/// The placeholder for the path of a file that the tool has open and the call doesn't name.
+const OPEN_FILE: &str = "(open file, not named in the call)";
 const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "text"];
 
 /// Returns the edits that a call of the tool `name` requests. Empty if the call isn't an edit, or
@@ -411,7 +411,7 @@ fn is_edit(name: &str, args: &Json<'_>) -> bool {
 fn large_patch(text: &str) -> Option<&'static str> {
     let begins = |head| text.starts_with(head);
     let is_patch = || text.contains("*** Begin Patch\n") || begins("diff --git ") || begins("--- ");
-    (text.len() > MAX_BYTES && is_patch()).then_some("(files of a patch)")
+    (text.len() > MAX_BYTES && is_patch()).then_some("(files in a patch)")
 }
 
 /// Returns the edit of a call with an old and a new text.

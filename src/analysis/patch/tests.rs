@@ -143,7 +143,7 @@ fn lines_by_their_numbers() {
     assert_eq!(
         (edits[0].1, edits[0].2, &*edits[0].3[1]),
         (1, 0, "+one"),
-        "it is put in before line 4"
+        "inserted before line 4"
     );
     for odd in [
         r#"{"path": "a", "start_line": 9, "end_line": 3, "text": "one"}"#,
@@ -163,7 +163,7 @@ fn lines_by_their_numbers() {
 }
 
 #[test]
-fn texts_that_are_put_at_the_end() {
+fn texts_that_are_appended() {
     let (edits, arguments) = of("append_file", r#"{"path": "n.txt", "content": "line 0"}"#);
     assert_eq!(
         (edits[0].1, edits[0].2, arguments),
@@ -176,7 +176,7 @@ fn edits_of_the_file_that_a_tool_has_open() {
     let (edits, arguments) = of("edit", r#"{"search": "a:", "replace": "b:"}"#);
     assert_eq!(
         (&*edits[0].0, edits[0].1, edits[0].2),
-        ("(the open file, which the call does not name)", 1, 1)
+        ("(open file, not named in the call)", 1, 1)
     );
     assert_eq!(arguments, ["search", "replace"]);
     let (edits, _) = of(
@@ -188,12 +188,12 @@ fn edits_of_the_file_that_a_tool_has_open() {
         of("look", r#"{"search": "a:", "replace": "b:"}"#)
             .0
             .is_empty(),
-        "a tool that does not say that it edits"
+        "the tool's name doesn't suggest edits"
     );
 }
 
 #[test]
-fn calls_that_change_no_file() {
+fn calls_that_edit_no_file() {
     for (name, args) in [
         ("Read", r#"{"file_path": "a"}"#),
         ("search", r#"{"path": "a", "text": "needle"}"#),
@@ -299,7 +299,7 @@ fn an_edit_too_large_to_compare_still_names_its_file() {
         serde_json::json!({"cmd": format!("apply_patch <<E\n*** Begin Patch\n{long}")}).to_string();
     assert_eq!(
         asked("exec", &Json::parse(&text).unwrap()).too_large,
-        Some("(files of a patch)")
+        Some("(files in a patch)")
     );
     let text = serde_json::json!({"path": "a", "content": long}).to_string();
     assert_eq!(
@@ -309,7 +309,7 @@ fn an_edit_too_large_to_compare_still_names_its_file() {
 }
 
 #[test]
-fn the_lines_to_align_are_known_before() {
+fn the_alignment_cost_is_known_in_advance() {
     let pairs = |args: &str| {
         to_align(&Json::parse(args).unwrap()).map(|(path, pairs)| (path.to_owned(), pairs))
     };

@@ -224,7 +224,7 @@ fn agreement_says_how_scores_go_together_and_where_it_cannot_tell() {
             rank: Rank::TooFew
         }
     );
-    // By hand: ranks 0 1 2 3 against 0.5 0.5 2 3.
+    // Computed by hand: ranks 0 1 2 3 against 0.5 0.5 2 3.
     let Rank::Of(tied) = rank(&rising, &all(&[0.1, 0.1, 0.5, 0.6])).rank else {
         panic!()
     };

@@ -1,4 +1,4 @@
-//! Clocks that go back, and directories that several runs wrote into.
+//! Checks clocks that go back, and directories that several runs wrote to.
 
 use thin_vec::thin_vec;
 

@@ -189,7 +189,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
     );
     assert_eq!(
         reasons(&sweep),
-        [("the token usage of every step is not recorded", 1)]
+        [("the token usage of some steps is not recorded", 1)]
     );
     // A rule that can be evaluated for a run without tokens counts its steps and omits its tokens.
     let steps = sums(
@@ -407,7 +407,7 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
         (
             "",
             vec!["max_step=3"],
-            "no rule is called \"max_step\"; there are max_steps, max_rounds",
+            "unknown rule `max_step`, expected one of `max_steps`, `max_rounds`",
         ),
         ("", vec!["max_steps=-3"], "Example: max_steps=8"),
         (

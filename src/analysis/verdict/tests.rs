@@ -314,7 +314,7 @@ fn every_code_reads_as_a_sentence() {
     limit: Timeout: 3 of 3 things
     limit: Time limit reached: 3 of 3 things
     limit: Time budget used up: 3 of 3 things
-    limit: Token limit passed: 3 of 3 things
+    limit: Token limit exceeded: 3 of 3 things
     limit: Token budget used up: 3 of 3 things
     limit: The model repeated itself: 3 identical texts in a row
     limit: State unchanged for 3 steps in a row

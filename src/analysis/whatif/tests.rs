@@ -88,7 +88,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
     assert_eq!(told[3].detail, "Didn't fire before the run ended");
     assert_eq!(
         told[4].needs.as_deref(),
-        Some("the state's signature of every step is not recorded")
+        Some("the state signature of some steps is not recorded")
     );
     assert_eq!(
         told[6].detail,
@@ -155,7 +155,7 @@ fn past_a_refused_answer_nothing_is_told() {
         (StopTiming::Unknown, Some(4)),
         "its next answer is unknown"
     );
-    // The run's own rule refused it with the same words.
+    // The run's own rule rejected the answer with the same keyword.
     let own = question(&["keyword=two"]).set.record();
     run.rules = Some(own);
     assert_eq!(
@@ -182,7 +182,7 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
     );
     assert_eq!(
         told[1].detail,
-        "Not enough data: the token usage of every step is not recorded"
+        "Not enough data: the token usage of some steps is not recorded"
     );
     assert_eq!(
         (told[2].found, told[2].unknown_from),
@@ -217,7 +217,7 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
     for (rule, words) in [
         (
             "max_step=3",
-            "no rule is called \"max_step\"; there are max_steps, max_rounds",
+            "unknown rule `max_step`, expected one of `max_steps`, `max_rounds`",
         ),
         (
             "max_steps=-3",
@@ -225,7 +225,7 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
         ),
         (
             "critic_below=tests",
-            "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not \"tests\"",
+            "critic_below needs NAME:SCORE or NAME:SCORE:STEPS, not \"tests\"",
         ),
     ] {
         let error = rule.parse::<StopSpec>().unwrap_err().to_string();

@@ -115,27 +115,11 @@ mod tests {
                 "max_steps needs a whole number",
                 "max_steps=8",
             ),
-            (
-                "max_step=3",
-                "no rule is called \"max_step\"",
-                "max_steps=8",
-            ),
-            (
-                "max_stpes=3",
-                "no rule is called \"max_stpes\"",
-                "max_steps=8",
-            ),
-            (
-                "stagnatoin=3",
-                "no rule is called \"stagnatoin\"",
-                "stagnation=3",
-            ),
-            (
-                "budget=3",
-                "no rule is called \"budget\"",
-                "token_budget=1000",
-            ),
-            ("nonsense", "no rule is called \"nonsense\"", "max_steps=8"),
+            ("max_step=3", "unknown rule `max_step`", "max_steps=8"),
+            ("max_stpes=3", "unknown rule `max_stpes`", "max_steps=8"),
+            ("stagnatoin=3", "unknown rule `stagnatoin`", "stagnation=3"),
+            ("budget=3", "unknown rule `budget`", "token_budget=1000"),
+            ("nonsense", "unknown rule `nonsense`", "max_steps=8"),
             (
                 "content_match=(",
                 "the pattern \"(\" does not compile",
@@ -143,7 +127,7 @@ mod tests {
             ),
             (
                 "critic_below=tests",
-                "critic_below is written NAME:SCORE",
+                "critic_below needs NAME:SCORE",
                 "critic_below=tests:0.5:2",
             ),
             (

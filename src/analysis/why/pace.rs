@@ -106,7 +106,7 @@ mod tests {
         ];
         assert_eq!(
             said(9, Liveness::Running, &rules).unwrap(),
-            "9 of 14 steps, 68 % of the tokens; at this pace, the token budget ends the run in about 5 steps (estimate)"
+            "9 of 14 steps, 68% of the tokens; at this pace, the token budget ends the run in about 5 steps (estimate)"
         );
         let few = [
             rule("budget_steps", 9, 14),
@@ -114,7 +114,7 @@ mod tests {
         ];
         assert_eq!(
             said(9, Liveness::Running, &few).unwrap(),
-            "9 of 14 steps, <1 % of the tokens; the step budget ends the run in at most 5 steps"
+            "9 of 14 steps, <1% of the tokens; the step budget ends the run in at most 5 steps"
         );
         let spent = [rule("budget_steps", 3, 3)];
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What does a line say of a step that is over? What the engine knew when it wrote it.
+//! Reads the lines of completed steps, to restore what the engine knew when it wrote them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::model::{Record, TraceFile};
 use crate::stop::{CriticWish, StepFacts};
 use crate::trace::{Beginning, WholeLines, step_of};
 
-/// The lines of a file, with the place of one that cannot be used.
+/// Reads the lines of a file. Errors name the line.
 pub(super) struct Lines {
     path: PathBuf,
     lines: WholeLines,
@@ -29,7 +29,7 @@ impl Lines {
         Ok(Self { path, lines })
     }
 
-    /// Reads the next whole line; `None` at the end.
+    /// Reads the next complete line. Returns `None` at the end.
     pub(super) fn next_with<T>(
         &mut self,
         read: impl FnOnce(&[u8]) -> Result<T, String>,
@@ -53,17 +53,17 @@ impl Lines {
     }
 }
 
-/// A step that is over.
+/// A completed step.
 #[derive(Debug)]
 pub(super) struct StepBack {
     pub(super) facts: StepFacts,
     pub(super) decision: Option<Decision>,
     pub(super) results: Vec<ToolResult>,
-    /// What it left in each field of the state that it changed.
+    /// The new values of the state fields that the step changed.
     pub(super) changes: BTreeMap<String, Box<RawValue>>,
-    /// What its critics put in the place of the next prompt, where they asked for another try.
+    /// If a critic asked for a retry: the prompt that replaces the next one, if it set one.
     pub(super) prompt: Option<Option<String>>,
-    /// What its model said last, or what was decided as its answer.
+    /// The decision's answer, or else the model's last text.
     pub(super) said: Option<String>,
 }
 
@@ -121,18 +121,18 @@ struct Response {
 impl StepBack {
     pub(super) fn read(ordinal: u64, line: &[u8]) -> Result<Self, String> {
         let record = Record::of(line);
-        let step = step_of(&record).ok_or("it is not a step")?;
+        let step = step_of(&record).ok_or("not a step")?;
         let facts = StepFacts::from_step(ordinal, &step)?;
         let line: Line = serde_json::from_str(&record.text).map_err(|wrong| wrong.to_string())?;
         if line.step_id != ordinal {
             return Err(format!(
-                "step {} stands where step {ordinal} was to stand",
+                "found step {} instead of step {ordinal}",
                 line.step_id
             ));
         }
         if let Some(bytes) = line.cut_from_bytes {
             return Err(format!(
-                "the step had {bytes} bytes and was cut, so that the state after it is not known"
+                "the step was truncated from {bytes} bytes, so the state after it is unknown"
             ));
         }
         let actions = line.actions;
@@ -180,7 +180,7 @@ fn result((result, call): (ResultBack, Invocation)) -> ToolResult {
         "cancelled" => Status::Cancelled,
         _ => Status::Error,
     };
-    // The categories that the engine and its tools give.
+    // The categories that the engine and its tools use.
     let known = [
         "cancelled",
         "denied",

@@ -1,6 +1,7 @@
-//! What came before? A run of our own engine, read back from its trace as far as it is needed to go on with it.
+//! Restores a run of this engine from its trace, as far as needed to resume it.
 //!
-//! The counterpart of `recorder`: what is not written is not made up, and a trace that lacks what is needed is refused.
+//! The counterpart of `recorder`. Nothing missing is made up: a trace without the necessary data is
+//! refused.
 
 mod lines;
 mod past;
@@ -32,17 +33,17 @@ use crate::model::{Outcome, TraceFile};
 use crate::stop::{StepFacts, StopVerdict};
 use crate::trace::{KeptSteps, RunWriter, is_running};
 
-/// Larger manifests are none of ours.
+/// Maximum size of a manifest, in bytes. This engine doesn't write larger ones.
 const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
-/// A run that somebody goes on with, or the first steps of one from which somebody goes another way.
+/// A run to resume, or the first steps of a run to branch from.
 ///
 /// ```no_run
 /// # use std::path::Path;
 /// # use trace_board::engine::{Agent, Earlier, Engine};
 /// # async fn go_on(engine: Engine<impl Agent>) -> trace_board::Result<()> {
 /// let earlier = Earlier::open(Path::new("runs/coder-20261123-160000"))?;
-/// let result = engine.go_on(earlier).await?; // made without `record`: it writes on in that directory
+/// let result = engine.go_on(earlier).await?; // built without `record`: the run continues in its directory
 /// # Ok(())
 /// # }
 /// ```
@@ -52,42 +53,42 @@ pub struct Earlier {
     writer: Option<RunWriter>,
     pub(super) task: Task,
     pub(super) facts: Vec<StepFacts>,
-    /// What the last step's actions gave.
+    /// The results of the last step's actions.
     pub(super) last: Vec<ToolResult>,
     pub(super) last_text: Option<String>,
     pub(super) failures: Failures,
-    /// What the steps ask the next one to mind.
+    /// Feedback of the steps for the next one.
     pub(super) feedback: Vec<String>,
     pub(super) elapsed_ms: u64,
     pub(super) seed: Option<u64>,
-    /// When the run began, where it stays the same run.
+    /// When the run began. Only set when resuming, not when branching.
     pub(super) started_at: Option<i64>,
-    /// The agent that made it, where it stays the same run and says so.
+    /// The name of the run's agent, if recorded. Only set when resuming.
     agent: Option<String>,
-    /// The run whose steps these are, where it becomes another one.
+    /// The run that these steps come from. Only set when branching.
     pub(super) parent: Option<String>,
     state: BTreeMap<String, Box<RawValue>>,
     steps: Vec<StepBack>,
     rounds: Vec<past::Round>,
     unfinished: Option<Unfinished>,
-    /// What that took already.
+    /// Usage of the unfinished step so far.
     pub(super) lost: Spent,
     torn: u64,
 }
 
-/// A step that was begun and has no line.
+/// A step that began but has no line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Unfinished {
-    /// Its ordinal; it is done anew.
+    /// The step's ordinal. The step is repeated.
     pub step: u64,
-    /// How many events tell of it.
+    /// Number of events of the step.
     pub events: u64,
-    /// The tokens that its answered requests took; they count in the step that is done anew.
+    /// Tokens of its completed requests. They count in the repeated step.
     pub tokens: u64,
 }
 
-/// What is asked of a manifest.
+/// The parts of a manifest that are needed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Manifest {
@@ -109,32 +110,32 @@ impl Manifest {
         let mut text = Vec::new();
         let file = std::fs::File::open(dir.join(TraceFile::Manifest.name()));
         let read = file.and_then(|file| file.take(MAX_MANIFEST_BYTES).read_to_end(&mut text));
-        read.map_err(|error| format!("there is no manifest.json that can be read: {error}"))?;
+        read.map_err(|error| format!("cannot read manifest.json: {error}"))?;
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|wrong| format!("manifest.json: {wrong}"))?;
         match manifest.writer.as_deref() {
             Some(writer) if writer.starts_with("board ") => Ok(manifest),
             Some(writer) => Err(format!(
-                "{writer} wrote it, and its traces do not hold all that is needed"
+                "{writer} wrote it, and its traces lack necessary data"
             )),
-            None => Err(
-                "another program wrote it, and its trace does not hold all that is needed"
-                    .to_owned(),
-            ),
+            None => Err("another program wrote it, and its trace lacks necessary data".to_owned()),
         }
     }
 }
 
 impl<A: Agent> Engine<A> {
-    /// Goes on with a run from its trace: with its task, state, conversation, counters and time. The rules and limits are
-    /// this engine's, and count from the run's beginning: after three steps `max_steps(5)` leaves two. The environment is
-    /// reset, and files are as they are found.
+    /// Resumes a run from its trace, with its task, state, conversation, counters and time.
     ///
-    /// The run is recorded in the directory that `earlier` names, so the engine has no [`Builder::record`](super::Builder::record).
+    /// The rules and limits are this engine's, and count from the start of the run: after three
+    /// steps, `max_steps(5)` leaves two. The environment is reset. Files stay as they are.
+    ///
+    /// The run is recorded in its own directory, so the engine must not have a
+    /// [`Builder::record`](super::Builder::record).
     ///
     /// # Errors
-    /// The engine has a writer of its own, a run that is opened is of an agent with another name, the state is not one of
-    /// this agent, or the agent cannot go on. Nothing is written then. A branch may be another agent's.
+    /// Fails if the engine has a writer, the run belongs to an agent with another name, the state
+    /// doesn't fit this agent, or the agent can't resume. Nothing is written then. A branch may use
+    /// another agent.
     pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
         earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
         let state = earlier.state::<A::Data>()?;
@@ -143,7 +144,7 @@ impl<A: Agent> Engine<A> {
             .map_err(AgentError::fatal)
             .flatten();
         heard.map_err(|error| {
-            Error::new(Kind::Usage, "the agent cannot go on")
+            Error::new(Kind::Usage, "the agent cannot resume this run")
                 .because(io::Error::other(error.message))
         })?;
         let task = std::mem::take(&mut earlier.task);
@@ -152,49 +153,44 @@ impl<A: Agent> Engine<A> {
 }
 
 impl Earlier {
-    /// Whether an engine with this agent and this writer can go on with it.
+    /// Checks that an engine with this agent and writer can resume the run.
     fn check(&self, agent: &str, writer: Option<&RunWriter>) -> Result<()> {
         if let Some(writer) = writer {
             let (dir, other) = (self.dir.display(), writer.dir().display());
             let error = Error::new(
                 Kind::Usage,
-                format!("the run goes on in {dir}, and the engine records in {other}"),
+                format!("the run continues in {dir}, but the engine records in {other}"),
             );
-            return Err(error.hint("leave out `Builder::record`: `go_on` records by itself"));
+            return Err(error.hint("remove `Builder::record`: `go_on` records on its own"));
         }
         match &self.agent {
             Some(made_by) if made_by != agent => {
                 let dir = self.dir.display();
                 let error = Error::new(
                     Kind::Usage,
-                    format!("{dir} is a run of {made_by:?}, not of {agent:?}"),
+                    format!("{dir} is a run of the agent {made_by:?}, not {agent:?}"),
                 );
-                let error = error.hint(format!("go on with an agent that is called {made_by:?}"));
+                let error = error.hint(format!("resume with an agent named {made_by:?}"));
                 Err(error
-                    .hint("or begin a new run with its first steps: `Earlier::branch`, or `board run --from STEP`"))
+                    .hint("or start a new run from its first steps: `Earlier::branch`, or `board run --from STEP`"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Takes a run to go on with it in its own directory; nothing is written before the engine does.
+    /// Opens a run to resume it in its own directory. Nothing is written until the engine runs.
     ///
     /// # Errors
-    /// A run of another program, one that somebody writes, one that has its answer, or one whose trace lacks what is
-    /// needed.
+    /// Fails if another program wrote the run, a process is still writing it, it already has its
+    /// answer, or its trace lacks necessary data.
     pub fn open(dir: &Path) -> Result<Self> {
-        let cannot = || {
-            Error::new(
-                Kind::Unreadable,
-                format!("cannot go on with {}", dir.display()),
-            )
-        };
+        let cannot = || Error::new(Kind::Unreadable, format!("cannot resume {}", dir.display()));
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         let process = manifest.host.as_deref().zip(manifest.pid);
         let is_alive = || process.is_some_and(|(host, pid)| is_running(host, pid) == Some(true));
         let writer = RunWriter::reopen(dir, is_alive)?;
-        // Read again now that nobody writes it any more.
+        // Reads again, since no other process writes the run now.
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         if manifest
@@ -202,11 +198,9 @@ impl Earlier {
             .as_ref()
             .is_some_and(|stop| stop.outcome == Outcome::Completed)
         {
-            let error = cannot().because(io::Error::other(
-                "it has its answer, and there is nothing to go on with",
-            ));
+            let error = cannot().because(io::Error::other("it already has an answer"));
             return Err(error
-                .hint("begin a new run with its first steps instead: `Earlier::branch`, or `board run --from STEP`"));
+                .hint("start a new run from its first steps instead: `Earlier::branch`, or `board run --from STEP`"));
         }
         let started_at = manifest
             .started_at
@@ -222,11 +216,12 @@ impl Earlier {
         })
     }
 
-    /// Takes the steps of a run before step `from` as the beginning of a new run, which `into` will be. The run itself
-    /// stays as it is, and may be under way.
+    /// Uses the steps of a run before step `from` as the start of a new run, which is written to
+    /// `into`. The original run doesn't change, and may still be running.
     ///
     /// # Errors
-    /// A run of another program, a step that it does not have, or a trace that lacks what is needed.
+    /// Fails if another program wrote the run, it has no such step, or its trace lacks necessary
+    /// data.
     pub fn branch(dir: &Path, from: u64, into: RunWriter) -> Result<Self> {
         let cannot = || {
             Error::new(
@@ -251,32 +246,32 @@ impl Earlier {
         Ok(Self { parent, ..earlier })
     }
 
-    /// How many steps there are; the next one has this ordinal.
+    /// Returns the number of steps. The next step has this ordinal.
     pub fn steps(&self) -> u64 {
         self.steps.len() as u64
     }
 
-    /// The step that was begun and not finished, where there is one.
+    /// Returns the step that began but wasn't finished, if any.
     pub fn unfinished(&self) -> Option<Unfinished> {
         self.unfinished
     }
 
-    /// How many bytes of records that were being written are cut off.
+    /// Returns the number of bytes of incomplete records that will be removed.
     pub fn torn_bytes(&self) -> u64 {
         self.torn
     }
 
-    /// What the run is called that these steps are of, where a new one begins with them.
+    /// Returns the id of the original run, if this is a branch.
     pub fn parent(&self) -> Option<&str> {
         self.parent.as_deref()
     }
 
-    /// The directory that the run goes on in.
+    /// Returns the directory in which the run continues.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The writer that goes on.
+    /// Takes the writer of the continued run.
     pub(super) fn writer(&mut self) -> Option<RunWriter> {
         self.writer.take()
     }
@@ -288,9 +283,7 @@ impl Earlier {
         writer: RunWriter,
     ) -> std::result::Result<Self, String> {
         if !manifest.resumed_from.is_null() {
-            return Err(
-                "it carries on the counters of a run whose steps it does not have".to_owned(),
-            );
+            return Err("it continues another run, whose steps it does not contain".to_owned());
         }
         let mut lines = Lines::open(dir, TraceFile::Steps)?;
         let mut steps: Vec<StepBack> = Vec::new();
@@ -302,9 +295,9 @@ impl Earlier {
             steps.push(step);
         }
         if let Some(from) = from.filter(|from| *from > steps.len() as u64) {
+            let steps = steps.len();
             return Err(format!(
-                "it has {} steps, so that step {from} has none before it",
-                steps.len()
+                "step {from} is out of range (completed steps: {steps})"
             ));
         }
         let mut past = Past::default();
@@ -367,31 +360,31 @@ impl Earlier {
         })
     }
 
-    /// The state after the last step.
+    /// Returns the state after the last step.
     pub(super) fn state<D: DeserializeOwned>(&self) -> Result<State<D>> {
         let fields = || {
             self.state
                 .iter()
                 .map(|(key, text)| (key.as_str(), text.get()))
         };
-        // A field that is gone is told as null.
+        // A removed field is recorded as null.
         let read = State::read(fields())
             .or_else(|_| State::read(fields().filter(|(_, text)| *text != "null")));
         read.map_err(|wrong| {
             let error = Error::new(
                 Kind::Usage,
                 format!(
-                    "the state in {} is not one of this agent",
+                    "the state in {} does not fit this agent",
                     self.dir().display()
                 ),
             );
             error
                 .because(wrong)
-                .hint("go on with the agent that made it")
+                .hint("resume with the agent that recorded it")
         })
     }
 
-    /// Tells a conversation what was said.
+    /// Replays the earlier messages into a conversation.
     pub(super) fn retell(&mut self, talk: &mut Conversation) {
         for (round, step) in std::mem::take(&mut self.rounds)
             .into_iter()
@@ -409,7 +402,7 @@ impl Earlier {
         }
     }
 
-    /// What INIT says of it.
+    /// Returns the data for the INIT event.
     pub(super) fn told(&self) -> Value {
         let mut told =
             serde_json::json!({"steps": self.facts.len(), "elapsed_ms": self.elapsed_ms});
@@ -433,7 +426,7 @@ impl Earlier {
         told
     }
 
-    /// What the manifest says of the run that it begins like.
+    /// Returns the manifest's data on the original run.
     pub(super) fn branched_from(&self) -> Value {
         let parent =
             |run_id: &String| serde_json::json!({"run_id": run_id, "steps": self.facts.len()});
@@ -441,7 +434,7 @@ impl Earlier {
     }
 }
 
-/// What to do where a trace is not one of ours.
+/// Adds the hint for a trace that another program wrote.
 fn foreign(error: Error) -> Error {
-    error.hint("only a run directory of board's own engine can be gone on with")
+    error.hint("only run directories written by board's own engine can be resumed or branched")
 }

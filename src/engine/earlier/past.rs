@@ -1,4 +1,4 @@
-//! What do the events say of a run so far? How it began, and of each step what was said and what is to be minded.
+//! Restores the start of a run, and the conversation and feedback of each step, from its events.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::model::time::parse_ts;
 use crate::stop::{StepFacts, Usage};
 use crate::trace::Beginning;
 
-/// An event, as far as it is needed.
+/// The parts of an event that are needed.
 #[derive(Deserialize)]
 pub(super) struct Event {
     step_id: u64,
@@ -55,22 +55,22 @@ impl Event {
     }
 }
 
-/// One thing in a conversation.
+/// One part of a conversation.
 #[derive(Debug)]
 pub(in super::super) enum Exchange {
-    /// What was new in a request.
+    /// The new messages of a request.
     Asked(Vec<Message>),
-    /// Older turns were given up.
+    /// Older turns were dropped.
     Shortened,
-    /// The reply that was taken.
+    /// The accepted reply.
     Answered(Box<Reply>),
 }
 
-/// What a step's requests took.
+/// Usage of a step's requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(in super::super) struct Spent {
     pub(in super::super) usage: Usage,
-    /// US dollars, where all of them say it.
+    /// US dollars, if the cost of all requests is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in super::super) cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -78,14 +78,14 @@ pub(in super::super) struct Spent {
 }
 
 impl Spent {
-    /// Counts it in a step that is done anew.
+    /// Adds the usage to a step that is repeated.
     pub(in super::super) fn add_to(self, facts: &mut StepFacts) {
         facts.usage = Some(self.usage);
         (facts.cost_usd, facts.cost_estimated) = (self.cost_usd, self.cost_estimated);
     }
 }
 
-/// What happened in a step, beside its line.
+/// The events of a step, which complement its line.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) said: Vec<Exchange>,
@@ -95,34 +95,34 @@ pub(super) struct Round {
     failure: Option<FailureLine>,
     recovery: Option<(u64, u64)>,
     events: u64,
-    /// The events up to its end.
+    /// The position after the step's last event.
     end: Option<Beginning>,
 }
 
-/// What the events say.
+/// The run as restored from its events.
 #[derive(Default)]
 pub(super) struct Past {
     pub(super) task: Task,
     pub(super) state: BTreeMap<String, Box<RawValue>>,
     pub(super) rounds: Vec<Round>,
-    /// Microseconds after the last step that is over, without pauses.
+    /// Microseconds since the end of the last completed step, without pauses.
     since_us: i64,
     has_begun: bool,
     last_ts: i64,
 }
 
 impl Past {
-    /// Takes in an event, which ends at `so_far`.
+    /// Adds an event, which ends at `so_far`.
     pub(super) fn take(&mut self, event: Event, so_far: Beginning) -> Result<(), String> {
         let ts = parse_ts(&event.ts)
             .map(|stamp| stamp.micros)
-            .ok_or_else(|| format!("{:?} is no time", event.ts))?;
+            .ok_or_else(|| format!("{:?} is not a time", event.ts))?;
         let payload = event.payload;
         if event.phase == "INIT" {
             if !self.has_begun {
                 self.begin(payload.task, payload.task_meta, payload.state)?;
             }
-            // The pause before it is nobody's.
+            // Pauses before an INIT event don't count.
             self.last_ts = ts;
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl Past {
             return Ok(());
         }
         if (event.phase.as_str(), payload.stage.as_str()) == ("DECIDE", "start") {
-            // One that was not finished is done anew under its number.
+            // An unfinished step is repeated under the same number.
             let step = usize::try_from(event.step_id).unwrap_or(usize::MAX);
             let spent = self
                 .rounds
@@ -152,7 +152,7 @@ impl Past {
             .filter(|_| known == event.step_id.saturating_add(1))
         else {
             return Err(format!(
-                "an event of step {} stands among those of another",
+                "an event of step {} is among the events of another step",
                 event.step_id
             ));
         };
@@ -223,14 +223,15 @@ impl Past {
         meta.insert("id".to_owned(), id);
         meta.insert("objective".to_owned(), objective.unwrap_or_default().into());
         self.task = serde_json::from_value(Value::Object(meta))
-            .map_err(|wrong| format!("its task: {wrong}"))?;
+            .map_err(|wrong| format!("cannot read its task: {wrong}"))?;
         Ok(())
     }
 
-    /// Keeps what is told of the first `steps` steps; the step after them, if it was begun, and what it took.
+    /// Keeps the data of the first `steps` steps. Returns the unfinished step after them, if any,
+    /// and its usage.
     pub(super) fn settle(&mut self, steps: usize) -> Result<Option<(Unfinished, Spent)>, String> {
         if !self.has_begun {
-            return Err("its events do not tell how it began".to_owned());
+            return Err("its INIT event is missing".to_owned());
         }
         if self.rounds.len() < steps
             || self
@@ -239,7 +240,7 @@ impl Past {
                 .take(steps)
                 .any(|round| round.end.is_none())
         {
-            return Err("its events do not tell of every step".to_owned());
+            return Err("the events of some steps are missing".to_owned());
         }
         let unfinished = self.rounds.get(steps).map(|round| {
             let (step, tokens) = (steps as u64, round.spent.usage.total());
@@ -256,7 +257,7 @@ impl Past {
         Ok(unfinished)
     }
 
-    /// The events up to the end of the last step.
+    /// Returns the position after the last step's events.
     pub(super) fn end_of_steps(&self) -> Beginning {
         self.rounds
             .last()
@@ -264,13 +265,13 @@ impl Past {
             .unwrap_or_default()
     }
 
-    /// The time after the last step that is over.
+    /// Returns the milliseconds after the last completed step.
     pub(super) fn lost_ms(&self) -> u64 {
         u64::try_from(self.since_us / 1000).unwrap_or_default()
     }
 }
 
-/// The failures as the recovery policy counted them.
+/// Restores the failures as the recovery policy counted them.
 pub(super) fn failures(rounds: &[Round], steps: &[StepBack]) -> Failures {
     let mut failures = Failures::default();
     for (round, step) in rounds.iter().zip(steps) {

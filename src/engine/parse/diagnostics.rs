@@ -1,6 +1,7 @@
-//! What went wrong in a text, and what was put right? A record for the trace, and a sentence for the model.
+//! Describes problems and repairs in a parsed text, as a record for the trace and feedback for the
+//! model.
 //!
-//! Knows the keys of the trace format and no grammar.
+//! Uses the keys of the trace format and is independent of the grammars.
 
 use std::collections::BTreeSet;
 
@@ -9,117 +10,118 @@ use serde::Serialize;
 use super::literal::Fault;
 use crate::engine::Decision;
 
-/// The longest preview of a text, in characters.
+/// Maximum length of a preview, in characters.
 const PREVIEW_CHARS: usize = 280;
-/// The longest piece of a model's text inside a sentence of ours, in characters.
+/// Maximum length of a quote from the model's text, in characters.
 const SNIPPET_CHARS: usize = 40;
-/// How many ignored pieces are named; the rest is counted.
+/// Maximum number of ignored parts to list. The rest are only counted.
 const MAX_IGNORED: usize = 8;
 
-/// What a text says, or why it says nothing.
+/// The result of parsing a text.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// The decision; `None` where the text holds none, and the diagnostics then say why.
+    /// The decision. `None` if the text has none; `diagnostics` then gives the reason.
     pub decision: Option<Decision>,
-    /// What was wrong; beside a decision, what was put right or left out.
+    /// The problems found. If there is a decision, what was repaired or ignored.
     pub diagnostics: Option<Diagnostics>,
 }
 
-/// What was wrong with a text, under the keys of a step's `parser_diagnostics`.
+/// The problems of a text, under the keys of a step's `parser_diagnostics`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostics {
     /// The parser's name.
     pub parser: &'static str,
-    /// The grammar it holds a text to.
+    /// The grammar that the parser expects.
     pub contract: &'static str,
-    /// An error where there is no decision, else a warning.
+    /// An error if there is no decision, otherwise a warning.
     pub severity: Severity,
-    /// What kind of trouble.
+    /// The kind of problem.
     pub code: Trouble,
-    /// The trouble in one sentence.
+    /// The problem in one sentence.
     pub summary: String,
-    /// Where it is, what was repaired and what was ignored; may be empty.
+    /// The location, the repairs and the ignored parts. May be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub details: String,
-    /// What the model is asked to do about it, in words that can be sent as they are.
+    /// Instructions for the model, ready to send.
     pub repair_instruction: String,
-    /// The form of a right answer.
+    /// The form of a valid answer.
     pub expected_shape: &'static str,
-    /// How the decision was got out of the text: the boldest repair; `None` where there is no decision.
+    /// The most invasive repair that was needed to get the decision. `None` if there is no
+    /// decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extraction_mode: Option<Extraction>,
     /// Whether the text had to be repaired.
     pub salvage_applied: bool,
-    /// The field that is wrong, such as `actions[1].args`.
+    /// The path of the wrong field, such as `actions[1].args`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issue_path: Option<String>,
-    /// How the text begins, in at most 280 characters.
+    /// The start of the text, at most 280 characters.
     pub raw_output_preview: String,
-    /// How long the text is, in characters.
+    /// The length of the text in characters.
     pub raw_output_chars: usize,
 }
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// There is no decision.
+    /// The text has no decision.
     Error,
-    /// There is one, after a repair or with something left out.
+    /// The text has a decision, but something was repaired or ignored.
     Warning,
 }
 
-/// What kind of trouble.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Trouble {
-    /// Nothing but blanks.
+    /// The text is blank.
     EmptyOutput,
-    /// No action, no answer and no wish to wait.
+    /// The text has no action, answer or wait.
     MissingActionOrFinal,
-    /// No JSON, or broken beyond repair.
+    /// The text has no JSON, or the JSON can't be repaired.
     InvalidJson,
-    /// No decision element, or broken beyond repair.
+    /// The text has no decision element, or the XML can't be repaired.
     InvalidXml,
-    /// A field that the rest of the text calls for is not there.
+    /// A field is missing that the rest of the text requires.
     MissingRequiredField,
-    /// An action, or what goes with it, has the wrong form.
+    /// An action, or a part of it, has the wrong form.
     InvalidActionSchema,
-    /// Read after a repair: ReAct text.
+    /// ReAct text was parsed after a repair.
     SalvagedReactPayload,
-    /// Read after a repair: JSON.
+    /// JSON was parsed after a repair.
     SalvagedJsonPayload,
-    /// Read after a repair: XML.
+    /// XML was parsed after a repair.
     SalvagedXmlPayload,
-    /// Read after a repair: the arguments of a native tool call.
+    /// The arguments of a native tool call were parsed after a repair.
     SalvagedToolArguments,
-    /// Read as it stands, but something in it has no meaning here.
+    /// The text was parsed without a repair, but a part of it was ignored.
     IgnoredContent,
 }
 
-/// How a decision was got out of a text, from the mildest to the boldest.
+/// The repairs with which a decision was parsed, from the least to the most invasive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Extraction {
-    /// As it stands.
+    /// No repair.
     Direct,
-    /// Out of a code fence.
+    /// Removed a code fence.
     Fenced,
-    /// Out of other text.
+    /// Removed text around the decision.
     Extracted,
-    /// A comma before a closing bracket was dropped.
+    /// Removed a comma before a closing bracket.
     TrailingComma,
-    /// Python's spelling of a value was taken for JSON.
+    /// Accepted Python's spelling of a value as JSON.
     PythonLiteral,
-    /// Line breaks and other control characters inside a string were kept.
+    /// Kept line breaks and other control characters inside a string.
     ControlChars,
-    /// A number that no 64 bits hold was kept as a string.
+    /// Kept a number that doesn't fit in 64 bits as a string.
     NumberAsText,
-    /// Brackets or tags that are missing at the end were added.
+    /// Added brackets or tags that are missing at the end.
     Truncated,
 }
 
@@ -138,7 +140,7 @@ impl Extraction {
     }
 }
 
-/// The liberties that were taken with a text.
+/// The repairs of a text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repairs(BTreeSet<Extraction>);
 
@@ -160,7 +162,7 @@ impl Repairs {
     }
 }
 
-/// What a text holds besides its decision.
+/// The ignored parts of a text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ignored {
     named: Vec<String>,
@@ -168,7 +170,7 @@ pub(super) struct Ignored {
 }
 
 impl Ignored {
-    /// Notes `what` (a key, a text) by the beginning of `name`.
+    /// Records an ignored part: `what` it is (a key, a text) and the start of its `name`.
     pub(super) fn note(&mut self, what: &str, name: &str) {
         if self.named.len() < MAX_IGNORED {
             self.named.push(format!("{what} {}", snippet(name)));
@@ -190,7 +192,7 @@ impl Ignored {
     }
 }
 
-/// A quoted beginning of `text` that is short enough for a sentence.
+/// Quotes the start of `text`, short enough for a sentence.
 pub(super) fn snippet(text: &str) -> String {
     format!("{:?}", shorten(text.trim(), SNIPPET_CHARS))
 }
@@ -238,7 +240,7 @@ impl Refusal {
         self
     }
 
-    /// A text that breaks off or breaks its grammar at `fault`.
+    /// Refuses a text that ends early or violates its grammar at `fault`.
     pub(super) fn broken(code: Trouble, summary: &str, fault: &Fault, text: &str) -> Self {
         let fix = if fault.cut {
             "The answer breaks off in the middle: give all of it again, shorter if need be."
@@ -251,7 +253,7 @@ impl Refusal {
     }
 }
 
-/// A decision and the liberties that led to it.
+/// A decision, with its repairs and ignored parts.
 #[derive(Debug)]
 pub(super) struct ParsedDecision {
     pub(super) decision: Decision,
@@ -259,7 +261,7 @@ pub(super) struct ParsedDecision {
     pub(super) ignored: Ignored,
 }
 
-/// A grammar, by what a record says of it.
+/// A grammar, as described in a record.
 #[derive(Debug)]
 pub(super) struct Contract {
     pub(super) parser: &'static str,
@@ -269,7 +271,7 @@ pub(super) struct Contract {
 }
 
 impl Contract {
-    /// The outcome of reading `text`, with its record.
+    /// Returns the result of parsing `text`, with its diagnostics.
     pub(super) fn report(&self, text: &str, outcome: Result<ParsedDecision, Refusal>) -> Parsed {
         match outcome {
             Ok(ParsedDecision {
@@ -290,7 +292,7 @@ impl Contract {
         }
     }
 
-    /// The refusal of a text that is all blanks.
+    /// Refuses a blank text.
     pub(super) fn empty() -> Refusal {
         Refusal::new(
             Trouble::EmptyOutput,

@@ -1,13 +1,13 @@
-//! What do the pieces of a text add up to? One decision, or a refusal that says what is missing or too much.
+//! Assembles a decision from the parts of a text, or refuses it with what is missing or too much.
 //!
-//! Knows the words of a decision and no grammar: each one fills the same draft.
+//! Defines the words of a decision, independent of the grammars. All grammars fill the same draft.
 
 use serde_json::{Map, Value};
 
 use super::diagnostics::{Ignored, ParsedDecision, Refusal, Repairs, Trouble, snippet};
 use crate::engine::{Action, Decision};
 
-/// What a key, label or tag stands for.
+/// The meaning of a key, label or tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
     Thought,
@@ -20,10 +20,10 @@ pub(super) enum Word {
 }
 
 impl Word {
-    /// The longest name with a meaning, with room for blanks in it.
+    /// Maximum length of a known name, with room for spaces.
     const MAX_LEN: usize = 40;
 
-    /// What `name` stands for; capitals, blanks, `_` and `-` make no difference.
+    /// Returns the meaning of `name`. Ignores case, spaces, tabs, `_` and `-`.
     pub(super) fn of(name: &str) -> Option<Self> {
         if name.len() > Self::MAX_LEN {
             return None;
@@ -45,7 +45,7 @@ impl Word {
     }
 }
 
-/// The pieces of a decision.
+/// The parts of a decision.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) mode: Option<String>,
@@ -57,17 +57,17 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Adds a thought; several are joined.
+    /// Adds a thought. Several are joined.
     pub(super) fn think(&mut self, text: &str) {
         join(&mut self.thought, text);
     }
 
-    /// Adds a reflection; several are joined.
+    /// Adds a reflection. Several are joined.
     pub(super) fn reflect(&mut self, text: &str) {
         join(&mut self.reflection, text);
     }
 
-    /// Sets the answer; a blank one counts as none.
+    /// Sets the answer. A blank answer is ignored.
     pub(super) fn answer(&mut self, text: &str) -> Result<(), Refusal> {
         let text = text.trim();
         if text.is_empty() {
@@ -86,7 +86,8 @@ impl Draft {
         Ok(())
     }
 
-    /// The decision. A mode that is given decides; without one there is either an action or an answer.
+    /// Returns the decision. If a mode is given, it determines the kind of decision. Otherwise
+    /// there must be either actions or an answer.
     pub(super) fn settle(self, repairs: Repairs) -> Result<ParsedDecision, Refusal> {
         let Self {
             mode,
@@ -175,8 +176,8 @@ fn join(all: &mut String, text: &str) {
     all.push_str(text);
 }
 
-/// The action that an object with `name` and `args` stands for. `cut` says that the text broke off after it, and
-/// perhaps before its arguments.
+/// Parses an action from an object with `name` and `args`. `cut` means that the text ended after
+/// the object, perhaps before its arguments.
 pub(super) fn action(
     value: Value,
     path: &str,
@@ -204,7 +205,7 @@ pub(super) fn action(
         Some(args) => {
             arguments(args, &name).map_err(|refusal| refusal.at(format!("{path}.args")))?
         }
-        // Arguments under another key would be lost, and the tool called without them.
+        // If arguments under another key were ignored, the tool would be called without them.
         None if cut || !map.is_empty() => {
             let summary = format!("The action {} has no args.", snippet(&name));
             return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX)
@@ -222,7 +223,7 @@ pub(super) fn action(
     })
 }
 
-/// The arguments of the call of `name`, which are an object or refused.
+/// Returns the arguments of a call of `name`. Refuses anything except an object.
 pub(super) fn arguments(args: Value, name: &str) -> Result<Map<String, Value>, Refusal> {
     let kind = match args {
         Value::Object(args) => return Ok(args),
@@ -240,8 +241,8 @@ pub(super) fn arguments(args: Value, name: &str) -> Result<Map<String, Value>, R
     Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix))
 }
 
-/// The text after a leading `<think>..</think>`, in which reasoning models talk to themselves; what they write there is
-/// no decision yet. Of reasoning that does not end nothing is left.
+/// Returns the text after a leading `<think>..</think>`, which reasoning models write before their
+/// decision. If the reasoning doesn't end, returns an empty text.
 pub(in crate::engine) fn after_reasoning(text: &str) -> &str {
     let inside = text.trim_start().strip_prefix("<think>");
     inside.map_or(text, |inside| {
@@ -249,7 +250,8 @@ pub(in crate::engine) fn after_reasoning(text: &str) -> &str {
     })
 }
 
-/// Whether `before` and `after` are a code fence's two halves, one or none of them missing.
+/// Returns whether `before` and `after` are the two halves of a code fence. Either or both may be
+/// empty.
 pub(super) fn is_fence(before: &str, after: &str) -> bool {
     let opens = |text: &str| {
         text.strip_prefix("```")

@@ -1,6 +1,6 @@
-//! Which decision does a JSON object in a text stand for?
+//! Parses a decision from a JSON object in a text.
 //!
-//! Knows the object's keys; how a value is read is `literal`'s.
+//! Defines the object's keys. `literal` parses the values.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ const CONTRACT: Contract = Contract {
     salvaged: Trouble::SalvagedJsonPayload,
 };
 
-/// Reads a JSON object with `thought`, `action` or `actions`, `final_answer` and `mode`.
+/// Parses a JSON object with `thought`, `action` or `actions`, `final_answer` and `mode`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JsonText;
 
@@ -60,11 +60,12 @@ fn is_decision(map: &Map<String, Value>) -> bool {
     map.keys().any(|key| Word::of(key).is_some())
 }
 
-/// The one object of `text` that is `wanted`. Where a text holds two, neither is taken: which one is meant?
+/// Returns the only object of `text` that is `wanted`. If there are two, both are refused, since
+/// it's unclear which one is meant.
 ///
-/// A brace that begins no object is skipped, an object that is broken ends the search: what stands inside it is not
-/// what was meant. Each such try costs one string at most, and two tries never read the same string, so the
-/// search is linear.
+/// A brace that doesn't start an object is skipped. A broken object ends the search, because its
+/// inner objects aren't meant as decisions. Each attempt reads at most one string, and no string is
+/// read twice, so the search is linear.
 pub(super) fn only_object(
     whole: &str,
     wanted: fn(&Map<String, Value>) -> bool,
@@ -139,7 +140,7 @@ fn draft(map: Map<String, Value>, cut: bool) -> Result<Draft, Refusal> {
     let mut draft = Draft::default();
     for (key, value) in map {
         match (Word::of(&key), value) {
-            // A key with nothing in it says nothing.
+            // A null value counts as missing.
             (Some(_), Value::Null) => {}
             (Some(Word::Thought), Value::String(text)) => draft.think(&text),
             (Some(Word::Reflection), Value::String(text)) => draft.reflect(&text),

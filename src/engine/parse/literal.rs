@@ -1,42 +1,45 @@
-//! How is a value read that a model wrote? As JSON or as a Python literal, in one pass, with every liberty noted.
+//! Parses values written by a model, as JSON or Python literals, in one pass. Every repair is
+//! recorded.
 //!
-//! Knows nothing of decisions. Each character is looked at a bounded number of times and nesting is limited, so that
-//! no text can be slow or deep. A value that breaks off in the middle is refused, since its rest may matter: half a
-//! path or half a command is another path and another command. Only closing brackets may be missing at the end.
+//! Independent of decisions. Each character is read a bounded number of times and nesting is
+//! limited, so no text can cause slow or deep parsing. A value that ends in the middle is refused,
+//! because its rest may matter: half a path or half a command is a different path or command. Only
+//! closing brackets may be missing at the end.
 
 use serde_json::{Map, Number, Value};
 
 use super::diagnostics::{Extraction, Repairs, snippet};
 
-/// Values may be nested this deep.
+/// Maximum nesting depth of values.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Where and why reading stopped.
+/// Where and why parsing stopped.
 #[derive(Debug, Clone)]
 pub(super) struct Fault {
-    /// Bytes from there to the end of the text.
+    /// Number of bytes from there to the end of the text.
     pub(super) left: usize,
     pub(super) what: String,
-    /// Whether the text breaks off there.
+    /// Whether the text ends there.
     pub(super) cut: bool,
 }
 
-/// Whose rules a text follows. Either one's spelling is read; what belongs to the other one is a repair in JSON.
+/// The expected syntax. The other syntax's spelling is accepted, too. In JSON, it counts as a
+/// repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Syntax {
     Json,
     Python,
 }
 
-/// Reads values off the front of a text.
+/// Parses values from the start of a text.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     pub(super) rest: &'t str,
     pub(super) repairs: Repairs,
-    /// How many keys with their colon were read: whether a brace began an object or was only a brace.
+    /// Number of keys with a colon so far. Distinguishes an object from a plain brace.
     pub(super) keys: usize,
     syntax: Syntax,
-    /// Whether a line that begins so is no longer part of the value.
+    /// Returns whether a line with this start no longer belongs to the value.
     ends: fn(&str) -> bool,
 }
 
@@ -59,7 +62,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The next value; `depth` values are open around it.
+    /// Parses the next value, which is inside `depth` other values.
     pub(super) fn value(&mut self, depth: usize) -> Result<Value, Fault> {
         if depth >= MAX_DEPTH {
             return Err(self.fault(format!("values are nested deeper than {MAX_DEPTH}")));
@@ -127,8 +130,8 @@ impl<'t> Reader<'t> {
         Ok(map)
     }
 
-    /// What stands between the bracket at the front and `close`, separated by commas. A bracket that is missing at
-    /// the end is added.
+    /// Parses the items between the bracket at the start and `close`, separated by commas. Adds a
+    /// closing bracket that is missing at the end.
     pub(super) fn items(
         &mut self,
         close: char,
@@ -198,9 +201,10 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What follows a backslash. JSON's escapes mean the same in both; Python's others are read in a Python string
-    /// only, since `\1` or `\x` in JSON is as likely a pattern that lacks its second backslash. One that means nothing
-    /// in either stays as it is written, as in Python.
+    /// Parses an escape after its backslash. JSON's escapes mean the same in both syntaxes.
+    /// Python's other escapes are only accepted in a Python string: in JSON, `\1` or `\x` may be
+    /// part of a regular expression with a missing second backslash. An escape that neither syntax
+    /// knows is kept as written, as in Python.
     fn escape(&mut self, python: bool, text: &mut String) -> Result<(), Fault> {
         let before = self.rest;
         let Some(letter) = self.bump() else {
@@ -247,7 +251,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// The character of a `\u`, whose second half may follow as another one.
+    /// Parses a `\u` escape. If it is a high surrogate, the next escape must be the low one.
     fn unicode(&mut self) -> Result<char, Fault> {
         let first = self.hex(4)?;
         if let Some(letter) = char::from_u32(first) {
@@ -341,14 +345,16 @@ impl<'t> Reader<'t> {
         Ok(value)
     }
 
-    /// Takes `letter` and the blanks before it off the front, or neither.
+    /// Removes `letter` and the whitespace before it from the start. Returns false and removes
+    /// nothing if it isn't there.
     pub(super) fn take(&mut self, letter: char) -> bool {
         let after = self.rest.trim_start().strip_prefix(letter);
         self.rest = after.unwrap_or(self.rest);
         after.is_some()
     }
 
-    /// Whether nothing follows that could belong to the value: blanks, the end of a code fence, a line that `ends`.
+    /// Returns whether the rest can't belong to the value: whitespace, the end of a code fence, or
+    /// a line that `ends` matches.
     fn at_end(&self) -> bool {
         let after = self.rest.trim_start();
         let blank = consumed(self.rest, after);
@@ -370,7 +376,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Notes a spelling that is Python's: nothing to note where Python is expected.
+    /// Records Python's spelling as a repair, unless Python is expected.
     fn foreign(&mut self, repair: Extraction) {
         if self.syntax == Syntax::Json {
             self.repairs.note(repair);
@@ -385,7 +391,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What stands in `text` before `rest`, its end.
+/// Returns the part of `text` before `rest`, which is its end.
 pub(super) fn consumed<'t>(text: &'t str, rest: &str) -> &'t str {
     text.get(..text.len().saturating_sub(rest.len()))
         .unwrap_or_default()
@@ -395,15 +401,15 @@ pub(super) fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// How a number is written.
+/// The syntax of a number.
 struct Shape {
     integer: bool,
-    /// Python alone writes `+1`, `.5` and `5.`.
+    /// Only Python allows `+1`, `.5` and `5.`.
     python: bool,
 }
 
 impl Shape {
-    /// `None` for what is no decimal number, or has a zero in front.
+    /// Returns `None` if the token isn't a decimal number or has a leading zero.
     fn of(token: &str) -> Option<Self> {
         let digits = |text: &str| {
             text.len()

@@ -1,17 +1,17 @@
-//! Where are the tags in a text that is nearly XML, and what stands between them?
+//! Finds tags in text that is nearly XML, and parses the values between them.
 //!
-//! Knows tags, attributes and values, and no decision. Goes forward only; a tag or value that does not end is a fault,
-//! so that nothing is looked for twice.
+//! Handles tags, attributes and values, but not decisions. Moves only forward. A tag or value
+//! without an end is an error, so nothing is searched twice.
 
 use std::collections::BTreeMap;
 
 use super::diagnostics::snippet;
 use super::literal::{Fault, consumed, is_word};
 
-/// The longest reference, from `&` to `;`.
+/// Maximum length of a reference, from `&` to `;`.
 const MAX_REFERENCE: usize = 12;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'t> {
     pub(super) rest: &'t str,
@@ -22,11 +22,11 @@ pub(super) struct Cursor<'t> {
 pub(super) struct Tag<'t> {
     pub(super) name: &'t str,
     pub(super) attributes: BTreeMap<&'t str, String>,
-    /// Whether it is its own closing tag.
+    /// Whether the tag is self-closing.
     pub(super) empty: bool,
 }
 
-/// What comes next inside an element.
+/// The next part of an element.
 #[derive(Debug)]
 pub(super) enum Next<'t> {
     Open(Tag<'t>),
@@ -36,7 +36,7 @@ pub(super) enum Next<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    /// The place of the first opening tag `name`.
+    /// Returns the position of the first opening tag `name`.
     pub(super) fn find(text: &'t str, name: &str) -> Option<Self> {
         let mut rest = text;
         loop {
@@ -49,7 +49,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The opening tag that stands here.
+    /// Parses the opening tag at the cursor.
     pub(super) fn open(&mut self) -> Result<Tag<'t>, Fault> {
         let (name, after) = split_name(self.rest.strip_prefix('<').unwrap_or_default());
         self.rest = after;
@@ -99,7 +99,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The text up to the next tag or comment, and that.
+    /// Returns the text up to the next tag or comment, and that tag or comment.
     pub(super) fn next(&mut self) -> Result<(&'t str, Next<'t>), Fault> {
         let start = self.rest;
         loop {
@@ -132,7 +132,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Everything up to the closing tag `name`, with references and sections of characters resolved.
+    /// Returns the text up to the closing tag `name`, with references and CDATA sections resolved.
     pub(super) fn value(&mut self, name: &str) -> Result<String, Fault> {
         let start = *self;
         let mut text = String::new();
@@ -175,7 +175,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// A tag's or attribute's name at the front, perhaps empty, and the rest.
+/// Splits off the name of a tag or attribute from the start. The name may be empty.
 fn split_name(text: &str) -> (&str, &str) {
     if !text.starts_with(|letter: char| letter.is_alphabetic() || letter == '_') {
         return ("", text);
@@ -185,14 +185,14 @@ fn split_name(text: &str) -> (&str, &str) {
         .unwrap_or_default()
 }
 
-/// The name of the closing tag at the front, and the rest.
+/// Splits off a closing tag from the start. Returns its name and the rest.
 fn closing(text: &str) -> Option<(&str, &str)> {
     let (name, after) = split_name(text.strip_prefix("</")?);
     let after = after.trim_start().strip_prefix('>')?;
     Some((name, after)).filter(|_| !name.is_empty())
 }
 
-/// Adds `plain` with its references resolved. An `&` that begins none is itself.
+/// Appends `plain` with its references resolved. An `&` that doesn't start a reference is kept.
 fn unescape(plain: &str, text: &mut String) {
     let mut pieces = plain.split('&');
     text.push_str(pieces.next().unwrap_or_default());
@@ -233,7 +233,8 @@ fn reference(name: &str) -> Option<char> {
     })
 }
 
-/// A value as it was meant: of one that begins with a line break, that break and the last one are layout.
+/// Removes layout from a value: if it starts with a line break, that line break and the last one
+/// are removed.
 pub(super) fn block(text: String) -> String {
     let layout = [' ', '\t', '\r'];
     let Some(lines) = text.trim_start_matches(layout).strip_prefix('\n') else {

@@ -1,36 +1,38 @@
-//! Which decision does a model's text stand for? One that is written there, or none.
+//! Parses decisions from a model's text.
 //!
-//! Knows three grammars for text ([`ReAct`], [`JsonText`], [`XmlText`]) and native tool calls ([`native()`]); knows no
-//! model, no tool and no loop. What a model meant is not guessed: where a text has to be understood rather than read,
-//! it is refused, and [`Diagnostics::repair_instruction`] asks the model for another one. Plain text is no answer.
+//! Supports three text grammars ([`ReAct`], [`JsonText`], [`XmlText`]) and native tool calls
+//! ([`native()`]). Independent of models, tools and the engine's loop. A parser never guesses what
+//! a model meant: an ambiguous text is refused, and [`Diagnostics::repair_instruction`] asks the
+//! model for a new one. Plain text isn't an answer.
 //!
-//! | what is written | is |
+//! | input | result |
 //! |---|---|
-//! | a code fence, or other text, around a JSON object or decision element | left out |
-//! | `<think>..</think>` in front | left out without a word, as reasoning models write it always |
-//! | text in front of the first ReAct label | the thought |
-//! | `'single'`, `"""triple"""` and `r"raw"` strings, `True`, `False`, `None`, `+1`, `.5` in JSON | read as Python reads them |
-//! | `\'`, or a backslash before a letter that is no escape, in a JSON string | read as Python reads it |
+//! | a code fence, or other text, around a JSON object or decision element | removed |
+//! | `<think>..</think>` at the start | removed without a warning, because reasoning models always write it |
+//! | text before the first ReAct label | the thought |
+//! | `'single'`, `"""triple"""` and `r"raw"` strings, `True`, `False`, `None`, `+1`, `.5` in JSON | parsed as in Python |
+//! | `\'`, or a backslash before a letter that isn't an escape, in a JSON string | parsed as in Python |
 //! | line breaks and control characters inside a string | kept |
-//! | a comma before a closing bracket | dropped |
-//! | `)`, `]`, `}`, `</action>`, `</decision>` missing at the end, after a whole value | added |
-//! | an integer beyond 64 bits, or a number beyond a double's range | a string with the same digits |
-//! | `<` and `&` in an XML value | themselves |
-//! | a ReAct Observation after an action, and all after it | ignored: the model imagines its result |
-//! | a key, element, attribute or remark with no meaning here | ignored, and named in the details |
-//! | *a string, number or key that breaks off, or a comma at the end* | refused: half a command is another command |
-//! | *an action that breaks off before its arguments, `<think>` in front without its end* | refused |
-//! | *two decisions, two answers, an action and an answer without a mode, a key twice* | refused: which one counts? |
-//! | *arguments that are not an object, have no name, or stand where they would be lost* | refused |
-//! | *text without quotes, keys without quotes, a comma or colon missing inside* | refused |
-//! | *an answer that is not a text; a mode other than act, wait, final* | refused |
+//! | a comma before a closing bracket | removed |
+//! | `)`, `]`, `}`, `</action>`, `</decision>` missing at the end, after a complete value | added |
+//! | an integer beyond 64 bits, or a number beyond the range of a double | a string with the same digits |
+//! | `<` and `&` in an XML value | kept |
+//! | a ReAct Observation after an action, and everything after it | ignored, because the model made up the result |
+//! | a key, element, attribute or remark without a meaning | ignored, and listed in the details |
+//! | *a truncated string, number or key, or a comma at the end* | refused: half a command is a different command |
+//! | *an action that ends before its arguments, a leading `<think>` without its end* | refused |
+//! | *two decisions, two answers, an action and an answer without a mode, a repeated key* | refused as ambiguous |
+//! | *arguments that aren't an object, have no name, or are in a place where they would be lost* | refused |
+//! | *text without quotes, keys without quotes, a missing comma or colon inside* | refused |
+//! | *an answer that isn't text; a mode other than act, wait, final* | refused |
 //! | *`\x`, `\1` and the like in a JSON string, half of a surrogate pair, `NaN`* | refused |
 //! | *values nested deeper than 64* | refused |
 //!
-//! The first half is a warning beside the decision, but for `<`, `&`, `<think>` and text in front of a label, which
-//! are part of the grammar; the second half is an error without one. Of a mode and a field that disagree, the mode
-//! counts and the field is ignored. Each parser reads a text once from front to back, and what it returns is not
-//! larger than the text times a small constant.
+//! The first half of the table gives a decision with a warning. Exceptions are `<`, `&`, `<think>`
+//! and text before a label, which are part of the grammar and give no warning. The second half, in
+//! italics, gives an error and no decision. If a mode and a field disagree, the mode counts and the
+//! field is ignored. Each parser reads a text once from start to end. The size of its result is at
+//! most the size of the text times a small constant.
 
 mod diagnostics;
 mod draft;
@@ -54,22 +56,23 @@ pub use xml::XmlText;
 
 use super::ToolSpec;
 
-/// Reads decisions out of a model's text.
+/// Parses decisions from a model's text.
 pub trait Parser: Send + Sync {
-    /// The parser's name, as recorded.
+    /// Returns the parser's name, as recorded.
     fn name(&self) -> &'static str;
 
-    /// The grammar it holds a text to, as recorded.
+    /// Returns the id of the parser's grammar, as recorded.
     fn contract(&self) -> &'static str;
 
-    /// Reads `text`.
+    /// Parses `text`.
     fn parse(&self, text: &str) -> Parsed;
 
-    /// How a model must write, with the tools it may call; for the system message.
+    /// Returns instructions for the system message: how the model must write, and which tools it
+    /// may call.
     fn instructions(&self, tools: &[ToolSpec]) -> String;
 }
 
-/// The tools with the schemas of their arguments, a line each.
+/// Lists the tools with the schemas of their arguments.
 fn tool_list(tools: &[ToolSpec]) -> String {
     if tools.is_empty() {
         return "There are no tools.".to_owned();
@@ -81,7 +84,7 @@ fn tool_list(tools: &[ToolSpec]) -> String {
         parameters,
     } in tools
     {
-        // Writing into a string cannot fail.
+        // Writing to a string can't fail.
         let _ = write!(list, "\n- {name}: {}\n  {parameters}", description.trim());
     }
     list

@@ -1,6 +1,6 @@
-//! Which decision do native tool calls stand for?
+//! Converts native tool calls into a decision.
 //!
-//! Knows the calls as a provider hands them over: a name, and arguments that should be JSON.
+//! The input is the calls as a provider returns them: a name, and arguments that should be JSON.
 
 use serde_json::{Map, Value};
 
@@ -19,13 +19,14 @@ const CONTRACT: Contract = Contract {
     salvaged: Trouble::SalvagedToolArguments,
 };
 
-/// The decision to do what `calls` ask for, with `text` as its reason.
+/// Returns the decision to execute `calls`, with `text` as the reason.
 ///
-/// Broken arguments get the repairs of the JSON parser; if one call stays broken, none is made, since a model that
-/// asks for several counts on all of them. Empty arguments, which some providers send for none, are an empty object.
-/// Without calls there is no decision: whether plain text is an answer is not for this function to say.
+/// Broken arguments are repaired like those of the JSON parser. If one call can't be repaired, the
+/// result has no decision, because a model that makes several calls relies on all of them. Empty
+/// arguments, which some providers send for none, become an empty object. Without calls there is no
+/// decision: the caller decides whether plain text is an answer.
 pub fn native(calls: &[ToolCall], text: &str) -> Parsed {
-    // A preview shows what is broken: the arguments, not the text beside the call.
+    // The preview shows what is broken: the arguments, not the text next to the call.
     let mut subject = None;
     let outcome = decide(calls, text, &mut subject);
     CONTRACT.report(subject.unwrap_or(text), outcome)
@@ -96,7 +97,7 @@ fn read(place: usize, call: &ToolCall) -> Result<(Map<String, Value>, Repairs), 
         Ok(value) if !value.is_object() => {
             arguments(value, name).map(|args| (args, reader.repairs))
         }
-        // An object inside a list is not the arguments.
+        // An object inside a list can't be the arguments.
         Err(fault) if text.trim_start().starts_with('[') => Err(Refusal::broken(
             Trouble::InvalidJson,
             "The JSON is broken.",

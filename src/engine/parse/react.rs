@@ -1,6 +1,6 @@
-//! Which decision does a text of labelled blocks stand for?
+//! Parses a decision from text with labelled blocks.
 //!
-//! Knows the labels and the form of a call; how a value is read is `literal`'s. The grammar:
+//! Defines the labels and the form of a call. `literal` parses the values. The grammar:
 //!
 //! ```text
 //! text   = [thought] { label block }
@@ -9,10 +9,11 @@
 //! call   = name "(" [ key "=" value { "," key "=" value } [","] ] ")"
 //! ```
 //!
-//! An Action's block holds calls, one a line or separated by `;`, or an object with `name` and `args`, or a bare name
-//! whose arguments follow under Action Input. A label inside a string is text: a call is read before the next label is
-//! looked for. A Final Answer runs to the end of the text. An Observation after an action is what the model imagines
-//! its result to be, so the text ends there.
+//! The block of an Action holds calls, one per line or separated by `;`. Alternatively it holds an
+//! object with `name` and `args`, or just a name, with the arguments under Action Input. A label
+//! inside a string is text, because a call is parsed before the next label is searched. A Final
+//! Answer extends to the end of the text. An Observation after an action is made up by the model,
+//! so the text ends there.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +32,7 @@ const CONTRACT: Contract = Contract {
     salvaged: Trouble::SalvagedReactPayload,
 };
 
-/// Reads labelled text: `Thought:`, `Action: tool(key="value")`, `Final Answer:`.
+/// Parses labelled text: `Thought:`, `Action: tool(key="value")`, `Final Answer:`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReAct;
 
@@ -81,7 +82,8 @@ fn decide(text: &str) -> Result<ParsedDecision, Refusal> {
         scan.block()
     };
     if !is_fence(before, "") {
-        // A prompt may end with the label of the thought, and the answer begin inside it.
+        // A prompt may end with the label of the thought, so that the reply starts inside the
+        // thought.
         scan.draft.think(before);
     } else if !before.trim().is_empty() {
         scan.repairs.note(Extraction::Fenced);
@@ -119,7 +121,7 @@ fn decide(text: &str) -> Result<ParsedDecision, Refusal> {
     scan.draft.settle(scan.repairs)
 }
 
-/// The label at the front of a line, and what follows its colon.
+/// Parses the label at the start of a line. Returns its meaning and the text after the colon.
 fn label(line: &str) -> Option<(Word, &str)> {
     let line = line.trim_start_matches([' ', '\t', '*', '#', '>']);
     let end = line.find(|letter: char| {
@@ -141,7 +143,7 @@ struct Scan<'t> {
 }
 
 impl<'t> Scan<'t> {
-    /// The text up to the next label, or to the end.
+    /// Returns the text up to the next label or the end.
     fn block(&mut self) -> &'t str {
         let start = self.rest;
         loop {
@@ -163,7 +165,7 @@ impl<'t> Scan<'t> {
             );
             return Err(refusal.at("final_answer"));
         }
-        // A fence that was opened before the labels closes here.
+        // This closes a fence that was opened before the labels.
         if let Some(inside) = answer
             .strip_suffix("```")
             .filter(|inside| !inside.contains("```"))
@@ -174,7 +176,7 @@ impl<'t> Scan<'t> {
         self.draft.answer(answer)
     }
 
-    /// Takes a fence's opening line, or a backtick, off the front.
+    /// Removes the opening line of a fence, or a backtick, from the start.
     fn unfence(&mut self) {
         self.rest = self.rest.trim_start();
         let inside = match self.rest.strip_prefix("```") {
@@ -211,7 +213,7 @@ impl<'t> Scan<'t> {
         Ok(())
     }
 
-    /// Whether another call follows on a new line or after a `;`, and goes there.
+    /// Moves to the next call if one follows on a new line or after a `;`. Returns whether it did.
     fn another(&mut self) -> bool {
         let after = self
             .rest
@@ -248,7 +250,7 @@ impl<'t> Scan<'t> {
         Ok(())
     }
 
-    /// The arguments in parentheses, which stand at the front.
+    /// Parses the arguments in parentheses at the start.
     fn arguments(&mut self, path: &str) -> Result<Map<String, Value>, Refusal> {
         let mut args = Map::new();
         let mut at = None;
@@ -287,7 +289,7 @@ impl<'t> Scan<'t> {
         Ok(args)
     }
 
-    /// The arguments of `name` that stand under Action Input, which follows.
+    /// Parses the arguments of `name` under the Action Input that must follow.
     fn input(&mut self, name: &str, path: &str) -> Result<Map<String, Value>, Refusal> {
         let beside = self.block();
         let beside = beside.trim_matches(|letter: char| letter.is_whitespace() || letter == '`');
@@ -311,7 +313,7 @@ impl<'t> Scan<'t> {
         arguments(value, name)
     }
 
-    /// Reads a value off the front.
+    /// Parses a value from the start.
     fn read<T>(
         &mut self,
         mut reader: Reader<'t>,
@@ -336,7 +338,7 @@ impl<'t> Scan<'t> {
 const FIX: &str = "Write the call as `tool(key=\"value\")`, with `tool()` for no arguments.";
 const UNNAMED: &str = "an argument is not written as name=value";
 
-/// The tool's name at the front, and the rest.
+/// Splits off a tool's name from the start.
 fn split_name(text: &str) -> Option<(&str, &str)> {
     let part = |letter: char| is_word(letter) || matches!(letter, '.' | '-');
     let end = text.find(|letter| !part(letter)).unwrap_or(text.len());
@@ -345,7 +347,7 @@ fn split_name(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// The argument's name at the front, and what follows its `=`.
+/// Splits off an argument's name from the start. Returns it and the text after `=`.
 fn split_key(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|letter| !is_word(letter))?;
     let (key, after) = text

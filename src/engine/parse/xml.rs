@@ -1,7 +1,8 @@
-//! Which decision does a `<decision>` element in a text stand for?
+//! Parses a decision from a `<decision>` element in a text.
 //!
-//! A model's XML holds code, and code holds `<` and `&`; a parser of XML proper stops there, and so do the crates for
-//! it. So this is a grammar of its own, in which a value is everything up to its closing tag:
+//! XML written by a model contains code, and code contains `<` and `&`. A conforming XML parser
+//! stops there, including the available crates. For this reason, this module has its own grammar,
+//! in which a value is everything up to its closing tag:
 //!
 //! ```text
 //! text     = ... "<decision" attributes ">" { item } "</decision>" ...
@@ -13,10 +14,10 @@
 //! value    = { character | "<![CDATA[" characters "]]>" | "&amp;" | "&lt;" | "&gt;" | "&quot;" | "&apos;" | "&#N;" }
 //! ```
 //!
-//! Any other `<` or `&` in a value is itself. A value that begins with a line break is a block: that break and the
-//! last one go, so that a file's lines can stand between the tags as they are. An argument is text, or JSON with
-//! `type="json"`. An element with another name is ignored with all that is inside it, except inside an action, where
-//! it might be an argument and is refused.
+//! Any other `<` or `&` in a value is kept. A value that starts with a line break is a block: that
+//! line break and the last one are removed, so that a file's lines can be written between the tags
+//! unchanged. An argument is text, or JSON with `type="json"`. An unknown element is ignored with
+//! its content. Inside an action, it might be an argument and is refused.
 
 use serde_json::{Map, Value};
 
@@ -36,7 +37,7 @@ const CONTRACT: Contract = Contract {
     salvaged: Trouble::SalvagedXmlPayload,
 };
 
-/// Reads `<decision>` with `<think>`, `<action name="tool">` and `<final_answer>`.
+/// Parses `<decision>` with `<think>`, `<action name="tool">` and `<final_answer>`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct XmlText;
 
@@ -211,7 +212,7 @@ impl<'t> Scan<'t> {
         Ok(())
     }
 
-    /// What stands up to the closing `tag` of the action `name`.
+    /// Parses the arguments up to the closing `tag` of the action `name`.
     fn arguments(
         &mut self,
         tag: &str,
@@ -239,7 +240,7 @@ impl<'t> Scan<'t> {
                     return Ok(args);
                 }
                 Next::Close(close) => format!("the closing tag {}", snippet(close)),
-                // The text may have broken off before the arguments.
+                // The text may have ended before the arguments.
                 Next::End if args.is_empty() => "nothing, and then the end".to_owned(),
                 Next::End => {
                     self.repairs.note(Extraction::Truncated);
@@ -307,7 +308,7 @@ impl<'t> Scan<'t> {
             .map_err(|fault| self.broken(&fault))
     }
 
-    /// The text up to the next tag, and the tag.
+    /// Returns the text up to the next tag, and the tag.
     fn next(&mut self) -> Result<(&'t str, Next<'t>), Refusal> {
         self.cursor.next().map_err(|fault| self.broken(&fault))
     }
@@ -322,7 +323,7 @@ impl<'t> Scan<'t> {
     }
 }
 
-/// Whether text beside the elements is only layout, or what is left of a code fence.
+/// Returns whether text next to the elements is only layout or the rest of a code fence.
 fn is_layout(text: &str) -> bool {
     text.chars()
         .all(|letter| letter.is_whitespace() || letter == '`')

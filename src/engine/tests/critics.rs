@@ -1,11 +1,11 @@
-//! What critics say, and what it changes.
+//! Tests the critics' opinions and their effects.
 
 use serde_json::json;
 
 use super::*;
 use crate::stop::{MaxSteps, Outcome, Stagnation, StopSpec};
 
-/// Says what it is told to, in order, then goes on.
+/// Gives these opinions in order, then continues.
 struct Says {
     name: &'static str,
     opinions: std::sync::Mutex<VecDeque<Opinion>>,

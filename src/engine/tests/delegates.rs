@@ -1,4 +1,4 @@
-//! What tools reach of their run, what hooks hear of it, and agents that work for others.
+//! Tests what tools can access of their run, what hooks observe, and sub-agents.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// Reads what it can of the run around it.
+/// Reads all it can of the surrounding run.
 struct Looks;
 
 impl Tool for Looks {
@@ -54,7 +54,7 @@ impl Env for World {
     }
 }
 
-/// Writes down what it hears of calls.
+/// Records what it observes of calls.
 struct Hears(Arc<Mutex<Vec<String>>>);
 
 impl Hook<Notes> for Hears {
@@ -96,7 +96,7 @@ async fn tools_reach_the_state_the_environment_and_the_end_and_hooks_hear_calls(
     assert_eq!(*heard.lock().unwrap(), all);
 }
 
-/// Gives up at once.
+/// Fails at the start.
 struct Cannot;
 
 impl Agent for Cannot {
@@ -183,7 +183,7 @@ async fn many_tasks_run_at_once_and_stay_in_order() {
     }
 }
 
-/// Moves its work elsewhere, ends the run, and waits.
+/// A tool that hands its work to a background task, cancels the run, and never returns.
 struct MovesOut(Arc<Notify>);
 
 impl Tool for MovesOut {

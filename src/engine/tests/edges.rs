@@ -1,4 +1,4 @@
-//! Where two things happen at once, or something is larger, later or odder than usual.
+//! Tests simultaneous events, and values that are larger, later or more unusual than normal.
 
 use serde_json::json;
 
@@ -190,7 +190,7 @@ async fn a_run_whose_future_is_dropped_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let writer = RunWriter::create(dir.path(), "r").unwrap();
     let waits = Decision::act([Action::new("waits")]);
-    // Its own handle is not the run's, so nothing ends the tool.
+    // The tool cancels its own handle, not the run's, so it never ends.
     let run = engine([echo("1"), waits])
         .tool(Waits {
             cancel: Cancel::new(),
@@ -215,7 +215,7 @@ async fn a_run_whose_future_is_dropped_is_closed() {
     );
 }
 
-/// Sets its final result in the state, or stops, as told.
+/// Sets its final result in the state, or stops, depending on its fields.
 struct Sets {
     result: Option<&'static str>,
     reason: Option<&'static str>,
@@ -397,7 +397,8 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
         .sum();
     assert!(all < 3 << 20, "{all}");
 
-    // A state of some megabytes that changes does not fit as before and after; the step is told all the same.
+    // The diff of a state of several megabytes doesn't fit on a line. The step is recorded without
+    // it.
     let grow = || Decision::act(std::iter::repeat_n(call("give"), 8));
     let (result, disk) = recorded(
         engine(std::iter::repeat_with(grow).take(3))

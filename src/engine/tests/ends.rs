@@ -1,4 +1,4 @@
-//! Every way in which a run ends: each a verdict in a closed manifest.
+//! Tests every way in which a run ends. Each gives a verdict in a closed manifest.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn a_budget_of_nothing_runs_nothing() {
     );
     assert_eq!((result.step_count, result.steps.len()), (0, 0));
     assert_eq!(disk.manifest["stop"]["step"], json!(null));
-    // What the gate looked at is kept, although no step ran.
+    // The facts at the gate are recorded, although no step ran.
     assert_eq!(disk.end()["payload"]["facts"]["reached"], "before_step");
 }
 
@@ -339,7 +339,7 @@ async fn a_hard_timeout_drops_what_hangs() {
             std::future::pending().await
         }
     }
-    // Less than a tool may take by default.
+    // Less than a tool's default timeout.
     let limit = Duration::from_secs(30);
     let play = engine([Decision::act([Action::new("hangs")])])
         .tool(Hangs)

@@ -1,11 +1,12 @@
-//! Code of a user's that fails or panics: the run ends, or goes on, as it is told, and the manifest is closed.
+//! Tests user code that fails or panics: the run ends or continues as configured, and the manifest
+//! is closed.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::stop::{ConsecutiveErrors, StopSpec};
 
-/// Fails or panics in the part it is named after.
+/// Fails or panics in the part with this name.
 struct Breaks {
     part: &'static str,
     panics: bool,
@@ -193,7 +194,7 @@ async fn a_tool_that_fails_or_panics_is_a_result() {
         );
         assert!(
             result.steps[0].facts.error.is_none(),
-            "one of two calls went well"
+            "one of two calls succeeded"
         );
     }
 }
@@ -241,7 +242,7 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
             _: &State<()>,
             cx: &StepCx<'_>,
         ) -> Result<Option<Decision>, AgentError> {
-            // Three failures, a good step, and so on.
+            // Three failures, then a good step, repeatedly.
             match cx.step % 4 {
                 3 => Ok(Some(Decision::wait("a breath"))),
                 _ if cx.step < self.0 => Err(AgentError::new(format!("failure {}", cx.step))),
@@ -331,7 +332,7 @@ async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error
     let refused = engine(answers())
         .stop(wants(json!({"$ref": "file:///etc/hostname"})))
         .build();
-    let refused = refused.expect_err("a schema stands alone");
+    let refused = refused.expect_err("a schema is self-contained");
     let why: Vec<_> = crate::error::causes(&refused).collect();
     assert!(
         why[0].contains("neither to the network nor to a file"),

@@ -1,4 +1,4 @@
-//! Guards: what they let pass, refuse, change and end, and what is recorded of it.
+//! Tests guards: calls that they allow, deny, change and end, and the records of that.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use super::*;
 use crate::stop::{AnyOf, Budget, MaxRuntime, MaxSteps, Origin, Timeout};
 
-/// Says what a closure says.
+/// Decides with a closure.
 struct Says<F>(&'static str, F);
 
 impl<F: Fn(&str) -> Result<Pass, String> + Send + Sync> Guard<Notes> for Says<F> {
@@ -21,7 +21,7 @@ impl<F: Fn(&str) -> Result<Pass, String> + Send + Sync> Guard<Notes> for Says<F>
     }
 }
 
-/// Consents to what it is asked first, and to nothing else.
+/// Consents to the first question only.
 struct Once(Mutex<Vec<String>>);
 
 impl Person for std::sync::Arc<Once> {
@@ -119,7 +119,7 @@ async fn a_changed_call_is_carried_out_as_changed_and_judged_so_by_the_next() {
     assert_eq!(
         disk.steps[0]["actions"][0]["args"],
         json!({"text": "now"}),
-        "what was decided stays as it was"
+        "the recorded decision is unchanged"
     );
     assert_eq!(gated(&disk)[0].1["args"], json!({"text": "please"}));
     assert_eq!(stages(&disk), ["change", "allow"]);
@@ -208,7 +208,7 @@ async fn a_guard_that_fails_refuses() {
     assert_eq!(result.state.unwrap().data.seen, seen);
 }
 
-/// The machine's clock as tokio's tests turn it.
+/// A system clock that follows tokio's test clock.
 struct Turned(tokio::time::Instant);
 
 impl Clock for Turned {
@@ -229,7 +229,7 @@ impl Clock for Turned {
     }
 }
 
-/// Answers with yes after so many seconds, or never.
+/// Answers yes after this many seconds, or never.
 struct Slow(Option<u64>);
 
 impl Person for Slow {
@@ -292,7 +292,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
             60_000,
         ),
         (
-            // What is off bounds nothing, and the rule that is not is asked at its own gate.
+            // A rule that is off has no effect. The other one is checked at its own gate.
             |play| {
                 play.stop(Timeout { seconds: 0 })
                     .stop(MaxRuntime { seconds: 60.0 })
@@ -354,7 +354,7 @@ async fn an_answer_in_time_is_an_answer_and_its_time_is_told() {
     assert_eq!(result.verdict.reading.detail, detail);
 }
 
-/// A call that is over only when two of them have begun.
+/// A call that finishes only when two of them have started.
 struct Together(tokio::sync::Barrier);
 
 impl Tool for Together {
@@ -382,7 +382,7 @@ impl Tool for Together {
     }
 }
 
-/// Has something to say of each of several calls.
+/// Decides differently on each of several calls.
 struct Sorts;
 
 impl Guard<Notes> for Sorts {
@@ -404,7 +404,8 @@ impl Guard<Notes> for Sorts {
     }
 }
 
-// Where the two that are left are not carried out at the same time, each waits until its tool's limit of a minute.
+// If the two remaining calls didn't run in parallel, each would wait until its tool's timeout of
+// one minute.
 #[tokio::test(start_paused = true)]
 async fn of_calls_at_the_same_time_one_is_refused_one_changed_one_asked_for_and_one_fails() {
     let call = |text: &str| Action::new("together").arg("text", text);
@@ -424,7 +425,7 @@ async fn of_calls_at_the_same_time_one_is_refused_one_changed_one_asked_for_and_
     assert_eq!(
         result.state.unwrap().data.seen,
         seen,
-        "in the order of the calls"
+        "results are in the order of the calls"
     );
     assert_eq!(
         stages(&disk),

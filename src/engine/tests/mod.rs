@@ -1,4 +1,4 @@
-//! A small agent that plays a list of decisions, and what it is played with.
+//! Provides a small agent that plays a list of decisions, and the tools for testing it.
 
 mod critics;
 mod delegates;
@@ -25,7 +25,7 @@ use super::*;
 use crate::stop::StopVerdict;
 use crate::trace::RunWriter;
 
-/// What the played agent counts.
+/// The data of the test agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Notes {
     pub(super) seen: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) struct Notes {
 /// Plays decisions in order, then waits.
 pub(super) struct Play {
     pub(super) decisions: VecDeque<Decision>,
-    /// Whether results go into the state.
+    /// Whether results are added to the state.
     pub(super) takes_notes: bool,
 }
 
@@ -81,7 +81,7 @@ impl Agent for Play {
     }
 }
 
-/// Leaves everything to the model.
+/// Leaves every decision to the model.
 struct Asks;
 
 impl Agent for Asks {
@@ -102,7 +102,7 @@ pub(super) struct EchoArgs {
     pub(super) text: String,
 }
 
-/// Gives back what it is given.
+/// Returns its argument.
 pub(super) struct Echo;
 
 impl Tool for Echo {
@@ -136,7 +136,7 @@ pub(super) fn engine(decisions: impl IntoIterator<Item = Decision>) -> Builder<P
         .process(None)
 }
 
-/// Waits until it is dropped, and asks for that itself.
+/// Waits until it is dropped, and requests that itself.
 pub(super) struct Waits {
     pub(super) cancel: Cancel,
 }
@@ -162,7 +162,7 @@ impl Tool for Waits {
     }
 }
 
-/// The three files of a run, read back.
+/// The three files of a run, read from disk.
 #[cfg_attr(
     not(feature = "board"),
     expect(dead_code, reason = "the replays read it")
@@ -172,7 +172,7 @@ pub(super) struct Disk {
     pub(super) steps: Vec<Value>,
     pub(super) step_lines: Vec<String>,
     pub(super) events: Vec<Value>,
-    /// The directory, which goes away with this.
+    /// The temporary directory, which is removed when this is dropped.
     pub(super) dir: Option<tempfile::TempDir>,
 }
 
@@ -203,7 +203,7 @@ impl Disk {
         end
     }
 
-    /// Phases and stages of a step's events.
+    /// Returns the phases and stages of a step's events.
     pub(super) fn phases(&self, step: u64) -> Vec<String> {
         let of_step = self.events.iter().filter(|event| event["step_id"] == step);
         let name = |event: &Value| match event["payload"]["stage"].as_str() {
@@ -214,7 +214,7 @@ impl Disk {
     }
 }
 
-/// Runs to the end with a trace, and reads it back.
+/// Runs to the end with a trace, and reads the trace.
 pub(super) async fn recorded<A: Agent>(
     builder: Builder<A>,
     task: impl Into<Task>,

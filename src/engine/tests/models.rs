@@ -1,4 +1,4 @@
-//! A model decides: natively, as text, with overflows, empty replies and replies that cannot be read.
+//! Tests decisions of models: native calls, text, overflows, empty replies and unreadable replies.
 
 use std::sync::{Arc, Mutex};
 
@@ -42,7 +42,8 @@ async fn native_calls_run_and_are_answered_under_their_ids() {
         inputs[0]["payload"]["messages"],
         json!([{"role": "user", "content": "Say both."}])
     );
-    // The results of the calls are told once, by the step that has them; what is new in the second request is nothing.
+    // The results of the calls are only recorded by their step, so the second request has no new
+    // messages.
     assert_eq!(inputs[1]["payload"]["messages"], json!([]));
     assert_eq!(inputs[1]["payload"]["history_message_count"], 4);
     assert_eq!(disk.steps[1]["context"]["tokens_total"], 49);
@@ -264,7 +265,7 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
     let told = "the run was to end within 3600000 ms, and what was under way was dropped";
     assert_eq!(result.verdict.reading.detail, told);
     assert_eq!(disk.manifest["status"], "completed");
-    // Nobody says what it took, which is not nothing.
+    // The usage is unknown, which isn't the same as zero.
     let used = result.steps[0].facts.usage.unwrap();
     assert!(
         used.estimated && used.input > 0 && used.output == 4,
@@ -278,11 +279,11 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
     assert_eq!(
         result.stats.tokens,
         Usage::default(),
-        "what was never asked took nothing"
+        "a request that was never sent uses no tokens"
     );
 }
 
-/// Remembers the task alone, and what it was shown.
+/// A policy that keeps only the task, and records what it was given.
 struct Forgets(Arc<Mutex<Vec<usize>>>);
 
 impl HistoryPolicy for Forgets {
@@ -383,7 +384,7 @@ async fn what_a_step_cost_that_ended_at_its_decision_counts() {
         ),
         (Some(0.5), &json!(0.5))
     );
-    // The rule on costs looks at completed steps.
+    // The cost rule counts completed steps only.
     assert_eq!(first.stats.cost(), Some(0.25));
 
     let unknown = asks([says("a", Some(0.25)), says("b", None)]).stop(rounds(2));
@@ -396,7 +397,7 @@ async fn what_a_step_cost_that_ended_at_its_decision_counts() {
         (None, &json!(null))
     );
 
-    // Whoever goes on with the counters goes on with all of it.
+    // A run that continues with the counters continues with all costs.
     let again = asks([says("c", Some(0.5)), says("d", Some(1.0))]).stop(rounds(4));
     let (result, _) = recorded(
         again.resume(first.stats, crate::stop::Pause::NotCounted),

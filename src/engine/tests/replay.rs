@@ -1,4 +1,5 @@
-//! The recorded rules over the recorded facts give the recorded verdict, for whatever runs come about.
+//! Tests that the recorded rules over the recorded facts give the recorded verdict, for random
+//! runs.
 
 use proptest::prelude::*;
 
@@ -16,7 +17,7 @@ use crate::stop::{
     StopSet, StopSpec, StopVerdict, StructuredOutput,
 };
 
-/// One step of a random play.
+/// One step of a random run.
 #[derive(Debug, Clone)]
 enum Beat {
     Echo(u8),
@@ -36,7 +37,7 @@ fn beat() -> impl Strategy<Value = Beat> {
     ]
 }
 
-/// Plays beats and hears critics of a random temper.
+/// Plays random steps.
 struct Random {
     beats: VecDeque<Beat>,
     stops_at: Option<usize>,
@@ -68,7 +69,7 @@ impl Agent for Random {
     }
 
     fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
-        // Equal calls leave an equal state, so that stagnation has its chance.
+        // Equal calls leave an equal state, so that the stagnation rule can stop the run.
         state.data.seen = step.results.iter().map(ToolResult::text).collect();
         Ok(())
     }
@@ -78,7 +79,7 @@ impl Agent for Random {
     }
 }
 
-/// Gives a score for every step, and a wish.
+/// Gives a score and a wish for every step.
 struct Temper(Vec<(f64, u8)>);
 
 impl Critic<Notes> for Temper {
@@ -126,7 +127,7 @@ fn spec() -> impl Strategy<Value = StopSpec> {
     ]
 }
 
-/// What the trace says of a run: its rules, its facts, its verdict.
+/// Reads a run's rules, facts and verdict from its trace.
 fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict, Stats) {
     let rules = serde_json::from_value(disk.manifest["stop_rules"].clone()).unwrap();
     let lines = disk.step_lines.iter().enumerate();
@@ -145,7 +146,7 @@ fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict, Stats) {
     )
 }
 
-/// The facts of a step, read from its line.
+/// Reads the facts of a step from its line.
 fn facts_of(step: u64, line: &[u8]) -> StepFacts {
     let record = crate::model::Record::of(line);
     StepFacts::from_step(step, &crate::format::step(&record).unwrap()).unwrap()
@@ -216,7 +217,8 @@ proptest! {
         let again = set.replay_from(resumed, &facts);
         prop_assert_eq!(again.verdict.as_ref(), Some(&recorded));
         prop_assert_eq!(again.stats.steps, result.stats.steps);
-        // The board's own way there: its index, and a line only where it has to; answers are judged by their texts.
+        // The board's own way: its index, and a line only if necessary. Answers are judged by their
+        // texts.
         let files = Files::open(&disk.dir.as_ref().unwrap().path().join("r"));
         let read = files.record(Depth::Texts);
         prop_assert_eq!(set.replay_from(read.resumed, &read.facts).verdict, Some(recorded.clone()));
@@ -224,7 +226,8 @@ proptest! {
         let judged = recorded.source == Source::Completion || heads.rules.as_ref().is_some_and(|rules| !rules.completion.is_empty());
         let from_heads = set.replay_from(heads.resumed, &heads.facts).verdict.map(|verdict| (verdict.criterion, verdict.step));
         prop_assert!(judged || from_heads == Some((recorded.criterion.clone(), recorded.step)), "{:?}", from_heads);
-        // The explanation names the rule of the verdict, and each recorded rule by itself would have done what it did.
+        // The explanation names the rule of the verdict, and each recorded rule evaluated
+        // independently would have done what it did.
         let summary = summary(&RunKey::new("r"), "r".to_owned(), &files.index, Outside::default());
         let told = why(&summary, &files.index, &files);
         let fired: Vec<_> = told.rules.iter().filter(|rule| rule.result == Standing::Fired).collect();
@@ -272,7 +275,7 @@ async fn a_hook_that_fails_after_the_last_step_is_told_by_the_next_gate() {
         (&Code::HookFailed, Source::Error)
     );
     let (rules, facts, recorded, _) = from_disk(&disk);
-    assert_eq!(facts.len(), 2, "the second came to its first gate");
+    assert_eq!(facts.len(), 2, "the second step reached its first gate");
     let set: StopSet = StopSet::builder().rules(rules).build().unwrap();
     assert_eq!(set.replay(&facts).verdict, Some(recorded));
 }

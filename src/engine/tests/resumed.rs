@@ -1,4 +1,5 @@
-//! Going on from a trace: killed, used up, cancelled, branched.
+//! Tests resuming from a trace of a run that was killed, reached a limit or was cancelled, and
+//! branching.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::stop::{Outcome, Usage};
 
-/// Remembers what it is asked.
+/// A model that records its requests.
 struct Told {
     replies: Scripted,
     asked: Arc<Mutex<Vec<Request>>>,
@@ -42,7 +43,7 @@ impl ChatModel for Told {
     }
 }
 
-/// Counts its calls, and leaves all else to the model.
+/// Counts its calls, and leaves every decision to the model.
 struct Counts;
 
 impl Agent for Counts {
@@ -94,7 +95,8 @@ async fn record(builder: Builder<Counts>, root: &Path) -> RunResult<Notes> {
         .await
 }
 
-/// What a killed process leaves: the first lines, a torn one, and a manifest that says running.
+/// Leaves what a killed process would: the first lines, an incomplete line, and a manifest with the
+/// status running.
 fn kill(dir: &Path, steps: usize, events: usize) {
     let cut = |name: &str, lines: usize, torn: &str| {
         let text = std::fs::read_to_string(dir.join(name)).unwrap();
@@ -122,7 +124,7 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
     let straight = record(builder, root.path()).await;
     let dir = root.path().join("r");
     let disk = Disk::read(&dir);
-    // Killed in step 2, after the model answered.
+    // Killed in step 2, after the model's reply.
     let of_two =
         |event: &Value| event["step_id"] == 2 && event["payload"]["stage"] == "decision_ready";
     let events = disk.events.iter().position(of_two).unwrap() + 1;
@@ -146,13 +148,13 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
         result.state.unwrap().data.seen,
         ["said 0", "said 1", "said 2"]
     );
-    // The conversation is the one that the model had.
+    // The conversation is the same as before.
     let (asked, whole) = (asked.lock().unwrap(), whole.lock().unwrap());
     assert_eq!(
         asked.iter().map(|r| &r.messages).collect::<Vec<_>>(),
         whole[2..].iter().map(|r| &r.messages).collect::<Vec<_>>()
     );
-    // The model was asked twice in step 2, and both times were paid for.
+    // The model was called twice in step 2, and both calls count.
     assert_eq!(
         (result.step_count, result.stats.tokens.total()),
         (4, straight.stats.tokens.total() + 110)
@@ -194,7 +196,7 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
         .collect();
     assert_eq!(resumed, [false, false, true, false]);
     assert!(!dir.join(".reserve").exists());
-    // Times go on, though the clock began anew.
+    // Times continue, although the clock restarted.
     let at = |n: usize| disk.steps[n]["facts"]["t_start_ms"].as_u64().unwrap();
     assert!(at(2) >= disk.steps[1]["facts"]["t_end_ms"].as_u64().unwrap() && at(3) > at(2));
 }
@@ -216,13 +218,13 @@ async fn a_limit_counts_every_part_and_what_ended_before_is_no_end() {
         (ending(&again.verdict), again.step_count),
         (("budget_steps", "budget.steps", Some(2)), 3)
     );
-    // Of the end before nothing is left in the state.
+    // The state has nothing left from the earlier end.
     let disk = Disk::read(&dir);
     assert_eq!(
         disk.steps[2]["state_diff"]["seen"]["after"],
         json!(["said 0", "said 1", "said 2"])
     );
-    // Under a limit that is used up it ends where it is.
+    // With a limit that is already reached, the run ends immediately.
     let over = go_on(2).await;
     assert_eq!(
         (ending(&over.verdict), over.step_count),
@@ -284,7 +286,7 @@ async fn a_branch_is_a_run_of_its_own() {
     let before = std::fs::read(dir.join("events.jsonl")).unwrap();
     let error = Earlier::open(&dir).unwrap_err();
     assert!(
-        format!("{error:?}").contains("it has its answer"),
+        format!("{error:?}").contains("it already has an answer"),
         "{error:?}"
     );
     let into = || RunWriter::create(root.path(), "b").unwrap();
@@ -325,7 +327,7 @@ async fn a_run_that_is_written_or_not_ours_is_refused() {
         "{refused:?}"
     );
     drop(held);
-    // Who only looked left nothing.
+    // Opening the run without resuming it leaves no files.
     assert!(!dir.join(".reserve").exists());
     drop(Earlier::open(&dir).unwrap());
     let manifest = std::fs::read_to_string(dir.join("manifest.json")).unwrap();
@@ -366,7 +368,7 @@ async fn a_state_of_another_agent_is_refused_and_nothing_is_written() {
         .await
         .unwrap_err();
     assert!(
-        format!("{refused:?}").contains("is not one of this agent"),
+        format!("{refused:?}").contains("does not fit this agent"),
         "{refused:?}"
     );
     let after = Disk::read(&dir);
@@ -389,7 +391,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
     assert!(
         refused
             .to_string()
-            .ends_with(r#"is a run of "counts", not of "play""#),
+            .ends_with(r#"is a run of the agent "counts", not "play""#),
         "{refused:?}"
     );
     assert!(
@@ -404,7 +406,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
         .unwrap();
     let refused = writes.go_on(open()).await.unwrap_err();
     assert!(
-        refused.to_string().contains("and the engine records in"),
+        refused.to_string().contains("but the engine records in"),
         "{refused:?}"
     );
     assert!(
@@ -417,7 +419,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
         (after.manifest, after.events)
     );
 
-    // A branch is a run of its own, and may be another agent's.
+    // A branch is a separate run, and may use another agent.
     let branch = Earlier::branch(&dir, 1, RunWriter::create(root.path(), "b").unwrap()).unwrap();
     assert_eq!(
         play().go_on(branch).await.unwrap().require_answer(),

@@ -1,4 +1,5 @@
-//! States of common types: what is put back after a failed step, and what a critic's patch leaves as it was.
+//! Tests states of common types: what is restored after a failed step, and what a critic's patch
+//! preserves.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ struct Shapes {
     turns: u32,
 }
 
-/// Spoils its state and fails in the step it is told.
+/// Changes its state and fails in a given step.
 struct Shaped {
     fails: Option<u64>,
 }
@@ -61,7 +62,7 @@ impl Agent for Shaped {
     }
 }
 
-/// Sets one field in the first step.
+/// An agent that sets one field in the first step.
 struct Sets;
 
 impl Critic<Shapes> for Sets {

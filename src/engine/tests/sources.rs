@@ -1,5 +1,5 @@
-//! What the systems say that this engine takes after: answers in the state, reasons to stop, criteria, specs, costs, and
-//! calls at the same time.
+//! Tests features from the systems on which this engine is based: answers in the state, stop
+//! reasons, criteria, specs, costs, and parallel calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use super::*;
 use crate::model::price::{Price, Prices};
 use crate::stop::{Code, MaxRuntime, Outcome, StopSpec, Usage};
 
-/// Does one thing to its state in its first step.
+/// Changes its state with a closure in its first step.
 struct Sets<F>(F);
 
 impl<F: FnMut(&mut State<()>) + Send> Agent for Sets<F> {
@@ -179,7 +179,7 @@ fn max_runtime_takes_fractions() {
     );
 }
 
-/// Waits until so many calls are under way; fails where it is told.
+/// Waits until all calls have started. Fails if its argument is `bad`, and panics if it is `worse`.
 struct Meets {
     all: Arc<Barrier>,
     begun: Arc<AtomicUsize>,
@@ -243,7 +243,7 @@ async fn calls_that_may_are_made_at_the_same_time_and_keep_their_order() {
     assert_eq!(result.answer(), Some("done"));
 }
 
-/// Refuses one call, changes another and lets the rest pass.
+/// Denies one call, changes another and allows the rest.
 struct Picky;
 
 impl Guard<Notes> for Picky {
@@ -252,7 +252,7 @@ impl Guard<Notes> for Picky {
     }
 
     async fn judge(&self, call: GuardCx<'_, Notes>) -> Result<Pass, String> {
-        // Others may be judged meanwhile, and none is called.
+        // Other calls may be judged in the meantime, but none is executed.
         tokio::task::yield_now().await;
         Ok(match call.args["text"].as_str() {
             Some("no") => Pass::Deny("not this one".to_owned()),
@@ -355,7 +355,7 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // 0.5 read, 0.05 from the cache, 0.2 written.
+    // 0.5 for input, 0.05 for cached input, 0.2 for output.
     assert_eq!(
         (&steps[0]["cost_usd"], &steps[1]["cost_usd"]),
         (&json!(0.25), &json!(0.75))

@@ -1,4 +1,4 @@
-//! A step is put together from its parts.
+//! Checks that a step is assembled from its parts.
 
 use super::*;
 use crate::model::{Names, Record};

@@ -1,5 +1,5 @@
-//! Every sample of another tool, cut, spoilt, and read in pieces: what a page shows of a step is what the
-//! index says of it, and nothing fails.
+//! Truncates, damages and splits every sample of another tool: step pages agree with the index, and
+//! nothing panics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::format::{
 use crate::model::{Delta, Fate, Names, Record, Span, StepHead};
 use crate::soak::times;
 
-/// The samples whose records are lines, smallest first.
+/// Samples whose records are lines, smallest first.
 fn samples() -> Vec<PathBuf> {
     let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools")];
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ fn samples() -> Vec<PathBuf> {
     found
 }
 
-/// Reads lines with a look after every `each` of them. Each head has to say what the step's records say together.
+/// Reads lines in chunks of `each`, and asserts that each head agrees with the step's records.
 fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
     let Some(tool) = tool(name, &bytes[..bytes.len().min(HEAD_BYTES)]) else {
         return Vec::new();
@@ -97,7 +97,7 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
             .collect();
         let line = (tool.format.assemble.unwrap())(n, &parts);
         let (page, remarks) = step_head(line.as_bytes(), &mut names);
-        // These are known from the parts alone.
+        // These fields come from the parts alone.
         let StepHead {
             span,
             line,
@@ -133,7 +133,8 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
 fn samples_read_in_pieces_are_the_same() {
     for path in samples() {
         let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
-        // Names get their numbers in the order in which they come up.
+        // Only fields without symbols are compared, because symbol numbers depend on the order of
+        // the records.
         let told = |each: usize| -> Vec<_> {
             let heads = steps(name, &bytes, each).into_iter();
             heads

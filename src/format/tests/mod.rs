@@ -58,7 +58,7 @@ fn nan_is_a_repair_and_no_score() {
     assert_eq!(head.critics[0].score, None);
 }
 
-/// What a step asks for and gets, as hashes.
+/// Hashes of a step's actions and results.
 fn prints(line: &str) -> (u64, u64) {
     let (head, _, _) = read(line);
     (head.asked_hash, head.result_hash)
@@ -373,7 +373,7 @@ fn what_cannot_be_decoded_costs_itself_alone() {
         (head.step_id, head.fate, remarks.len()),
         (Some(2), Fate::Repaired, 1)
     );
-    // Half of a surrogate pair is told of wherever it stands.
+    // An unpaired surrogate is reported wherever it occurs.
     let (head, remarks, _) = read(r#"{"step_id": 1, "observation": {"text": "\ud83d"}}"#);
     assert_eq!(
         (head.fate, remarks[0].0),

@@ -1,4 +1,4 @@
-//! Reads an evicted run again, in slices, so that no other run waits for a large one.
+//! Reloads an evicted run in slices, so that no other run waits for a large one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -10,21 +10,22 @@ use crate::trace::{RunReader, Stamps};
 /// How a run is followed.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// Not yet.
+    /// The run hasn't been read.
     Unread,
-    /// By a reader that knows where each file goes on.
+    /// A reader is open and knows the position in each file.
     Open(Box<RunReader>),
-    /// By one that has not come to the end again: a run that was let go of is read in slices, and as long as some are
-    /// missing nobody is shown them.
+    /// The run is being reloaded after its index was dropped. Its files are read in slices, and the
+    /// index stays hidden until it's complete.
     Behind(Box<Behind>),
-    /// By what its files look like from outside.
+    /// Only the stamps of its files are kept.
     Parked(Stamps),
-    /// Not, until its files change: what reads them failed.
+    /// Reading failed. The run isn't read again until its files change.
     Failed(Option<Stamps>),
 }
 
 impl Held {
-    /// Whether a document has been read in part, which counts among those that are read at a time.
+    /// Returns whether a document has been read in part. Such documents count toward the limit of
+    /// concurrent reads.
     pub(super) fn is_under_way(&self) -> bool {
         match self {
             Held::Open(reader) => reader.is_under_way(),
@@ -40,25 +41,25 @@ impl Default for Held {
     }
 }
 
-/// What was read of a run that was let go of.
+/// A partial reload.
 #[derive(Debug)]
 pub(super) struct Behind {
     reader: RunReader,
     pub(super) index: Arc<Index>,
-    /// What its files looked like when it was let go of.
+    /// The stamps of the files when the index was dropped.
     before: Option<Stamps>,
-    /// There is more to read.
+    /// Whether there is more to read.
     pub(super) more: bool,
 }
 
 impl Behind {
-    /// Reads at most about `limit` bytes of each file; says whether there are more.
+    /// Reads at most about `limit` bytes of each file. Returns whether there is more.
     pub(super) fn read(&mut self, limit: u64) -> bool {
         let delta = self.reader.refresh(limit);
         self.take(delta)
     }
 
-    /// The same for somebody who waits until all is read.
+    /// Reads like [`Self::read`], for a caller that waits until everything is read.
     pub(super) fn read_patiently(&mut self, limit: u64) -> bool {
         let delta = self.reader.refresh_patiently(limit);
         self.take(delta)
@@ -72,7 +73,7 @@ impl Behind {
 }
 
 impl Run {
-    /// What reads it again, from its start or from where that came to.
+    /// Starts a reload, or continues one that was started.
     pub(super) fn begin_again(&self, held: Held) -> Box<Behind> {
         let before = match held {
             Held::Behind(behind) => return behind,
@@ -89,9 +90,9 @@ impl Run {
         })
     }
 
-    /// Shows what was read again, if that is all there is.
+    /// Publishes the reloaded index if it's complete.
     pub(super) fn catch_up(&self, behind: Box<Behind>) -> Held {
-        // Where not all could be read, the next one who looks tries again.
+        // If a file couldn't be read completely, the next check tries again.
         if behind.more || behind.reader.is_busy() {
             return Held::Behind(behind);
         }
@@ -104,7 +105,7 @@ impl Run {
         if before != Some(reader.seen()) || self.summary().partial {
             self.outdated.store(true, Ordering::Relaxed);
         }
-        // Other rights or another time alone are no sign of life.
+        // Changed permissions or times alone are no sign of life.
         if before.is_some_and(|before| before.sizes() != reader.seen().sizes()) {
             self.grew.store(now(), Ordering::Relaxed);
         }
@@ -112,7 +113,8 @@ impl Run {
         Held::Open(Box::new(reader))
     }
 
-    /// Sums up what was read again; as long as that is not all, what was said before stays, marked as not all.
+    /// Updates the summary after a reload. Until that's complete, the old summary stays, marked as
+    /// partial.
     pub(super) fn tell_of_rereading(&self, held: &Held) -> News {
         if let Held::Behind(behind) = held {
             let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! What becomes of a run whose files were removed from a store's mirror so that newer ones have room? Its row stays as it
-//! is, and nothing is read before the files are back.
+//! Handles runs whose files were removed from a store's mirror to make room for newer ones. Their
+//! rows stay unchanged, and the files aren't read until they are back.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,20 +13,21 @@ use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::{Delta, Index, Issue, IssueKind, TraceFile};
 
-/// Whoever opens an evicted run waits so long for its files, and is then told that they are on their way.
+/// How long opening an evicted run waits for its files before it reports that they are being
+/// fetched.
 pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The files of a run are not on this machine.
+/// The error for a run whose files aren't on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evicted;
 
 impl Run {
-    /// The same run, in the mirror of a store.
+    /// Returns the run as part of a store's mirror.
     pub(in crate::live) fn in_store(self, store: Option<Arc<Mirror>>) -> Self {
         Self { store, ..self }
     }
 
-    /// Whether it lies in an object store.
+    /// Returns whether the run is in an object store.
     pub(in crate::live) fn is_stored(&self) -> bool {
         self.store.is_some()
     }
@@ -38,19 +39,21 @@ impl Run {
             .collect()
     }
 
-    /// Whether files of it were removed to keep a store's cache within its limit.
+    /// Returns whether files of the run were removed to keep a store's cache within its limit.
     pub fn is_evicted(&self) -> bool {
         self.store
             .as_ref()
             .is_some_and(|store| store.has_evicted() && store.is_evicted(&self.files()))
     }
 
-    /// Whether it stays on the board without its files: what was read of it is all there was.
+    /// Returns whether the run stays on the board without its files, because it was read
+    /// completely.
     pub(in crate::live) fn stays(&self) -> bool {
         self.is_evicted() && self.is_known() && !self.summary().partial
     }
 
-    /// Keeps its files where they are as long as the value lives; an error where they were evicted.
+    /// Keeps the run's files in place as long as the returned value lives. Returns an error if they
+    /// were evicted.
     pub fn hold(&self) -> Result<Option<impl Sized + Send + use<>>, Evicted> {
         match &self.store {
             None => Ok(None),
@@ -58,17 +61,17 @@ impl Run {
         }
     }
 
-    /// Somebody opens it: of the runs of a store, those that were opened last are evicted last.
+    /// Records that the run was opened. A store evicts the runs that were opened last, last.
     pub fn ask(&self) {
         if let Some(store) = &self.store {
             store.ask(self.dir.path());
         }
     }
 
-    /// Has its files fetched again where they were evicted, and waits for them until then.
+    /// Fetches the files if they were evicted, and waits for them until `until`.
     ///
     /// # Errors
-    /// Why they are not here.
+    /// Returns why the files aren't available.
     pub async fn fetch(&self, until: Instant) -> Result<(), String> {
         let Some(store) = self.store.as_ref().filter(|_| self.is_evicted()) else {
             return Ok(());
@@ -79,7 +82,7 @@ impl Run {
             while self.is_evicted() {
                 if let Some(why) = store.failure(self.dir.path()) {
                     return Err(format!(
-                        "they could not be fetched again from {}: {why}",
+                        "they couldn't be fetched again from {}: {why}",
                         store.address()
                     ));
                 }
@@ -91,7 +94,7 @@ impl Run {
         };
         let late = |_| {
             Err(format!(
-                "they are being fetched again from {}; look again in a moment",
+                "they are being fetched again from {}. Try again in a moment",
                 store.address()
             ))
         };
@@ -100,8 +103,8 @@ impl Run {
             .unwrap_or_else(late)
     }
 
-    /// As time passes, a run that had not ended is silent for longer; that is judged by its last sign of life. Says whether
-    /// something about it changed.
+    /// Updates the liveness of a run without an end, which has been silent for longer by now. It's
+    /// judged by the run's last sign of life. Returns whether anything changed.
     pub(in crate::live) fn grows_older(&self) -> bool {
         let (Some(index), before) = (self.open_index(), self.summary()) else {
             return false;
@@ -128,7 +131,7 @@ impl Run {
         true
     }
 
-    /// As if its last sign of life had been another one.
+    /// Sets the last sign of life.
     #[cfg(test)]
     pub(in crate::live) fn set_sign(&self, sign: i64) {
         let mut summary = self
@@ -138,11 +141,12 @@ impl Run {
         Arc::make_mut(&mut summary).life.sign = Some(sign);
     }
 
-    /// What is known of its records while its files are not here.
+    /// Returns an index for a run whose files were evicted.
     pub(super) fn nothing_here() -> Arc<Index> {
         let mut index = Index::default();
         let reason =
-            "its files were evicted from the cache of the store; opening the run fetches them again".to_owned();
+            "its files were evicted from the store's cache (open the run to fetch them again)"
+                .to_owned();
         let issue = Issue {
             kind: IssueKind::Unreadable,
             file: TraceFile::Steps,

@@ -1,4 +1,4 @@
-//! What is known of one run, and how is it brought up to date?
+//! Holds what is known of one run, and brings it up to date.
 
 mod behind;
 mod evicted;
@@ -25,29 +25,30 @@ use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_runni
 
 /// A run that the board follows.
 ///
-/// A run that ended and that nobody looks at is *parked*: of what it holds only the summary stays in memory, and the
-/// stamps of its files, which tell whether the summary still holds. Whoever asks for its index has it read again.
+/// A run that ended and has no viewers is *parked*: only its summary stays in memory, with the
+/// stamps of its files, which show whether the summary is still valid. Requesting its index reads
+/// the files again.
 #[derive(Debug)]
 pub struct Run {
     key: RunKey,
     path: Arc<str>,
     dir: RunDir,
-    /// The mirror that its files lie in.
+    /// The store whose mirror contains its files.
     store: Option<Arc<Mirror>>,
     settle: Duration,
     held: Mutex<Held>,
-    /// `None` while it is parked.
+    /// `None` while the run is parked.
     index: RwLock<Option<Arc<Index>>>,
     summary: RwLock<Arc<Summary>>,
-    /// `None` while nothing is known of copies, as for most runs.
+    /// `None` while no copies are known, as for most runs.
     copies: Mutex<Option<Box<Copies>>>,
-    /// The files were not those of the summary when the index was read again.
+    /// Set if the files no longer matched the summary when the index was reloaded.
     outdated: AtomicBool,
-    /// How often the summary of the last board turned out wrong when the files were read again.
+    /// How often a cached summary turned out to be wrong when the files were read again.
     corrections: AtomicU64,
-    /// When the index was last asked for; microseconds since the epoch.
+    /// When the index was last requested, in microseconds since the epoch.
     used: AtomicI64,
-    /// The library's revision at its last change, and who is told of newer ones.
+    /// The library's revision at the run's last change, and the followers that get newer ones.
     changed: AtomicU64,
     followers: OnceLock<watch::Sender<u64>>,
     born: AtomicU64,
@@ -61,13 +62,13 @@ pub struct Run {
     fault: Mutex<Option<fn()>>,
 }
 
-/// What is kept of a run's copies.
+/// The relation of a run to its copies.
 #[derive(Debug, Default)]
 struct Copies {
     relation: Relation,
-    /// The summary as it would be without the others; `None` where that is the one that is shown.
+    /// The summary without regard to other runs. `None` if that's the one shown.
     alone: Option<Arc<Summary>>,
-    /// Its steps as its copies have them, and of which fingerprint that is.
+    /// The steps in the form that is compared with copies, and the fingerprint they belong to.
     marks: Option<(Fingerprint, Arc<[Mark]>)>,
 }
 
@@ -85,7 +86,7 @@ impl Lines for Run {
     fn has_asset(&self, recorded: &str) -> Result<(), String> {
         if recorded.contains("://") {
             return Err(
-                "it lies elsewhere, and the board loads nothing from the network".to_owned(),
+                "it's on another server, and the board loads nothing from the network".to_owned(),
             );
         }
         self.dir
@@ -94,36 +95,37 @@ impl Lines for Run {
     }
 }
 
-/// The index of every run that was not read yet.
+/// The shared index of all runs that haven't been read.
 static NOTHING_READ: LazyLock<Arc<Index>> = LazyLock::new(Arc::default);
 
-/// One run of more bytes is read at a time.
+/// Runs with more bytes than this are read one at a time.
 const LARGE_BYTES: u64 = 16 << 20;
-/// A larger manifest is not shown on a page; its raw text can be had.
+/// Larger manifests aren't shown on a page. Their raw text can be downloaded.
 const MAX_MANIFEST_SHOWN: u64 = MAX_LINE_BYTES;
 
-/// What one look at a run brought.
+/// The result of checking a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// Something that people see changed.
+    /// Whether anything visible changed.
     pub(super) changed: bool,
-    /// There are more bytes to read.
+    /// Whether there are more bytes to read.
     pub(super) more: bool,
-    /// There is more to read once it is unpacked.
+    /// Whether there is more to read after decompression.
     pub(super) waits: bool,
-    /// A file was written anew, and is read from its start.
+    /// Whether a file was rewritten and is read from its start.
     pub(super) restarted: bool,
 }
 
 impl Run {
-    /// A run that is not read yet. Its files are taken for quiet after `settle`.
+    /// Creates a run that hasn't been read. Its files count as quiet after `settle`.
     pub(super) fn new(
         key: &RunKey,
         path: impl Into<Arc<str>>,
         dir: RunDir,
         settle: Duration,
     ) -> Self {
-        // Runs by the hundred thousand may wait to be read: those share an index and have no reader.
+        // Hundreds of thousands of runs may wait to be read, so they share an index and have no
+        // reader.
         let index = Arc::clone(&NOTHING_READ);
         let unread = summary(
             key,
@@ -141,7 +143,8 @@ impl Run {
         }
     }
 
-    /// A run whose files are known to look like `stamps`, as they did when `summary` was made.
+    /// Creates a run from its cached summary. `stamps` are those of its files when the summary was
+    /// made.
     pub(super) fn parked(dir: RunDir, settle: Duration, stamps: Stamps, summary: Summary) -> Self {
         Self {
             known: AtomicBool::new(true),
@@ -176,7 +179,7 @@ impl Run {
         }
     }
 
-    /// The same run, whose cost can be estimated by these prices.
+    /// Adds prices for estimating the run's cost.
     pub(super) fn priced(self, prices: &Arc<Prices>) -> Self {
         let summary = Summary::clone(&self.summary()).priced(prices);
         Self {
@@ -185,27 +188,27 @@ impl Run {
         }
     }
 
-    /// Its name on the board.
+    /// Returns the run's key on the board.
     pub fn key(&self) -> &RunKey {
         &self.key
     }
 
-    /// Its directory as the person would type it.
+    /// Returns the run's directory as the user would type it.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Its directory.
+    /// Returns the run's directory.
     pub fn dir(&self) -> &RunDir {
         &self.dir
     }
 
-    /// The facts of its row.
+    /// Returns the summary, which contains the facts of the run's row.
     pub fn summary(&self) -> Arc<Summary> {
         Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The facts of its row as they are without a look at other runs.
+    /// Returns the summary without regard to other runs.
     pub(super) fn alone(&self) -> Arc<Summary> {
         let alone = self
             .copies()
@@ -218,7 +221,7 @@ impl Run {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How it relates to other runs, as noted last.
+    /// Returns the relation to other runs that was determined last.
     fn relation(&self) -> Relation {
         self.copies()
             .as_ref()
@@ -226,7 +229,8 @@ impl Run {
             .unwrap_or_default()
     }
 
-    /// Its steps as its copies have them. They are kept while it has the fingerprint that it has now.
+    /// Returns the steps in the form that is compared with copies. They are cached until the run's
+    /// fingerprint changes.
     pub(super) fn marks(&self) -> Arc<[Mark]> {
         let print = self.alone().fingerprint;
         if let Some(copies) = &*self.copies()
@@ -239,7 +243,7 @@ impl Run {
         fresh
     }
 
-    /// Notes how it relates to other runs; says whether that is something else than before.
+    /// Sets the relation to other runs. Returns whether it changed.
     pub(super) fn relate(&self, relation: Relation) -> bool {
         let alone = self.alone();
         let is_alone = relation == Relation::default();
@@ -263,7 +267,7 @@ impl Run {
         true
     }
 
-    /// Shows a summary that was made anew; says whether it differs from the one before.
+    /// Replaces the summary. Returns whether it changed.
     fn show(&self, fresh: Summary, index: &Arc<Index>) -> bool {
         let relation = self.relation();
         let shown = if relation == Relation::default() {
@@ -280,10 +284,10 @@ impl Run {
         differs
     }
 
-    /// The manifest's bytes; of one that is too large to be held, how many they are.
+    /// Returns the manifest's bytes, or its size if it's too large to load.
     ///
     /// # Errors
-    /// It is not there or cannot be read.
+    /// Returns an error if the manifest doesn't exist or can't be read.
     pub fn whole_manifest(&self) -> io::Result<Result<Vec<u8>, u64>> {
         let (mut file, size) = self.dir.open_span(TraceFile::Manifest, None)?;
         if size > MAX_MANIFEST_SHOWN {
@@ -294,20 +298,22 @@ impl Run {
         Ok(Ok(bytes))
     }
 
-    /// Held by whoever has the files of a parked run read: others wait without a thread.
+    /// Returns the lock that a task holds while it reads a parked run. Other tasks wait for it
+    /// without blocking a thread.
     pub fn waking(&self) -> &Arc<tokio::sync::Mutex<()>> {
         self.waking.get_or_init(Arc::default)
     }
 
-    /// The index as it is now; reads the files of a parked run, which then stays open for a while. Whoever holds it
-    /// for long keeps nobody waiting: the next change goes into a copy.
+    /// Returns the current index. If the run is parked, reads its files and keeps it open for a
+    /// while. Holding the index doesn't block updates, because the next change goes into a copy.
     pub fn index(&self) -> Arc<Index> {
         self.used.store(now(), Ordering::Relaxed);
         self.ask();
         self.open_index().unwrap_or_else(|| self.wake())
     }
 
-    /// The index as it is now; that of a parked run is read for this answer alone. For questions about many runs.
+    /// Returns the current index. If the run is parked, reads it for this call only. For queries
+    /// over many runs.
     pub fn index_once(&self) -> Arc<Index> {
         if let Some(index) = self.open_index() {
             return index;
@@ -316,7 +322,8 @@ impl Run {
         self.index_now()
     }
 
-    /// The same without waiting for other large runs. For the scan thread, which must not wait for a page.
+    /// Returns the index like [`Self::index_once`], but without waiting for other large runs. For
+    /// the scan thread, which must not wait for a page.
     fn index_now(&self) -> Arc<Index> {
         self.open_index().unwrap_or_else(|| match self.hold() {
             Ok(_files) => Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()),
@@ -324,20 +331,21 @@ impl Run {
         })
     }
 
-    /// Whether reading it takes much memory and time.
+    /// Returns whether reading the run takes much memory and time.
     pub fn is_large(&self) -> bool {
         self.dir.bytes() > LARGE_BYTES
     }
 
-    /// Reads one large run at a time: a client that requests many pages and leaves would otherwise have many read at once.
+    /// Limits large runs to one read at a time. Otherwise a client that requests many pages and
+    /// disconnects would cause many reads at once.
     fn turn(&self) -> Option<MutexGuard<'static, ()>> {
         static TURN: Mutex<()> = Mutex::new(());
         self.is_large()
             .then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The summary and the index of one moment, so that all counts of a page agree. Between two sums a run may grow; then
-    /// the index is summed up for this page alone.
+    /// Returns the summary and the index of the same moment, so that all counts on a page agree. If
+    /// the run grew since the last summary, the index is summarized for this page.
     pub fn shown(&self) -> (Arc<Summary>, Arc<Index>) {
         let (summary, index) = (self.summary(), self.index());
         let is_read = !index.steps().is_empty() || !index.events().is_empty();
@@ -354,7 +362,7 @@ impl Run {
         (summary, index)
     }
 
-    /// Whether [`Self::index`] has to read files first.
+    /// Returns whether [`Self::index`] has to read files first.
     pub fn is_parked(&self) -> bool {
         self.open_index().is_none()
     }
@@ -370,10 +378,10 @@ impl Run {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a parked run again, from where the scan thread came to with it.
+    /// Reads a parked run, or completes a reload that the scan thread started.
     fn wake(&self) -> Arc<Index> {
         let mut held = self.held();
-        // Somebody else may have done so while this one waited.
+        // Another thread may have done so while this one waited.
         if let Some(index) = self.open_index() {
             return index;
         }
@@ -384,11 +392,11 @@ impl Run {
         #[cfg(test)]
         self.play_fault();
         self.used.store(now(), Ordering::Relaxed);
-        // Whoever asks for the index reads lines as well.
+        // Readers of the index usually read lines as well.
         self.dir.unpack();
         let mut behind = self.begin_again(std::mem::take(&mut *held));
         while behind.read_patiently(PIECE_BYTES) {}
-        // Reading a large file may take longer than a run stays open that nobody asks about.
+        // Reading a large file may take longer than an unused run stays open.
         self.used.store(now(), Ordering::Relaxed);
         let index = Arc::clone(&behind.index);
         *held = self.catch_up(behind);
@@ -396,13 +404,15 @@ impl Run {
         index
     }
 
-    /// Compares the summary with `index`, which was read from the files as they are now. A summary may come from the cache,
-    /// which anybody may have written to, and is no evidence: where it differs, the files count.
+    /// Compares the summary with `index`, which was read from the current files. A summary may come
+    /// from the cache, which others may have written to, so it's no evidence: if it differs, the
+    /// files count.
     fn check_summary(&self, index: &Arc<Index>) {
-        // What other runs say about it is in neither.
+        // Neither includes what other runs say about this one.
         let known = self.alone();
         let fresh = self.summary_of(index);
-        // Files that changed, a run that isn't wholly read, and time that passed explain a difference without the cache.
+        // Changed files, a partially read run, and elapsed time explain a difference without a
+        // fault of the cache.
         let is_known = !self.outdated.load(Ordering::Relaxed)
             && !index.is_partial()
             && known.life.liveness == fresh.life.liveness;
@@ -412,24 +422,26 @@ impl Run {
         if is_known {
             let (said, says) = (&known.verdict.sentence, &fresh.verdict.sentence);
             tracing::warn!(
-                "{}: the index cache said \"{said}\"; by its files: \"{says}\"",
+                "{}: the index cache said \"{said}\", but the files say \"{says}\"",
                 self.key
             );
             self.corrections.fetch_add(1, Ordering::Relaxed);
         }
-        // Those who follow the run hear of it at the next look.
+        // The run's followers are notified at the next check.
         self.outdated.store(true, Ordering::Relaxed);
         self.show(fresh, index);
     }
 
-    /// How often the summary of the last board turned out wrong.
+    /// Returns how often a cached summary turned out to be wrong.
     pub(super) fn corrections(&self) -> u64 {
         self.corrections.load(Ordering::Relaxed)
     }
 
-    /// Lets go of the index if the run ended, its files are settled, and nobody looks at it or has a page of it open. Says
-    /// whether it did. While memory is short, it counts for nothing that somebody asked for the run a moment ago, that it
-    /// grew lately, or that it may go on: if it does, its files are read again.
+    /// Drops the index if the run ended, its files are settled, and it has no viewers. Returns
+    /// whether it did.
+    ///
+    /// If memory is short, recent requests, recent growth and a possible continuation don't matter.
+    /// If the run continues, its files are read again.
     pub(super) fn park(&self, is_short: bool) -> bool {
         let is_used = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
         let stays = if is_short {
@@ -440,7 +452,7 @@ impl Run {
         if stays || self.is_looked_at() {
             return false;
         }
-        // Whoever has the run read holds it for as long as that takes, and the scan thread waits for nobody.
+        // A reload holds this lock for as long as it takes, and the scan thread must not wait.
         let Ok(mut held) = self.held.try_lock() else {
             return false;
         };
@@ -454,7 +466,7 @@ impl Run {
         false
     }
 
-    /// Bytes that the heads of its index take, without a wait for whoever writes it.
+    /// Returns the bytes that the heads of the index take, without waiting for a writer.
     pub(super) fn open_bytes(&self) -> u64 {
         let index = self.index.try_read().ok();
         index
@@ -462,13 +474,13 @@ impl Run {
             .unwrap_or_default()
     }
 
-    /// When somebody last asked for its index; microseconds since the epoch.
+    /// Returns when the index was last requested, in microseconds since the epoch.
     pub(super) fn last_used(&self) -> i64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// What its files looked like when its summary was made, if that is all there is to say of it. `None` also while
-    /// somebody has it read, which takes long for a large one.
+    /// Returns the stamps of the files that the summary was made from, if the summary is complete.
+    /// Also returns `None` while the run is being reloaded, which takes long for a large one.
     pub(super) fn stamps(&self) -> Option<Stamps> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
@@ -477,55 +489,56 @@ impl Run {
         }
     }
 
-    /// Whether there may be more to say of it than its summary does.
+    /// Returns whether the run may change beyond its summary.
     fn may_change(&self) -> bool {
         self.is_unsettled() || self.summary().life.liveness.may_grow()
     }
 
-    /// Whether its summary is not that of its files, as far as they were read.
+    /// Returns whether the summary is outdated or partial.
     fn is_unsettled(&self) -> bool {
         self.outdated.load(Ordering::Relaxed) || self.summary().partial
     }
 
-    /// The library's revision at the last change of this run, and word of newer ones.
+    /// Returns a receiver of the library's revision at the run's last change.
     pub fn revision(&self) -> watch::Receiver<u64> {
         let followers = self
             .followers
             .get_or_init(|| watch::Sender::new(self.revision_now()));
-        // What changed while they were made counts as well.
+        // Covers changes while the sender was being created.
         Self::send(followers, self.revision_now());
         followers.subscribe()
     }
 
-    /// The library's revision at the last change of this run.
+    /// Returns the library's revision at the run's last change.
     pub fn revision_now(&self) -> u64 {
         self.changed.load(Ordering::SeqCst)
     }
 
-    /// The library's revision at which this run was found.
+    /// Returns the library's revision at which this run was found.
     pub fn born(&self) -> u64 {
         self.born.load(Ordering::Relaxed)
     }
 
-    /// Whether its directory went away.
+    /// Returns whether the run's directory disappeared.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Whether it was read at least in part.
+    /// Returns whether the run was read at least in part.
     pub fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Looks at the files and takes in at most about `limit` bytes of each.
+    /// Checks the files and reads at most about `limit` bytes of each.
     pub(super) fn refresh(&self, limit: u64) -> News {
         #[cfg(test)]
         self.play_fault();
-        // Nobody waits for a page that has a large run read; it is looked at again within a second.
+        // Don't wait for a page that is reloading a large run. The run is checked again within a
+        // second.
         let Ok(mut held) = self.held.try_lock() else {
             return News::default();
         };
-        // What was read of files that are not here any more stays.
+        // Keep what was read of files that were evicted.
         let Ok(_files) = self.hold() else {
             return News {
                 changed: self.grows_older(),
@@ -552,7 +565,7 @@ impl Run {
                 let delta = reader.refresh(limit);
                 let waits = reader.waits();
                 let more = (delta.more || reader.is_under_way()) && !waits;
-                // Another time alone says something else of when the run was written.
+                // A new modification time alone changes when the run was last written.
                 (delta, seen != reader.seen(), more, waits)
             }
             other => {
@@ -576,7 +589,7 @@ impl Run {
             Arc::make_mut(index.get_or_insert_default()).apply(delta);
         }
         self.known.store(true, Ordering::Relaxed);
-        // While a large file is read, what is known of it changes with every slice.
+        // While a large file is read, every slice changes the summary.
         if more && !first && !outdated && !self.is_sum_due() {
             return News {
                 changed: false,
@@ -594,7 +607,7 @@ impl Run {
         }
     }
 
-    /// Whether what is known is to be summed up although more is being read.
+    /// Returns whether the summary is due although more is being read.
     fn is_sum_due(&self) -> bool {
         self.summed
             .lock()
@@ -603,7 +616,7 @@ impl Run {
             >= SUM_EVERY
     }
 
-    /// Has `fault` happen when it is read the next time.
+    /// Triggers `fault` at the next read.
     #[cfg(test)]
     pub(crate) fn set_fault(&self, fault: fn()) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
@@ -619,10 +632,10 @@ impl Run {
         fault.into_iter().for_each(|fault| fault());
     }
 
-    /// Reads it no more before its files change: a part of the board failed on them.
+    /// Stops reading the run until its files change, because the board failed on them.
     pub(super) fn fail(&self) {
         let mut index = Index::default();
-        let reason = "reading it failed, which is a fault of the board; it is read again once its files change";
+        let reason = "reading failed because of a bug in the board. The board tries again when the files change";
         let (kind, file, reason) = (IssueKind::Unreadable, TraceFile::Steps, reason.to_owned());
         let issue = Issue {
             kind,
@@ -640,7 +653,7 @@ impl Run {
         self.known.store(true, Ordering::Relaxed);
     }
 
-    /// The index, as far as there is one in memory.
+    /// Returns the index if it's in memory, or an empty one.
     fn current(&self) -> Arc<Index> {
         self.open_index().unwrap_or_default()
     }
@@ -650,7 +663,7 @@ impl Run {
         delta.restarted
             || delta.step_confirmed
             || delta.event_confirmed
-            // Of a manifest that was read anew, something else is there to be shown.
+            // A manifest that was read again may contain changes that the index doesn't keep.
             || delta.manifest.as_ref().is_some_and(|manifest| manifest.get().is_some() || manifest != index.manifest())
             || !(delta.steps.is_empty() && delta.events.is_empty() && delta.issues.is_empty())
             || delta.passing != index.passing_issues()
@@ -662,7 +675,7 @@ impl Run {
         delta.steps_file != index.steps_file() || delta.events_file != index.events_file()
     }
 
-    /// Whether time alone changed what is said about the run.
+    /// Returns whether the passage of time alone changed the run's liveness.
     pub(super) fn life_moved(&self) -> bool {
         let before = self.summary();
         if before.life.liveness == Liveness::Finished {
@@ -679,7 +692,7 @@ impl Run {
                 && minutes(after.silence) != minutes(before.life.silence))
     }
 
-    /// Makes the summary anew; says whether it differs.
+    /// Recomputes the summary. Returns whether it changed.
     pub(super) fn sum_up(&self) -> bool {
         let index = self.current();
         let fresh = self.summary_of(&index);
@@ -695,15 +708,16 @@ impl Run {
         }
     }
 
-    /// A copy of the run without its secrets, for as long as the value lives.
+    /// Creates a copy of the run without its secrets. It exists as long as the returned value
+    /// lives.
     ///
     /// # Errors
-    /// The files cannot be read, or the copy cannot be written.
+    /// Returns an error if the files can't be read or the copy can't be written.
     pub fn redacted(&self) -> io::Result<RedactedRun> {
         RedactedRun::of(&self.dir)
     }
 
-    /// What would be the facts of its row with another index, such as that of a copy.
+    /// Returns the summary that the run would have with another index, such as that of a copy.
     pub fn summary_of(&self, index: &Index) -> Summary {
         let prices = self.summary().prices.clone();
         Summary {
@@ -712,14 +726,14 @@ impl Run {
         }
     }
 
-    /// Whether somebody follows this run.
+    /// Returns whether anyone follows this run.
     pub(super) fn is_looked_at(&self) -> bool {
         self.followers
             .get()
             .is_some_and(|followers| followers.receiver_count() > 0)
     }
 
-    /// Tells everybody who follows this run.
+    /// Notifies everyone who follows this run.
     pub(super) fn tell(&self, revision: u64) {
         self.changed.store(revision, Ordering::SeqCst);
         if let Some(followers) = self.followers.get() {
@@ -735,7 +749,7 @@ impl Run {
         });
     }
 
-    /// Notes the revision at which it was found.
+    /// Sets the revision at which the run was found.
     pub(super) fn begin(&self, revision: u64) {
         self.born.store(revision, Ordering::Relaxed);
         self.tell(revision);
@@ -743,7 +757,7 @@ impl Run {
 
     pub(super) fn leave(&self, revision: u64) {
         self.gone.store(true, Ordering::Relaxed);
-        // A page may hold the run for long, and nobody reads it to its end.
+        // A page may hold the run for long, but the document is no longer read to its end.
         if let Ok(mut held) = self.held.try_lock()
             && held.is_under_way()
         {
@@ -752,7 +766,8 @@ impl Run {
         self.tell(revision);
     }
 
-    /// Whether it should be looked at every second: it may grow, or something about it is not settled.
+    /// Returns whether the run should be checked every second, because it may grow or its state
+    /// isn't settled.
     pub(super) fn is_lively(&self) -> bool {
         let unsettled = match self.held.try_lock() {
             Ok(held) => match &*held {
@@ -760,7 +775,7 @@ impl Run {
                 Held::Behind(_) => true,
                 Held::Unread | Held::Parked(_) | Held::Failed(_) => false,
             },
-            // Somebody has it read.
+            // Another thread is reloading it.
             Err(_) => true,
         };
         unsettled || self.grew_lately() || self.summary().life.liveness.may_grow()
@@ -771,12 +786,14 @@ impl Run {
     }
 }
 
-/// A run that grew within the last two minutes is looked at every second even if it says that it ended.
+/// A run that grew within the last two minutes is checked every second, even if it claims to have
+/// ended.
 const LIVELY_MICROS: i64 = 120_000_000;
-/// A run that was asked about within the last minute stays open.
+/// A run that was requested within the last minute stays open.
 const IN_USE_MICROS: i64 = 60_000_000;
 
-/// Whether the recorded process exists; QitOS records none. Only asked while it matters.
+/// Returns whether the recorded process exists. QitOS doesn't record one. Only checked for runs
+/// without an end.
 fn process(index: &Index) -> Option<bool> {
     let manifest = index
         .manifest()
@@ -785,10 +802,10 @@ fn process(index: &Index) -> Option<bool> {
     is_running(manifest.host.as_deref()?, manifest.pid?)
 }
 
-/// While a large file is read, what is known of it is summed up and told this often.
+/// How often the summary is updated and published while a large file is read.
 pub(super) const SUM_EVERY: Duration = Duration::from_millis(500);
 
-/// The time now, in microseconds since the Unix epoch.
+/// Returns the current time in microseconds since the Unix epoch.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! Keeps account of which runs hold the same records, as they come, grow and go.
+//! Tracks which runs contain the same records, as runs appear, grow and disappear.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use crate::analysis::copies::{Relation, alike, keys, relate};
 use crate::analysis::summary::Summary;
 use crate::live::run::Run;
 
-/// Runs are compared again at the earliest after this many times as long as that took: of many runs, in a hundredth of the
-/// time.
+/// After a comparison, the next one waits at least this many times as long as it took. With many
+/// runs, comparing takes a hundredth of the time.
 const REST: u32 = 100;
-/// Runs that can't be read yet may be copies too. They delay the comparison by this much at most: a file that changes all the
-/// time is never read to its end.
+/// The most that unread runs delay the comparison. They may be copies too, but a file that changes
+/// all the time is never read to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was known when runs were compared last.
+/// The state of the last comparison.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
-    /// Since when there is something that may make a difference.
+    /// When a change that may affect the result first occurred, if one did.
     due_since: Option<Instant>,
-    /// The status says that nothing is due.
+    /// Whether the status says that all runs are compared.
     told: bool,
     not_before: Option<Instant>,
-    /// The runs that were in a group, by their addresses.
+    /// The runs that were in a group, by address.
     grouped: HashMap<usize, Arc<Run>>,
 }
 
-/// What tells a run from all others as long as it is held.
+/// Returns a value that identifies a run as long as it's held.
 fn address(run: &Arc<Run>) -> usize {
     Arc::as_ptr(run).addr()
 }
 
 impl Compared {
-    /// Runs came or went, or one of them is another than it was.
+    /// Schedules a comparison, because runs were added, removed or replaced.
     pub(super) fn outdate(&mut self) {
         self.due_since.get_or_insert_with(Instant::now);
         self.told = false;
     }
 
-    /// The same, where the run was `before`.
+    /// Schedules a comparison if the run differs from `before` in a way that matters.
     pub(super) fn note(&mut self, run: &Arc<Run>, before: &Summary) {
         let now = run.alone();
         let is_same = (keys(&now), now.partial) == (keys(before), before.partial);
@@ -57,7 +57,8 @@ impl Compared {
         }
     }
 
-    /// When runs are to be compared, if they are, while `unread` runs can't be compared yet.
+    /// Returns when the next comparison is due, if one is. `unread` is the number of runs that
+    /// can't be compared yet.
     pub(super) fn due(&self, unread: usize) -> Option<Instant> {
         let patience = if unread > 0 { PATIENCE } else { Duration::ZERO };
         let due = self.due_since? + patience;
@@ -80,7 +81,7 @@ impl Scanner {
         self.compare_copies();
     }
 
-    /// Compares runs that may hold the same records, if anything came that makes a difference.
+    /// Compares runs that may contain the same records, if a comparison is due.
     pub(super) fn compare_copies(&mut self) {
         let start = Instant::now();
         let unread = self.unread();
@@ -90,7 +91,7 @@ impl Scanner {
             None => return self.tell_compared(unread),
         }
         self.compared.due_since = None;
-        // Of a run that is being read nobody knows what it is the same as.
+        // A run that is still being read can't be compared.
         let runs: Vec<&Arc<Run>> = self.by_dir.values().collect();
         let (runs, summaries): (Vec<&Arc<Run>>, Vec<Arc<Summary>>) = runs
             .into_iter()
@@ -140,7 +141,7 @@ impl Scanner {
         self.tell_compared(unread);
     }
 
-    /// Says that all runs are compared, unless some can't be yet.
+    /// Updates the status to say that all runs are compared, unless some are unread.
     fn tell_compared(&mut self, unread: usize) {
         if unread == 0 && !std::mem::replace(&mut self.compared.told, true) {
             self.shared.set_status(|status| status.uncompared = false);

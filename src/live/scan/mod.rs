@@ -1,5 +1,5 @@
-//! When is what looked at? One thread: hints at once, live runs every second, the roots every few seconds, the rest
-//! now and then, and large files in pieces between all of these.
+//! Schedules all checks on one thread: hints immediately, live runs every second, the roots every
+//! few seconds, and the rest now and then. Large files are read in pieces in between.
 
 mod copies;
 mod notes;
@@ -27,47 +27,54 @@ use crate::analysis::summary::Summary;
 use crate::model::RunKey;
 use crate::trace::{Lister, RootScan, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
 
-/// Bytes of each file read in one go, so that a hint never waits long behind a large file.
+/// The bytes of each file read at a time, so that a hint never waits long for a large file.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Live runs are looked at this often.
+/// The interval between checks of live runs.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
-/// Roots are looked at this often; a look costs one `stat` a directory.
+/// The interval between scans of the roots. A scan costs one `stat` per directory.
 const ROOT_EVERY: Duration = Duration::from_secs(5);
-/// Idle runs are looked at this often while the system tells of changes, in slices.
+/// The interval between checks of idle runs while file system events arrive. The checks are spread
+/// over the interval.
 const IDLE_EVERY: Duration = Duration::from_secs(60);
-/// Without all events of the system, they are asked for again this often, since what stood in the way may be gone.
+/// The interval between attempts to restore missing file system events, because the obstacle may be
+/// gone.
 const WATCH_AGAIN_EVERY: Duration = Duration::from_secs(60);
-/// Time for the runs that are to be looked at at once, before other things have their turn.
+/// The time for runs with an immediate check, before other work gets its turn.
 const OWED_BUDGET: Duration = Duration::from_millis(20);
-/// Runs whose files are being unpacked are looked at this often, and so many of them at a time.
+/// The interval between checks of runs whose files are being decompressed, and how many are checked
+/// at a time.
 const WAITING_EVERY: Duration = Duration::from_millis(20);
 const WAITING_AT_ONCE: usize = 8;
-/// Without events of the system, every file is looked at this often unless the person says otherwise.
+/// The default interval between checks of every file without file system events.
 const POLL_EVERY: Duration = Duration::from_secs(2);
-/// Time in each second for runs that may change.
+/// The time per second for runs that may change.
 const LIVELY_BUDGET: Duration = Duration::from_millis(200);
-/// Beyond so many bytes of heads, runs are parked that ended and that nobody looks at.
+/// If the heads in memory take more bytes than this, runs that ended and have no viewers are
+/// parked.
 const MAX_OPEN_BYTES: u64 = 96 << 20;
-/// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
+/// After a scan of the roots, hints trigger no further scan for this many times as long as the scan
+/// took.
 const ROOT_REST: u32 = 5;
-/// The same where a look takes long, and before the next look that nothing asks for: it shall cost half a percent of a
-/// core, however many directories there are. Hints tell of what comes and goes meanwhile.
+/// The same factor for slow scans, and for the next scan without a hint. It limits scans to half a
+/// percent of a core, however many directories there are. In the meantime, hints report what
+/// appears and disappears.
 const LARGE_ROOT_REST: u32 = 200;
-/// A look at the roots that takes longer than this takes long.
+/// A scan of the roots that takes longer than this is slow.
 const LONG_LOOK: Duration = Duration::from_millis(20);
-/// What is known is noted at most this often, and once at the end.
+/// The shortest interval between writes of the index cache. It's also written at the end.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
-/// More seldom where there are more runs, since all of them are: half a percent of a core.
+/// The shortest interval between rewrites of the cache, per run. A rewrite writes all runs, and
+/// this limits its cost to half a percent of a core.
 const SAVE_REST: Duration = Duration::from_millis(2);
-/// A new directory without a run in it is looked into every second for this long.
+/// How long a new directory without a run is checked every second.
 const YOUNG: Duration = Duration::from_secs(10);
-/// What the board is doing while it looks for runs.
-const LOOKING: &str = "looking at the roots";
-/// Time in each second for runs that nothing tells of; without events of the system, they are all there is.
+/// The activity shown while the roots are scanned.
+const LOOKING: &str = "scanning the roots";
+/// The time per second for runs without hints. Without file system events, this covers all runs.
 const IDLE_BUDGET: Duration = Duration::from_millis(5);
 const POLL_BUDGET: Duration = Duration::from_millis(200);
 
-/// The path of a run, ordered by its bytes. It shares its text with the run's own.
+/// The path of a run, ordered by its bytes. It shares its text with the run's own path.
 #[derive(Debug, Clone)]
 struct Place(Arc<Path>);
 
@@ -103,12 +110,12 @@ impl Hash for Place {
     }
 }
 
-/// Which large files were looked through.
+/// Which large files were listed.
 #[derive(Debug, Clone, Copy)]
 enum Listed {
-    /// One whose runs are not on the board yet.
+    /// At least one whose runs aren't on the board yet.
     OfNewFile,
-    /// Those alone that were looked through before.
+    /// Only files that were listed before.
     Again,
 }
 
@@ -120,36 +127,39 @@ pub(super) struct Scanner {
     saver: Option<JoinHandle<()>>,
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
-    /// Runs by the bytes of their directories' paths, so that those below a directory follow each other.
+    /// The runs by the bytes of their directories' paths, so that those below a directory are
+    /// adjacent.
     by_dir: BTreeMap<Place, Arc<Run>>,
-    /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
+    /// Recently created directories without a run. Anything written before the system watches them
+    /// produces no event.
     young: Vec<(PathBuf, Instant)>,
     backlog: Queue,
     /// Documents that were read in part.
     begun: Vec<Arc<Run>>,
-    /// Looks up the runs of large files.
+    /// Lists the runs of large files.
     lister: Arc<Lister>,
-    /// Runs whose files are being unpacked, those first that have waited longest.
+    /// Runs whose files are being decompressed. Those that have waited longest are first.
     waiting: Queue,
-    /// When they are looked at next.
+    /// When they are checked next.
     waiting_due: Instant,
-    /// A run of the backlog was written anew from its start: its file may be another tool's now.
+    /// Whether a run of the backlog was rewritten from its start. Its file may be another tool's
+    /// now.
     restarted: bool,
     rounds: Rounds,
     compared: copies::Compared,
     settle: Duration,
-    /// Bytes of the heads of documents that were read since memory was last looked at.
+    /// The bytes of heads read from documents since the last memory check.
     read_bytes: u64,
-    /// When the cache is written next, if anything changed since it was.
+    /// When the cache is rewritten next, if anything changed.
     save_due: Instant,
-    /// The same while runs are read.
+    /// When the cache is appended to next, while runs are being read.
     add_due: Instant,
     unsaved: bool,
-    /// Whether the roots were looked at.
+    /// Whether the roots were scanned.
     looked: bool,
-    /// When the system is asked again for the events that it did not give.
+    /// When to try again to get missing file system events.
     watch_due: Instant,
-    /// The time of day at the last look at the runs.
+    /// The time of day at the last check of the runs.
     clock: i64,
 }
 
@@ -160,7 +170,8 @@ impl Scanner {
             lister: Lister::new(move || waker.hints.wake()),
             shared,
             roots: Root::all(roots, &options.mirrors),
-            // Without inodes and times that nobody can set, a file that was changed may look the same.
+            // Without inodes and change times that can't be forged, a changed file may look the
+            // same.
             cache: options
                 .cache
                 .as_deref()
@@ -191,25 +202,25 @@ impl Scanner {
         }
     }
 
-    /// How many runs wait to be read.
+    /// Returns how many runs wait to be read.
     #[cfg(test)]
     pub(super) fn backlog(&self) -> usize {
         self.backlog.len()
     }
 
-    /// As if the system did not tell of all changes any more.
+    /// Simulates lost watch events.
     #[cfg(test)]
     pub(super) fn lose_events(&mut self, why: &str) {
         self.fault = Some(why.to_owned());
     }
 
-    /// As if the runs had been looked at last at `clock`.
+    /// Simulates that the runs were last checked at `clock`.
     #[cfg(test)]
     pub(super) fn set_clock(&mut self, clock: i64) {
         self.clock = clock;
     }
 
-    /// Whether each run is to be looked at at once.
+    /// Returns whether runs wait for an immediate check.
     #[cfg(test)]
     pub(super) fn owes(&self) -> bool {
         self.rounds.is_owed()
@@ -249,7 +260,7 @@ impl Scanner {
                 let long = took > LONG_LOOK && self.options.poll.is_none();
                 let rest = took * if long { LARGE_ROOT_REST } else { ROOT_REST };
                 rest_until = Instant::now() + rest;
-                // The system tells nothing of a root that is not there; to look for it costs next to nothing.
+                // The system reports nothing about a missing root, and checking for it is cheap.
                 let every = if self.roots.iter().any(|root| root.fault) {
                     LIVE_EVERY
                 } else {
@@ -284,7 +295,7 @@ impl Scanner {
             } else {
                 due.min(self.waiting_due)
             };
-            self.shared.beat.beat("waiting for news");
+            self.shared.beat.beat("waiting for changes");
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
                 self.save_at_the_end();
@@ -311,7 +322,7 @@ impl Scanner {
         }
     }
 
-    /// Has the runs read of the files that were looked through.
+    /// Queues the runs of the large files that have been listed since the last call.
     fn take_listed(&mut self) -> Option<Listed> {
         let mut listed = None;
         for file in self.lister.take_finished() {
@@ -329,7 +340,8 @@ impl Scanner {
         listed
     }
 
-    /// Looks at the runs and directories that the hints name; says whether the roots should be looked at too.
+    /// Checks the runs and directories in the hints. Returns whether the roots should be scanned,
+    /// too.
     pub(super) fn act_on(&mut self, inbox: &Inbox) -> bool {
         let mut runs: Vec<Arc<Run>> = Vec::new();
         let mut dirs: HashSet<&Path> = HashSet::new();
@@ -338,14 +350,15 @@ impl Scanner {
             self.rounds.owe_all();
         }
         for path in &inbox.paths {
-            // Its runs are looked at once all of them are known; there may be a hundred thousand.
+            // The runs of a file that is being listed are checked once all of them are known. There
+            // may be a hundred thousand.
             let is_being_listed = |run: &Arc<Run>| run.dir().is_being_listed(path);
             if self.below(path).next().is_some_and(is_being_listed) {
                 continue;
             }
             let parent = path.parent().unwrap_or(path);
             let own = self.by_dir.get(path.as_os_str());
-            // A run that has a file for each record has them in a directory of its own.
+            // A run with one file per record has these files in a subdirectory.
             let around = || {
                 self.by_dir
                     .get(parent.parent()?.as_os_str())
@@ -357,11 +370,12 @@ impl Scanner {
             {
                 Some(run) if runs.iter().any(|known| Arc::ptr_eq(known, run)) => {}
                 Some(run) => {
-                    // A file that held no run may hold some now.
+                    // A file without a run may contain some now.
                     rescan |= run.dir().has_no_records();
                     runs.push(Arc::clone(run));
                 }
-                // The file came before its new directory was watched, so this is the first word of a run.
+                // The file appeared before its new directory was watched, so this is the first sign
+                // of a run.
                 None if is_trace_file(path) => {
                     rescan = true;
                     dirs.insert(parent);
@@ -370,7 +384,7 @@ impl Scanner {
                     if inbox.rescan {
                         dirs.insert(parent);
                     } else if self.below(path).next().is_some() {
-                        // A file that holds runs may hold others now.
+                        // A file that contains runs may contain different ones now.
                         runs.extend(self.below(path).cloned());
                         rescan = true;
                     }
@@ -382,27 +396,30 @@ impl Scanner {
                 dirs.insert(path);
             }
             for root in &mut self.roots {
-                // A root that is removed and made again at once is another directory under the same name.
+                // If a root is removed and immediately recreated, it's a different directory under
+                // the same name.
                 root.watched.take_if(|place| place.path == *path);
             }
         }
-        // One hint may be about all runs of an archive: most of them have their turns with the others.
+        // One hint may concern all runs of an archive. Most of them are then queued with the
+        // others.
         let start = Instant::now();
         for run in runs {
             if start.elapsed() > OWED_BUDGET && !inbox.rescan {
                 self.backlog.push(run);
                 continue;
             }
-            // What changed in a document that is read in part is seen when it comes to its end.
+            // The reader of a document detects changes when it reaches the end.
             if self.is_begun(&run) && run.dir().has_files() {
                 continue;
             }
-            // Between the two it may be evicted, or come back.
+            // Checked twice, because the files may be evicted or come back between the two.
             if inbox.rescan && !run.stays() && !run.dir().has_files() && !run.stays() {
                 self.by_dir.remove(run.dir().path().as_os_str());
                 self.leave(&run);
             } else {
-                // A file that was written anew from its start may be another tool's now. That of a document always is.
+                // A file that was rewritten from its start may be another tool's now. Documents are
+                // always rewritten.
                 rescan |= self.refresh(&run) && !run.dir().is_document();
             }
         }
@@ -414,7 +431,7 @@ impl Scanner {
         rescan
     }
 
-    /// Adds the runs in a directory that came, without a look at all the others.
+    /// Adds the runs in a new directory without scanning all the others.
     pub(super) fn look_below(&mut self, dir: &Path, came: Instant) {
         if !dir.is_dir() {
             return;
@@ -429,7 +446,7 @@ impl Scanner {
                 if self.by_dir.contains_key(dir.path().as_os_str()) {
                     continue;
                 }
-                // Two directories of one name are sorted out where all are known.
+                // Name conflicts between directories are resolved by a full scan.
                 let shown = self.roots.get(at).map(|root| root.key(key.clone()));
                 let taken = shown.is_none_or(|key| {
                     self.shared
@@ -454,8 +471,9 @@ impl Scanner {
         let stay = self.evicted();
         let mut found: BTreeMap<Place, Arc<Run>> = BTreeMap::new();
         for at in 0..self.roots.len() {
-            // What comes between the two is then seen by one of them. Only the first look comes before: people wait for it,
-            // and in a large root the watching takes longer than the look. The second one follows at once.
+            // Watching before the scan ensures that one of them sees every change. Only the first
+            // scan comes before watching, because users wait for it, and watching a large root
+            // takes longer than scanning it. A second scan follows immediately.
             if looked {
                 self.watch(at);
             }
@@ -464,7 +482,7 @@ impl Scanner {
             };
             let look = root.look(self.cache.as_deref(), &|| self.shared.beat.beat(LOOKING));
             self.take_in(at, look, &mut found);
-            // The runs of a large file come later.
+            // The runs of a large file are listed later.
             if self.lister.pending() == 0 {
                 self.roots
                     .iter_mut()
@@ -484,11 +502,12 @@ impl Scanner {
         self.publish();
     }
 
-    /// Takes a run from the board, whose files are gone or another tool's trace by now.
+    /// Removes a run whose files are gone or belong to another tool's trace now.
     fn leave(&mut self, run: &Arc<Run>) {
         self.compared.outdate();
         if let Ok(mut runs) = self.shared.runs.write() {
-            // A root that is a link and leads elsewhere now may hold another run of the same name.
+            // If a root is a symlink and its target changed, the key may already belong to another
+            // run.
             if runs
                 .get(run.key())
                 .is_some_and(|known| Arc::ptr_eq(known, run))
@@ -499,7 +518,7 @@ impl Scanner {
         self.shared.raise(|revision| run.leave(revision));
     }
 
-    /// Begins to follow a run that was not known.
+    /// Creates a run and starts to follow it.
     fn follow_run(&mut self, at: usize, key: RunKey, dir: RunDir) -> Option<Arc<Run>> {
         let root = self.roots.get_mut(at)?;
         let (key, path) = (root.key(key), root.shown(&dir));
@@ -526,10 +545,10 @@ impl Scanner {
         Some(run)
     }
 
-    /// Puts runs on the board, all at once.
+    /// Publishes runs on the board, all at once.
     fn show(&mut self, fresh: &[Arc<Run>]) {
         self.compared.outdate();
-        // Whoever sees them is to see as well that they are not read yet.
+        // Readers that see the new runs must also see that they are unread.
         let left = self.unread();
         self.shared.set_status(|status| {
             status.indexing = left;
@@ -543,7 +562,7 @@ impl Scanner {
         });
     }
 
-    /// Adds the runs that were not known, in the order of their keys.
+    /// Adds the runs that a scan found, in the order of their keys.
     fn take_in(&mut self, at: usize, look: RootScan, found: &mut BTreeMap<Place, Arc<Run>>) {
         let (before, was_looked_at) = {
             let status = self.shared.status.read().map(|status| status.clone());
@@ -555,7 +574,7 @@ impl Scanner {
         for (key, dir) in look.runs {
             self.shared.beat.beat(LOOKING);
             let path = Place(dir.shared_path());
-            // Where roots overlap, the first one has the run.
+            // If roots overlap, the first one gets the run.
             if found.contains_key(&path) {
                 continue;
             }
@@ -589,7 +608,7 @@ impl Scanner {
         }
     }
 
-    /// Looks at runs that any of may have changed, as long as nobody waits for it.
+    /// Checks runs that may have changed, within a time budget.
     pub(super) fn look_at_owed(&mut self) {
         let start = Instant::now();
         while start.elapsed() < OWED_BUDGET
@@ -601,9 +620,9 @@ impl Scanner {
         }
     }
 
-    /// Looks at live runs, and at a slice of all so that each has its turn.
+    /// Checks live runs, and a slice of all runs so that each gets its turn.
     pub(super) fn look_at_runs(&mut self) {
-        // What was said of silences while the clock was ahead may be wrong for any run.
+        // If the clock was set back, every run's computed silence may be wrong.
         let clock = std::mem::replace(&mut self.clock, now());
         if self.clock < clock {
             self.rounds.owe_all();
@@ -640,14 +659,15 @@ impl Scanner {
         }
     }
 
-    /// Looks at the runs that may change, for as long as others can wait. Those that had no turn come first in the next one.
+    /// Checks the runs that may change, within a time budget. Those that had no turn come first the
+    /// next time.
     fn look_at_lively(&mut self) {
         let start = Instant::now();
         for run in self.rounds.lively() {
             if start.elapsed() > LIVELY_BUDGET {
                 break;
             }
-            // A document that is read in part has its turns in the backlog.
+            // Documents that are read in part get their turns in the backlog.
             if !self.is_begun(&run) {
                 self.refresh(&run);
             }
@@ -655,12 +675,13 @@ impl Scanner {
         }
     }
 
-    /// Whether it is a document that was read in part.
+    /// Returns whether the run is a document that was read in part.
     fn is_begun(&self, run: &Arc<Run>) -> bool {
         self.begun.iter().any(|begun| Arc::ptr_eq(begun, run))
     }
 
-    /// Parks runs while the indexes that are held take too much memory, those first that nobody asked for the longest.
+    /// Parks runs while the indexes in memory take too much space. Those that haven't been
+    /// requested for the longest time come first.
     fn save_memory(&mut self) {
         self.read_bytes = 0;
         let open = self
@@ -673,7 +694,8 @@ impl Scanner {
             return;
         }
         open.sort_by_key(|(used, ..)| *used);
-        // The newest stays, whatever it takes: somebody may be reading a page of it.
+        // The most recently used run stays, whatever its size, because someone may be reading a
+        // page of it.
         open.pop();
         for (_, bytes, run) in open {
             if total <= MAX_OPEN_BYTES {
@@ -686,7 +708,7 @@ impl Scanner {
         }
     }
 
-    /// Looks at a run; says whether it begins anew.
+    /// Checks a run. Returns whether one of its files was rewritten from its start.
     pub(super) fn refresh(&mut self, run: &Arc<Run>) -> bool {
         self.shared.beat.beat(run.path());
         let before = run.alone();
@@ -705,7 +727,7 @@ impl Scanner {
         if run.dir().is_document() {
             self.begun.retain(|begun| !Arc::ptr_eq(begun, run));
             self.begun.extend(news.more.then(|| Arc::clone(run)));
-            // Many may come to their end between two looks at all runs.
+            // Many documents may be completed between two memory checks.
             if news.changed && !news.more {
                 self.read_bytes += run.open_bytes();
                 if self.read_bytes > MAX_OPEN_BYTES / 4 {
@@ -723,12 +745,12 @@ impl Scanner {
         news.restarted
     }
 
-    /// Looks at the runs that have waited longest for a file to be unpacked.
+    /// Checks the runs that have waited longest for a file to be decompressed.
     fn look_at_waiting(&mut self) {
         if self.waiting.is_empty() || Instant::now() < self.waiting_due {
             return;
         }
-        // Those that still wait keep their place.
+        // Runs that still wait keep their position.
         for run in self.waiting.first(WAITING_AT_ONCE) {
             if run.is_gone() {
                 self.waiting.remove(&run);
@@ -740,12 +762,13 @@ impl Scanner {
         self.tell_of_backlog();
     }
 
-    /// How many runs are not wholly read, with files whose runs are being looked up.
+    /// Returns how many runs aren't completely read, plus the files whose runs are still being
+    /// listed.
     pub(super) fn unread(&self) -> usize {
         self.backlog.len() + self.waiting.len() + self.lister.pending()
     }
 
-    /// Says how many runs are not wholly read.
+    /// Publishes how many runs aren't completely read.
     fn tell_of_backlog(&self) {
         let left = self.unread();
         self.shared.set_status(|status| status.indexing = left);
@@ -754,7 +777,7 @@ impl Scanner {
         }
     }
 
-    /// Reads one piece of the first run that waits; says whether more wait.
+    /// Reads one piece of the first run in the backlog. Returns whether more runs wait.
     pub(super) fn read_piece(&mut self) -> bool {
         if let Some(run) = self.backlog.pop() {
             if !run.is_gone() {

@@ -1,5 +1,6 @@
-//! When is what is known noted for the next start? While runs are read, those that were read meanwhile; now and then all of
-//! them; and at the end, for which there is a second at most, what is not noted yet.
+//! Writes the index cache for the next start. While runs are being read, it appends the ones read
+//! since the last write. Otherwise it rewrites all of them now and then. At the end, which has one
+//! second, it appends what is missing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::{SAVE_EVERY, SAVE_REST, Scanner};
 use crate::live::roots::Root;
 use crate::live::run::Run;
 
-/// A root, what it puts before the keys of its runs, and these.
+/// A root's directory, the prefix of its runs' keys, and the runs.
 type Below = (PathBuf, String, Vec<Arc<Run>>);
 
 impl Scanner {
@@ -32,7 +33,7 @@ impl Scanner {
         self.roots.iter().filter_map(below).collect()
     }
 
-    /// Notes what is known, for the next start, on a thread of its own: of many runs it takes a second.
+    /// Writes the index cache on a background thread, because many runs take a second.
     pub(super) fn save(&mut self) {
         let Some(cache) = self.cache.clone().filter(|_| self.unsaved) else {
             return;
@@ -44,7 +45,7 @@ impl Scanner {
         {
             return;
         }
-        // While more are read, all of them would be written again and again.
+        // While runs are being read, rewriting would write all of them again and again.
         let (all, is_anew) = (self.by_root(), self.backlog.is_empty());
         let save = move || {
             for (root, prefix, runs) in all {
@@ -54,11 +55,14 @@ impl Scanner {
                     cache.add(&root, &prefix, &runs)
                 };
                 if let Err(error) = saved {
-                    tracing::debug!("{}: {error}; the next start reads all runs", root.display());
+                    tracing::debug!(
+                        "cannot cache the runs of {}: {error}; the next start reads them all",
+                        root.display()
+                    );
                 }
             }
         };
-        // Where no thread can be had, nothing is noted, and the next start takes longer.
+        // If no thread can be started, nothing is cached, and the next start takes longer.
         self.saver = std::thread::Builder::new()
             .name("board-notes".to_owned())
             .spawn(save)
@@ -71,7 +75,7 @@ impl Scanner {
         }
     }
 
-    /// Notes what is known and is not noted yet, as far as there is time.
+    /// Appends what the cache is missing, as far as there's time.
     pub(super) fn save_at_the_end(&mut self) {
         let Some(cache) = self.cache.clone() else {
             return;
@@ -82,7 +86,7 @@ impl Scanner {
         for (root, prefix, runs) in self.by_root() {
             if let Err(error) = cache.add(&root, &prefix, &runs) {
                 tracing::debug!(
-                    "{}: {error}; the next start reads more runs",
+                    "cannot cache the runs of {}: {error}; the next start reads more of them",
                     root.display()
                 );
             }

@@ -1,4 +1,5 @@
-//! What brings word of changes? Events of the system where it gives them, and else looking again and again.
+//! Learns of changes through file system events where the system provides them, and through polling
+//! otherwise.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,7 +16,7 @@ use crate::live::hints::in_words;
 use crate::live::run::Run;
 
 impl Scanner {
-    /// The runs in a directory, or in a file.
+    /// Returns the runs in a directory or a file.
     pub(super) fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Arc<Run>> {
         let bytes = path.as_os_str().as_encoded_bytes();
         let from = (Bound::Included(path.as_os_str()), Bound::Unbounded);
@@ -27,7 +28,8 @@ impl Scanner {
             .map(|(_, run)| run)
     }
 
-    /// The directories of runs that stay without their files. What comes back during a look is found by the next one.
+    /// Returns the paths of the runs that stay without their files. If files come back during a
+    /// scan, the next scan finds them.
     pub(super) fn evicted(&self) -> HashSet<Place> {
         self.by_dir
             .iter()
@@ -36,14 +38,14 @@ impl Scanner {
             .collect()
     }
 
-    /// Asks the system to tell of changes, from now on and of all roots.
+    /// Starts watching for file system events. The caller then adds the roots.
     pub(super) fn ask_for_events(&mut self) {
-        // The watches of the one before count against the same limit.
+        // The old watcher's watches count toward the same limit.
         self.watcher = None;
         self.roots.iter_mut().for_each(|root| root.watched = None);
         self.fault = None;
         let hints = Arc::clone(&self.shared.hints);
-        // A link may lead to a tree of millions of directories outside of the root.
+        // A symlink may lead to a tree of millions of directories outside of the root.
         let config = notify::Config::default().with_follow_symlinks(false);
         match notify::RecommendedWatcher::new(move |event| hints.take(event), config) {
             Ok(watcher) => self.watcher = Some(watcher),
@@ -51,7 +53,8 @@ impl Scanner {
         }
     }
 
-    /// Asks again where the system does not tell of all changes: what stood in the way may be gone.
+    /// Restarts the watch after the system failed to report all changes, because the obstacle may
+    /// be gone.
     pub(in crate::live) fn ask_again(&mut self) {
         let start = Instant::now();
         self.ask_for_events();
@@ -61,24 +64,22 @@ impl Scanner {
     }
 
     pub(super) fn watch(&mut self, at: usize) {
-        self.shared
-            .beat
-            .beat("asking the system to tell of changes");
+        self.shared.beat.beat("registering for file system events");
         let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else {
             return;
         };
         match root.watch(watcher) {
-            // What was written before is told by nobody.
+            // Earlier changes produced no events.
             Ok(true) => self.rounds.owe_all(),
             Ok(false) => {}
             Err(fault) => self.fault = Some(fault),
         }
     }
 
-    /// Says how the watching goes.
+    /// Publishes the state of watching.
     pub(super) fn publish(&self) {
         let mode = match (&self.fault, self.options.poll) {
-            (_, Some(_)) => Mode::Poll("asked for".to_owned()),
+            (_, Some(_)) => Mode::Poll("requested".to_owned()),
             (Some(fault), None) => Mode::Poll(fault.clone()),
             (None, None) => Mode::Native,
         };
@@ -91,7 +92,7 @@ impl Scanner {
         });
     }
 
-    /// How often everything is looked at, where nothing else tells of changes.
+    /// Returns how often everything is checked, if file system events are missing or disabled.
     pub(super) fn poll_every(&self) -> Option<Duration> {
         self.options
             .poll

@@ -1,30 +1,31 @@
-//! Where in the files of a run does a text stand?
+//! Searches the files of a run for a text.
 //!
-//! Reads all of the three files, since an index holds no texts. The index only tells which step or event a line is. Of a
-//! document the records are read one by one, and what it says beside them at once.
+//! It reads all three files, because an index contains no texts. The index only maps lines to steps
+//! and events. In a document, the records are read one by one, and the rest at once.
 
 use std::sync::Arc;
 
+use crate::analysis::format::counted;
 use crate::analysis::search::{InLine, LineMatch, LinePlace, Needle};
 use crate::model::{EventHead, Index, MAX_LINE_BYTES, TraceFile};
 use crate::trace::RunDir;
 
-/// A larger manifest is not searched, nor what a larger document says beside its records: to say where in it a text stands
-/// takes some twenty times its size.
+/// Larger manifests aren't searched, nor is the rest of a larger document. Locating a match in them
+/// takes about twenty times their size.
 const MAX_MANIFEST_SEARCHED: u64 = 16 << 20;
 
-/// Who hears of a search while it goes on.
+/// Receives the progress and the results of a search.
 pub trait Listener {
-    /// So many more bytes were looked through. False ends the search.
+    /// Reports that `bytes` more bytes were searched. Returning false ends the search.
     fn read(&mut self, bytes: u64) -> bool;
-    /// A line that holds the text. False ends the search.
+    /// Reports a line that contains the text. Returning false ends the search.
     fn found(&mut self, found: LineMatch) -> bool;
-    /// Something that could not be searched, and why.
+    /// Reports something that couldn't be searched, and why.
     fn left_out(&mut self, file: TraceFile, why: String);
 }
 
-/// Searches a run. `index` is asked for once something is found; a line that it does not know has a place in its file.
-/// False where the listener ended it.
+/// Searches a run. `index` is called once something is found. A line that the index doesn't contain
+/// is located by its offset. Returns false if the listener ended the search.
 pub fn search(
     dir: &RunDir,
     needle: &Needle,
@@ -44,7 +45,7 @@ pub fn search(
             .all(|file| lines(dir, *file, needle, index, listener))
 }
 
-/// The manifest is one document over many lines.
+/// Searches the manifest, which is one document over many lines.
 fn manifest(dir: &RunDir, needle: &Needle, listener: &mut dyn Listener) -> bool {
     let file = TraceFile::Manifest;
     let bytes = match dir.read_all(file, MAX_MANIFEST_SEARCHED) {
@@ -103,15 +104,15 @@ fn lines(
         listener.left_out(
             file,
             format!(
-                "{} lines longer than {MAX_LINE_BYTES} bytes",
-                blocks.too_long()
+                "{} longer than {MAX_LINE_BYTES} bytes",
+                counted(blocks.too_long(), "line")
             ),
         );
     }
     true
 }
 
-/// The records of a document, each by its place.
+/// Searches the records of a document one by one.
 fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn Listener) -> bool {
     let file = TraceFile::Events;
     let is_too_long = |event: &&EventHead| event.span.len > MAX_LINE_BYTES;
@@ -143,13 +144,16 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
     if too_long > 0 {
         listener.left_out(
             file,
-            format!("{too_long} records longer than {MAX_LINE_BYTES} bytes"),
+            format!(
+                "{} longer than {MAX_LINE_BYTES} bytes",
+                counted(too_long, "record")
+            ),
         );
     }
     true
 }
 
-/// What a document says beside its records: how the run ended, and what the writer keeps of it besides.
+/// Searches the content of a document outside of its records, such as how the run ended.
 fn beside_records(
     dir: &RunDir,
     needle: &Needle,
@@ -161,10 +165,7 @@ fn beside_records(
         Ok(Some(beside)) => beside,
         Ok(None) => return true,
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
-            listener.left_out(
-                file,
-                format!("what the document says beside its records, since it has {error}"),
-            );
+            listener.left_out(file, format!("the rest of the document ({error})"));
             return true;
         }
         Err(error) => return missing(file, &error, listener),
@@ -184,7 +185,7 @@ fn beside_records(
     goes_on && listener.read(beside.len)
 }
 
-/// A file that is not there holds nothing; any other that cannot be read is told.
+/// Reports a file that can't be read. A missing file contains nothing and isn't reported.
 fn missing(file: TraceFile, error: &std::io::Error, listener: &mut dyn Listener) -> bool {
     if error.kind() != std::io::ErrorKind::NotFound {
         listener.left_out(file, error.to_string());
@@ -192,7 +193,7 @@ fn missing(file: TraceFile, error: &std::io::Error, listener: &mut dyn Listener)
     true
 }
 
-/// What the line at `offset` is.
+/// Returns the step or event of the line at `offset`.
 fn place(index: &Index, file: TraceFile, offset: u64) -> LinePlace {
     match file {
         TraceFile::Manifest => LinePlace::default(),

@@ -6,7 +6,7 @@ use crate::model::repair::{Retreat, retreat};
 use crate::soak::times;
 use crate::trace::{RootScanner, read_index};
 
-/// All that is heard of a search.
+/// Everything a search reports.
 #[derive(Default)]
 struct Heard {
     bytes: u64,
@@ -42,7 +42,7 @@ fn heard(dir: &RunDir, text: &str) -> Heard {
     heard
 }
 
-/// Every text that a line says, without a sieve and without a search.
+/// Returns every text in a line, found without the search code.
 fn says(line: &[u8]) -> Vec<String> {
     fn all(json: &Json<'_>, said: &mut Vec<String>) {
         match json {
@@ -68,7 +68,7 @@ fn says(line: &[u8]) -> Vec<String> {
     said
 }
 
-/// The runs below `root`.
+/// Returns the runs below `root`.
 fn runs(root: &Path) -> Vec<RunDir> {
     RootScanner::new(root.to_owned())
         .scan()
@@ -77,7 +77,8 @@ fn runs(root: &Path) -> Vec<RunDir> {
         .collect()
 }
 
-/// Texts of the run itself that are awkward to find: words of all kinds, cut anywhere, in other letters' case.
+/// Returns texts of the run that are hard to find: words of all kinds, truncated anywhere, in the
+/// other case.
 fn texts(lines: &[(TraceFile, Vec<String>)], number: usize) -> Vec<String> {
     let all: Vec<&String> = lines
         .iter()
@@ -214,7 +215,7 @@ fn what_a_document_says_beside_its_records_is_found_once() {
             && path.starts_with("history[0]")),
         "{prompt:?}"
     );
-    // A text of a record is found in it, and not again in the document.
+    // A text of a record is found in the record, and not again in the document.
     let dir = runs(Path::new("sample_runs/tools"))
         .into_iter()
         .find(|dir| dir.path().ends_with("swe-agent/cost_limit.traj"))

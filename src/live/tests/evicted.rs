@@ -1,9 +1,9 @@
-//! A run whose files were evicted from the cache of its store.
+//! Tests runs whose files were evicted from the cache of their store.
 
 use super::*;
 use crate::mirror::fake::{Fake, settled, until};
 
-/// Puts a run that ended into the bucket, which counts as written so many hours later than others.
+/// Uploads a run that ended, with a modification time `hours` later.
 fn put_run(store: &Fake, key: &str, hours: u32) {
     let dir = tempfile::tempdir().unwrap();
     let run = write_old_run(dir.path(), key, "count");
@@ -16,14 +16,14 @@ fn put_run(store: &Fake, key: &str, hours: u32) {
     }
 }
 
-/// Follows the store with room for one run.
+/// Follows the store with room for a single run.
 fn follow(store: &Fake, cache: &Path) -> Arc<Mirror> {
     let mirror = Arc::new(store.follow(Some(cache), 300));
     settled(&mirror);
     mirror
 }
 
-/// A scanner that has looked at all, and what it says of run `a`.
+/// Returns a scanner that has scanned everything, and its shared state.
 fn looked(mirror: &Arc<Mirror>, cache: &Path) -> (scan::Scanner, Arc<Shared>) {
     let roots = vec![mirror.dir().to_owned()];
     let mirrors = vec![Arc::clone(mirror)];
@@ -71,7 +71,7 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     while scanner.read_piece() {}
     let known = run(&shared, "a").unwrap();
     assert!(Arc::ptr_eq(&known, &before) && known.is_evicted() && !known.dir().has_files());
-    // Nothing that is looked at, hinted at or asked takes anything from what was read.
+    // No scan, hint or refresh loses anything that was read.
     known.refresh(1 << 20);
     scanner.act_on(&hints::Inbox {
         paths: [known.dir().path().to_owned()].into_iter().collect(),
@@ -80,7 +80,7 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     });
     assert_eq!((known.summary().steps, known.is_gone()), (1, false));
     assert_eq!(known.summary().verdict, before.summary().verdict);
-    // One that had not ended when it was evicted, by its last sign of life.
+    // A run that hadn't ended when it was evicted is judged by its last sign of life.
     let dir = tempfile::tempdir().unwrap();
     let steps = write_run(dir.path(), "c", "{}").join("steps.jsonl");
     fs::write(&steps, "{\"step_id\": 0}\n").unwrap();
@@ -103,12 +103,12 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     let unread = known.index_once();
     assert!(
         unread.passing_issues()[0].reason.contains("evicted"),
-        "what is not here is not said to be nothing"
+        "missing files aren't reported as an empty run"
     );
     scanner.read_once();
     drop((known, before, shared, mirror));
 
-    // The store is away when the next board starts.
+    // The store is unavailable when the next board starts.
     store.bucket().down = Some((503, "SlowDown"));
     let mirror = Arc::new(store.follow(Some(cache.path()), 300));
     let (_scanner, shared) = looked(&mirror, notes.path());
@@ -127,7 +127,7 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
         .unwrap();
     let fetch = || runtime.block_on(known.fetch(tokio::time::Instant::now() + FETCH_PATIENCE));
     assert!(fetch().is_err_and(|why| why.contains("503 SlowDown")));
-    until(&mirror, "nothing is under way", |status| {
+    until(&mirror, "no downloads are in progress", |status| {
         status.waiting == 0
     });
     store.bucket().down = None;

@@ -146,8 +146,8 @@ fn write_old_run(root: &std::path::Path, key: &str, task: &str) -> PathBuf {
     dir
 }
 
-/// What a board that starts now and remembers what is in `cache` knows of its runs: key, task and whether it had to
-/// read them.
+/// Starts a board with the index cache in `cache`, and returns the key and the task of each run and
+/// the number of runs that it had to read.
 fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option<String>, usize)> {
     let roots = [root.to_owned()];
     let shared = Arc::new(Shared::new(&roots, &[]));
@@ -183,7 +183,7 @@ fn a_second_start_reads_only_what_changed() {
     };
     assert_eq!(start(root.path(), cache.path()), known("count", "add", 2));
     assert_eq!(start(root.path(), cache.path()), known("count", "add", 0));
-    // The same size and the same time of change, as after a copy that keeps times.
+    // The same size and modification time, as after a copy that preserves times.
     write_old_run(root.path(), "b", "ADD");
     assert_eq!(start(root.path(), cache.path()), known("count", "ADD", 1));
     fs::remove_dir_all(b).unwrap();
@@ -247,7 +247,7 @@ fn a_cache_that_is_odd_is_as_good_as_none() {
     assert_eq!(
         start(root.path(), cache.path()),
         told(1),
-        "it does not have its checksum"
+        "the checksum doesn't match"
     );
     let half = &good[..good.len() / 2];
     let (head, rest) = good.split_once('\n').unwrap();
@@ -288,7 +288,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
     assert!(!run.refresh(1 << 20).changed, "nothing happened");
     assert!(run.is_parked());
     assert_eq!(run.index_once().steps().len(), 1);
-    assert!(run.is_parked(), "one answer does not keep it");
+    assert!(run.is_parked(), "a single query doesn't keep it open");
     write_second_step(&dir);
     assert!(run.refresh(1 << 20).changed);
     assert_eq!(
@@ -299,10 +299,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
         ),
         (false, 2, 2)
     );
-    assert!(
-        !run.park(false),
-        "it changed just now, and somebody looks at it"
-    );
+    assert!(!run.park(false), "it just changed and has a viewer");
 }
 
 #[test]
@@ -415,7 +412,7 @@ fn a_run_that_may_go_on_is_parked_while_memory_is_short_and_read_again_when_it_d
     assert_eq!((run.is_parked(), run.summary().steps), (false, 2));
 }
 
-/// A scanner that has read `root`, and its run `a`.
+/// Returns a scanner that has scanned `root`, and its run `a`.
 fn scanned(root: &std::path::Path) -> (Arc<Shared>, scan::Scanner, Arc<Run>) {
     let root = fs::canonicalize(root).unwrap();
     let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
@@ -442,7 +439,7 @@ fn after_lost_events_every_run_is_looked_at_at_once() {
     write_second_step(&dir);
     scanner.act_on(&hints::Inbox::default());
     scanner.look_at_owed();
-    assert_eq!(run.summary().steps, 1, "nobody told of it");
+    assert_eq!(run.summary().steps, 1, "no event reported it");
     scanner.act_on(&hints::Inbox {
         lost: true,
         ..hints::Inbox::default()
@@ -451,7 +448,7 @@ fn after_lost_events_every_run_is_looked_at_at_once() {
     assert_eq!(run.summary().steps, 2);
 }
 
-/// Puts steps of 100 KB each into a run, and takes its files for old.
+/// Writes steps of 100 KB each into a run, and makes its files look old.
 fn write_many_steps(dir: &Path, steps: usize) {
     let text = "x".repeat(100_000);
     let lines: String = (0..steps)
@@ -504,13 +501,13 @@ fn a_large_run_that_changed_keeps_no_other_waiting() {
         append(&small.join("steps.jsonl"), "{}");
         hear(&mut scanner, &small);
         assert_eq!(other.summary().steps, 1 + round);
-        assert!(other.revision_now() > told, "it is told");
-        // What was said of the large run stays until all of it is read.
+        assert!(other.revision_now() > told, "followers are notified");
+        // The old summary of the large run stays until it's completely read.
         assert_eq!(
             (run.summary().steps, run.summary().partial, run.is_parked()),
             (STEPS, true, true)
         );
-        assert_eq!(run.revision_now(), told, "there is no news of it");
+        assert_eq!(run.revision_now(), told, "its followers aren't notified");
         assert!(scanner.read_piece());
     }
     while scanner.read_piece() {}
@@ -565,7 +562,7 @@ fn while_a_large_run_is_read_for_the_first_time_news_of_it_is_seldom() {
             break;
         }
     }
-    // The first, the last, and two a second between them.
+    // The first, the last, and two per second in between.
     let most = 2 + start.elapsed().as_millis() / run::SUM_EVERY.as_millis();
     assert!(
         looks > 40 && (2..=most).contains(&(told as u128)),
@@ -590,7 +587,7 @@ fn what_is_written_before_the_system_tells_of_changes_is_seen() {
     assert_eq!(
         shared.status.read().unwrap().mode,
         Mode::Native,
-        "what stood in the way is gone"
+        "the obstacle is gone"
     );
     scanner.look_at_owed();
     assert_eq!(run.summary().steps, 2);
@@ -618,7 +615,7 @@ fn what_a_wrong_clock_made_of_a_run_is_mended_when_the_clock_is() {
     assert_eq!(wrong.summary().life.liveness.word(), "running");
     scanner.set_clock(i64::MAX);
     scanner.look_at_runs();
-    assert!(scanner.owes(), "each run is judged anew");
+    assert!(scanner.owes(), "every run is re-evaluated");
 }
 
 #[test]
@@ -632,11 +629,11 @@ fn a_run_that_cannot_be_read_for_a_fault_of_the_board_harms_no_other() {
         run.index()
             .passing_issues()
             .iter()
-            .any(|issue| issue.reason.contains("fault of the board"))
+            .any(|issue| issue.reason.contains("bug in the board"))
     };
     assert!(told(&run));
     scanner.refresh(&run);
-    assert!(told(&run), "its files did not change");
+    assert!(told(&run), "its files didn't change");
     write_second_step(&dir);
     scanner.refresh(&run);
     assert_eq!((told(&run), run.summary().steps), (false, 2));
@@ -653,7 +650,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A library on `root` whose scan thread is given up for lost quickly.
+/// Returns a library on `root` whose scan thread quickly counts as stalled.
 fn impatient(root: &std::path::Path) -> Library {
     let roots = vec![root.to_owned()];
     let shared = Shared {
@@ -671,7 +668,7 @@ fn a_scan_thread_that_fails_is_started_again_and_that_is_told() {
     until("the run is found", || library.run("a").is_some());
     let before = library.run("a").unwrap();
     *library.shared.fault.lock().unwrap() = Some(|| panic!("played"));
-    until("it is told", || {
+    until("the failure is reported", || {
         library
             .status()
             .stalled
@@ -682,8 +679,8 @@ fn a_scan_thread_that_fails_is_started_again_and_that_is_told() {
             .run("a")
             .is_some_and(|run| !Arc::ptr_eq(&run, &before))
     });
-    assert!(before.is_gone(), "who listens asks anew");
-    until("all is well", || library.status().stalled.is_none());
+    assert!(before.is_gone(), "followers look it up again");
+    until("the status recovers", || library.status().stalled.is_none());
     assert_eq!(library.status().restarts, 1);
 }
 
@@ -695,17 +692,19 @@ fn a_scan_thread_that_hangs_is_told_and_keeps_nobody_from_closing() {
     let library = impatient(root.path());
     let closed = GATE.lock().unwrap();
     *library.shared.fault.lock().unwrap() = Some(hang);
-    until("it is told", || {
+    until("the failure is reported", || {
         library
             .status()
             .stalled
-            .is_some_and(|why| why.contains("looking at the roots"))
+            .is_some_and(|why| why.contains("scanning the roots"))
     });
     drop(closed);
-    until("all is well", || library.status().stalled.is_none());
+    until("the status recovers", || library.status().stalled.is_none());
     let closed = GATE.lock().unwrap();
     *library.shared.fault.lock().unwrap() = Some(hang);
-    until("it is told again", || library.status().stalled.is_some());
+    until("the stall is reported again", || {
+        library.status().stalled.is_some()
+    });
     library.close();
     drop(closed);
 }

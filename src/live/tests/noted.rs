@@ -1,10 +1,10 @@
-//! What is noted for the next start where the board is ended early.
+//! Tests the index cache when the board is stopped early.
 
 use super::*;
 use crate::analysis::verdict::RunStatus;
 use crate::live::cache::Cache;
 
-/// The places of runs of which the file in `cache` tells something, in its order.
+/// Returns the names of the runs in the cache file, in its order.
 fn told(cache: &Path) -> Vec<String> {
     let text = fs::read_to_string(cache_file(cache)).unwrap();
     let place = |line: &str| {
@@ -46,7 +46,7 @@ fn a_board_that_is_ended_while_it_notes_what_it_knows_loses_the_cheapest_runs_al
         .add(&place, "", &runs)
         .unwrap();
     assert_eq!(told(dir.path()), ["b", "c", "a"]);
-    // As if it had been ended in the middle of the second run.
+    // Simulates that the board was killed in the middle of the second run.
     let text = fs::read_to_string(cache_file(dir.path())).unwrap();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     fs::write(cache_file(dir.path()), &text[..(ends[2] + ends[3]) / 2]).unwrap();
@@ -59,12 +59,12 @@ fn a_board_that_is_ended_while_it_notes_what_it_knows_loses_the_cheapest_runs_al
             .collect::<Vec<_>>(),
         ["b"]
     );
-    // The next board adds what is missing, once.
+    // The next board adds the missing rows, once.
     next.add(&place, "", &runs).unwrap();
     next.add(&place, "", &runs).unwrap();
     assert_eq!(told(dir.path()), ["b", "c", "a"]);
     assert_eq!(next.load(&place).len(), 3);
-    // A file that is written anew is given up where the board ends, and stays as it was.
+    // A rewrite is abandoned when the board stops, and the file is unchanged.
     next.hurry();
     assert!(next.save(&place, "", &runs[..1]).is_err());
     assert_eq!(told(dir.path()).len(), 3);
@@ -73,7 +73,7 @@ fn a_board_that_is_ended_while_it_notes_what_it_knows_loses_the_cheapest_runs_al
     assert_eq!(
         told(dir.path()).len(),
         3,
-        "where the file went, all are noted again"
+        "all runs are written again if the file is gone"
     );
 }
 
@@ -131,7 +131,7 @@ fn opening_a_run_corrects_the_row_that_the_cache_made_up() {
     drop(run.index());
     assert_eq!(run.summary().verdict, honest.verdict);
     assert_eq!(run.summary().answer, honest.answer);
-    // What was noted for the next start is corrected too.
+    // The cached row is corrected, too.
     run.refresh(1 << 20);
     cache.add(&place, "", std::slice::from_ref(&run)).unwrap();
     assert_eq!(
@@ -174,7 +174,7 @@ fn a_line_without_an_end_is_not_held() {
     write_old_run(root.path(), "a", "count");
     let told = |read| vec![("a".to_owned(), Some("count".to_owned()), read)];
     assert_eq!(start(root.path(), cache.path()), told(1));
-    // Zeros without a line end behind the first row take no room on the disk.
+    // Sparse zeros after the first row, without a line terminator.
     fs::File::options()
         .append(true)
         .open(cache_file(cache.path()))

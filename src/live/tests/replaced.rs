@@ -1,4 +1,4 @@
-//! A file that becomes another tool's trace while it is served.
+//! Tests a file that becomes another tool's trace while the board follows it.
 
 use super::*;
 
@@ -11,7 +11,7 @@ pub(super) fn sample(name: &str) -> Vec<u8> {
     fs::read(Path::new(SAMPLES).join(name)).unwrap()
 }
 
-/// What a board knows of its runs: key, format, steps, issues and the sentence on the end.
+/// Returns the board's view of its runs: key, format, steps, issues and the sentence about the end.
 pub(super) fn told(shared: &Shared) -> Vec<String> {
     let runs = shared.runs.read().unwrap();
     let row = |run: &Arc<Run>| {
@@ -35,7 +35,7 @@ pub(super) fn fresh(root: &Path) -> Vec<String> {
 #[test]
 fn a_file_that_another_tool_writes_over_is_that_tools_run() {
     let (codex, claude, log) = (sample(CODEX), sample(CLAUDE), sample(LOG));
-    // Each is longer than the one before, as a file that only grew would be.
+    // Each is longer than the one before, like a file that only grew.
     assert!(codex.len() < claude.len() && claude.len() < log.len());
     for by_rename in [false, true] {
         let dir = tempfile::tempdir().unwrap();
@@ -61,13 +61,13 @@ fn a_file_that_another_tool_writes_over_is_that_tools_run() {
                 paths: [path.clone()].into(),
                 ..hints::Inbox::default()
             };
-            assert!(scanner.act_on(&inbox), "the roots are looked at for it");
+            assert!(scanner.act_on(&inbox), "the roots are scanned again");
         }
         let seen = look(&mut scanner);
         assert_eq!(seen, fresh(&root), "by rename: {by_rename}");
         assert!(seen[0].contains("Claude Code session"), "{seen:?}");
-        assert!(before.is_gone(), "whoever has a page of it open is told");
-        // It is looked at every second as any other, in place of the one before.
+        assert!(before.is_gone(), "open pages are notified");
+        // It's checked every second like any other, in place of the old one.
         scanner.refresh(&shared.runs.read().unwrap().values().next().unwrap().clone());
         fs::write(&path, &codex).unwrap();
         assert_eq!(

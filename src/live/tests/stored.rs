@@ -1,4 +1,4 @@
-//! Runs whose records stand in several files, as these come, grow and go.
+//! Tests runs whose records are in several files, as these appear, grow and disappear.
 
 use super::*;
 
@@ -9,7 +9,7 @@ const CASE: &str = concat!(
 const SHORT: &str = "dca31315-aa17-41ed-8e4b-3cd969215b95.jsonl";
 const LONG: &str = "833d90bb-ac8b-416f-8273-4cef0f666e1b.jsonl";
 
-/// A board over `root`, looked at by hand.
+/// Returns a board over `root` that is scanned by hand.
 fn board(root: &Path) -> (Arc<Shared>, scan::Scanner) {
     let shared = Arc::new(Shared::new(&[root.to_owned()], &[]));
     let options = Options {
@@ -22,7 +22,8 @@ fn board(root: &Path) -> (Arc<Shared>, scan::Scanner) {
     )
 }
 
-/// What a look shows of each run: its tokens, the run that counts in its place, and the steps that it copied.
+/// Scans, and returns each run with its tokens, the run that counts in its place, and the number of
+/// copied steps.
 fn look(
     shared: &Shared,
     scanner: &mut scan::Scanner,
@@ -100,7 +101,7 @@ fn a_copy_that_comes_grows_and_goes_changes_what_counts() {
         look(&shared, &mut scanner),
         [row("long.jsonl", 3_533, None, 0)]
     );
-    // The session that it continues comes.
+    // The session that it continues appears.
     fs::write(root.join("short.jsonl"), &short).unwrap();
     let both = [
         row("long.jsonl", 1_222, None, 2),
@@ -126,9 +127,9 @@ fn a_copy_that_comes_grows_and_goes_changes_what_counts() {
                 .map(|run| run.revision_now())
                 .max()
         ),
-        "nothing new is no change"
+        "no news means no change"
     );
-    // A copy of it under another project folder.
+    // A copy of it appears in another project folder.
     fs::create_dir(root.join("other")).unwrap();
     fs::write(root.join("other/long.jsonl"), &long).unwrap();
     let three = look(&shared, &mut scanner);
@@ -141,7 +142,7 @@ fn a_copy_that_comes_grows_and_goes_changes_what_counts() {
         (three.len(), counted, three[1].2.as_deref()),
         (3, 3_533, Some("long.jsonl"))
     );
-    // The first one goes, and then the session that both continue.
+    // The first one disappears, and then the session that both continue.
     fs::remove_file(root.join("long.jsonl")).unwrap();
     assert_eq!(
         look(&shared, &mut scanner),

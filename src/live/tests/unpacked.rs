@@ -1,4 +1,4 @@
-//! Runs whose files are compressed.
+//! Tests runs whose files are compressed.
 
 use super::*;
 use crate::model::{Lines as _, TraceFile};
@@ -17,7 +17,7 @@ fn a_page_of_a_parked_run_unpacks_it_once() {
     let run = library.shared.runs.read().unwrap()[&RunKey::new("l.eval/rent_epoch_1")].clone();
     assert!(run.is_parked() || run.park(false));
     let index = run.index();
-    // What is unpacked again from now on is damaged.
+    // From here on, decompressing again would yield damaged data.
     let name = b"samples/rent_epoch_1.json";
     let at = bytes
         .windows(name.len())
@@ -41,7 +41,7 @@ fn a_run_whose_file_is_being_unpacked_keeps_nobody_waiting_and_is_not_judged() {
     let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
     let lines = 110_000;
     let text = line.repeat(lines);
-    assert!(text.len() > 8 << 20, "it is more than one slice");
+    assert!(text.len() > 8 << 20, "larger than one slice");
     let packed = ruzstd::encoding::compress_to_vec(
         text.as_bytes(),
         ruzstd::encoding::CompressionLevel::Fastest,

@@ -1,9 +1,9 @@
-//! Changes that another part of a run or of its file tells of, not the file that was looked at.
+//! Tests changes that only another part of a run or of its file reveals.
 
 use super::replaced::{fresh, sample, told};
 use super::*;
 
-/// Makes files and directories as old as they are long after they were written.
+/// Sets the modification times of files and directories to `hours` ago.
 fn age(paths: &[PathBuf], hours: u64) {
     let time = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
     for path in paths {
@@ -11,7 +11,7 @@ fn age(paths: &[PathBuf], hours: u64) {
     }
 }
 
-/// A board that has read all below `root`.
+/// Returns a board that has read everything below `root`.
 fn board(root: &Path) -> (Arc<Shared>, scan::Scanner) {
     let root = root.to_owned();
     let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
@@ -55,12 +55,12 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
         let (shared, mut scanner) = board(&root);
         let run = only(&shared);
         assert_eq!(run.summary().issues.1, 0);
-        // Whoever asks for the index keeps it open.
+        // Requesting the index keeps the run open.
         match parked {
             true => assert!(run.is_parked() || run.park(false)),
             false => assert_eq!(told(&shared), fresh(&root)),
         }
-        // Its directory knows nothing of it.
+        // Its directory's stamp doesn't change.
         fs::write(&files[1], "[").unwrap();
         age(&files[1..2], 1);
         scanner.refresh(&run);
@@ -100,14 +100,14 @@ fn of_very_many_records_new_ones_are_read_at_once_and_changed_ones_are_seen() {
     }
     let (shared, mut scanner) = board(&root);
     let run = only(&shared);
-    // Whoever asks for the index keeps it open.
+    // Requesting the index keeps the run open.
     assert_eq!(run.index().events().len(), 1_200);
     fs::copy(&events[1], event(1_200)).unwrap();
     scanner.refresh(&run);
     assert_eq!(
         run.index().events().len(),
         1_201,
-        "whether or not all are looked at"
+        "even if not all files are checked"
     );
     fs::write(event(600), "[").unwrap();
     until("the change is seen", || {
@@ -134,7 +134,7 @@ fn a_run_whose_file_gets_another_time_was_written_then() {
     let (shared, mut scanner) = board(&root);
     let updated = |shared: &Shared| only(shared).summary().updated.unwrap();
     let before = updated(&shared);
-    // Whoever asks for the index keeps it open; one that is let go of is read anew whatever changed.
+    // Requesting the index keeps the run open. A run without an index is reloaded whatever changed.
     only(&shared).index();
     age(&files, 5);
     scanner.refresh(&only(&shared));
@@ -154,7 +154,7 @@ fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
             .map(|run| (run.key().to_string(), run.summary().issues.0))
             .collect::<Vec<_>>()
     };
-    // Without its directory, its members are found by their headers.
+    // Without the archive's central directory, its members are found by their headers.
     fs::write(&path, &whole[..whole.len() - 10]).unwrap();
     let (shared, mut scanner) = board(&root);
     let found = issues(&shared);
@@ -167,7 +167,7 @@ fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
         assert_eq!(
             crate::analysis::health::counts(&index).0,
             1,
-            "what one run is asked for alone"
+            "a run read on its own"
         );
         assert_eq!(run.index_once().passing_issues(), index.passing_issues());
     }
@@ -194,7 +194,7 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
     let path = root.join("l.eval");
     let whole = sample("inspect/ledger.eval");
     let mut damaged = whole.clone();
-    // Among the packed bytes of the first sample; the directory says what it said.
+    // In the compressed bytes of the first sample. The central directory is unchanged.
     let name = b"samples/";
     let at = whole
         .windows(name.len())
@@ -211,10 +211,10 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
     for run in &runs {
         assert!(run.is_parked() || run.park(false), "{}", run.key());
     }
-    // The first of them finds them parked; whoever asks for the steps keeps them open.
+    // The first iteration finds the runs parked. Requesting the steps keeps them open.
     for (bytes, issues) in [(&damaged, true), (&whole, false), (&damaged, true)] {
         let before: Vec<_> = runs.iter().map(|run| stamps(run)).collect();
-        // In place, with the time put back: as large and as old as it was.
+        // In place and with the old modification time: the file has the same size and age.
         fs::write(&path, bytes).unwrap();
         age(std::slice::from_ref(&path), 1);
         for run in &runs {
@@ -226,7 +226,7 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
             runs.iter()
                 .zip(before)
                 .all(|(run, before)| stamps(run) != before),
-            "what was noted is not so any more"
+            "the cached stamps are outdated"
         );
     }
     fs::write(&path, &whole).unwrap();

@@ -1,14 +1,14 @@
-//! What does an agent file say of a critic?
+//! Parses the critics of an agent file.
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::Seconds;
 
-/// A compiled pattern may take this many bytes; matching is linear, compiling need not be.
+/// Maximum size of a compiled pattern, in bytes. Matching takes linear time, but compiling may not.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// A critic as the file describes it.
+/// A critic as written in the file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub(in crate::llm) enum CriticPart {
@@ -69,7 +69,7 @@ pub(in crate::llm) enum OnFail {
     Continue,
 }
 
-/// A pattern that compiles.
+/// A regular expression that compiles.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(in crate::llm) struct Pattern(pub(in crate::llm) Regex);
@@ -82,7 +82,8 @@ impl TryFrom<String> for Pattern {
             .size_limit(MAX_REGEX_BYTES)
             .build();
         built.map(Self).map_err(|wrong| {
-            // The crate's own words show the place over several lines; the last one says what is wrong there.
+            // The crate's message shows the location on several lines. The last line says what is
+            // wrong.
             let wrong = wrong.to_string();
             let last = wrong.lines().last().unwrap_or_default().trim();
             format!(

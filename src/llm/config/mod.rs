@@ -1,6 +1,7 @@
-//! What does an agent file say? TOML, with unknown keys refused and every mistake told with its line.
+//! Parses agent files, which are TOML. Unknown keys are refused, and every error names its line.
 //!
-//! Knows no engine; what the words come to is `build`'s. The keys are listed at [`AgentFile`].
+//! Independent of the engine: `build` makes an engine from the file. The keys are listed at
+//! [`AgentFile`].
 
 mod critic;
 mod seconds;
@@ -23,54 +24,55 @@ use crate::error::{Error, Kind, Result};
 use crate::model::price::{Price, Prices};
 use crate::stop::StopSpec;
 
-/// What the agent is told where the file says nothing.
+/// The default system prompt.
 const SYSTEM: &str = "You work on the task that you are given, step by step, with the tools that you have. Look before you \
                       change anything, and check what you did. When the task is done, say in a few sentences what you did.";
 
-/// A whole agent file, for `--help` and for those who begin.
+/// A complete agent file, for `--help` and for getting started.
 pub const EXAMPLE: &str = include_str!("../example.toml");
 
-/// An agent as a file describes it.
+/// An agent as described by a file.
 ///
-/// Paths are relative to the file. Only `base_url` and `model` under `[model]` have no default; an unknown key is refused.
+/// Paths are relative to the file. Only `base_url` and `model` under `[model]` have no default.
+/// Unknown keys are refused.
 ///
 /// | key | meaning | default |
 /// |---|---|---|
-/// | `[agent] name` | its name in the trace | the file's name |
-/// | `system`, `system_file` | the instructions, here or in a file of their own | a few sentences |
+/// | `[agent] name` | the agent's name in the trace | the file's name |
+/// | `system`, `system_file` | the system prompt, inline or in a separate file | a few sentences |
 /// | `protocol` | how the model decides: `native` tool calls, or text as `react`, `json` or `xml` | `native` |
 /// | `max_tokens`, `temperature` | sent with each request | the server's |
-/// | `history` | `"all"`, `{ messages = 24 }` or `{ tokens = 8000 }` of the conversation go into a request | 24 messages |
-/// | `[model] base_url`, `model` | the endpoint that `/chat/completions` stands below, and the model there | |
-/// | `api_key_env` | the variable that holds the key; `""` for none | `OPENAI_API_KEY` |
-/// | `api_key_file` | instead, the file or pipe that holds it, such as `/dev/fd/3` | none |
-/// | `stream` | whether answers come in pieces | `false` |
-/// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | timeouts with one attempt: for all of it, until the answer begins, until there is a connection | 600, the whole, 10 |
-/// | `retries` | how often a failure that may pass is tried again, as long as two minutes and the run's time allow; then the run ends | 4 |
-/// | `context_window` | tokens that fit; longer requests are made shorter before they are sent | unknown |
-/// | `send_reasoning` | whether what a reply has besides its text, such as `reasoning_content`, goes back in later requests | sent until the service refuses it |
-/// | `extra` | a table of further fields for each request | none |
-/// | `[workspace] dir` | the directory that the agent works in | `.` |
-/// | `tools` | a list of `read_file`, `write_file`, `replace_lines`, `list_dir`, `search`, `run_command` | all but `run_command` |
-/// | `command_timeout_s`, `max_output_bytes` | limits of commands and of what is read at once | 60, 32768 |
-/// | `[budget] steps`, `tokens` | limits asked before each step | 10 steps |
-/// | `seconds` | asked before each step, and what decides or acts is dropped after it; an answer that is there is still judged | none |
-/// | `hard_seconds` | whatever is under way is dropped after it | twice `seconds` |
-/// | `[stop] completion`, `policies` | stop rules, short (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
-/// | `[gate] allow`, `deny`, `ask` | tools that may be called, may not, or may where a person says so at the terminal; names or patterns as `run_*`. `deny` goes before `ask`, and `ask` before `allow`; where there is `allow`, all else is denied. The wait for an answer counts as time of the run: where that is limited, by `seconds`, `hard_seconds` or a rule, no answer by then is a no | all may |
+/// | `history` | how much of the conversation to send: `"all"`, `{ messages = 24 }` or `{ tokens = 8000 }` | 24 messages |
+/// | `[model] base_url`, `model` | the endpoint, with `/chat/completions` below it, and the model | |
+/// | `api_key_env` | the environment variable with the key; `""` for no key | `OPENAI_API_KEY` |
+/// | `api_key_file` | instead of `api_key_env`, a file or pipe with the key, such as `/dev/fd/3` | none |
+/// | `stream` | whether to stream replies | `false` |
+/// | `timeout_s`, `first_byte_timeout_s`, `connect_timeout_s` | limits of one attempt in seconds: in total, until the reply begins, and for connecting | 600, `timeout_s`, 10 |
+/// | `retries` | how often to retry a temporary failure, within two minutes and the run's remaining time; then the run ends | 4 |
+/// | `context_window` | the model's context window in tokens; longer requests are shortened before they are sent | unknown |
+/// | `send_reasoning` | whether to send back the additional fields of a reply, such as `reasoning_content`, in later requests | until the service refuses them |
+/// | `extra` | a table of additional fields for each request | none |
+/// | `[workspace] dir` | the directory in which the agent works | `.` |
+/// | `tools` | a list of `read_file`, `write_file`, `replace_lines`, `list_dir`, `search`, `run_command` | all except `run_command` |
+/// | `command_timeout_s`, `max_output_bytes` | limits of a command, and of output per call | 60, 32768 |
+/// | `[budget] steps`, `tokens` | limits checked before each step | 10 steps |
+/// | `seconds` | time limit, checked before each step; also interrupts decisions and actions, but an answer that was already given is still judged | none |
+/// | `hard_seconds` | time limit that interrupts everything | twice `seconds` |
+/// | `[stop] completion`, `policies` | stop rules, in the short form (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
+/// | `[gate] allow`, `deny`, `ask` | tools that are allowed, denied, or allowed if a person at the terminal agrees, as names or patterns such as `run_*`. `deny` takes precedence over `ask`, and `ask` over `allow`. If `allow` is set, all other tools are denied. Waiting for the person counts as run time: if `seconds`, `hard_seconds` or a rule limits it, no answer in time counts as a no | all allowed |
 /// | `[[critic]] kind` | `command`, `regex` or `judge` | |
-/// | `name` | its name in the trace | the kind |
-/// | `when` | which steps are judged: those with an `answer`, or `every_step` | `answer` |
+/// | `name` | the critic's name in the trace | the kind |
+/// | `when` | which steps to judge: those with an `answer`, or `every_step` | `answer` |
 /// | `on_fail` | `retry`, `stop` or `continue` | `retry` |
-/// | `command`, `timeout_s` | (command) passes where the exit status is 0 | , `command_timeout_s` |
-/// | `pattern`, `want` | (regex) passes where the text matches, or with `want = false` where it does not | , `true` |
-/// | `criteria`, `threshold`, `model` | (judge) what to look at; passes from this score on; another model at the same endpoint | , 0.5, the agent's |
-/// | `[prices."NAME"] input`, `cached`, `output` | what a model takes for a million tokens in US dollars, where the service does not say; one `*` may end the name | none |
-/// | `[mcp.NAME] command`, `env`, `cwd` | a Model Context Protocol server to start, whose tools are called `NAME__TOOL`: program and arguments, variables beside a few harmless ones, directory | , none, the workspace |
-/// | `url`, `headers` | instead, one that is there: its address, and headers of each request | |
-/// | `tools` | which of its tools there are; names or patterns | all |
-/// | `timeout`, `start_timeout` | seconds for a call, and until it tells its tools | 60, 30 |
-/// | `[task] objective` | the task, where the command line names none | |
+/// | `command`, `timeout_s` | (command) passes if the exit status is 0 | , `command_timeout_s` |
+/// | `pattern`, `want` | (regex) passes if the text matches, or with `want = false` if it doesn't | , `true` |
+/// | `criteria`, `threshold`, `model` | (judge) the criteria; the lowest score that passes; another model at the same endpoint | , 0.5, the agent's |
+/// | `[prices."NAME"] input`, `cached`, `output` | a model's prices in US dollars per million tokens, used if the service doesn't report the cost; the name may end in `*` | none |
+/// | `[mcp.NAME] command`, `env`, `cwd` | a Model Context Protocol server to start, whose tools are named `NAME__TOOL`: program and arguments, variables in addition to a few harmless ones, directory | , none, the workspace |
+/// | `url`, `headers` | instead of `command`, a running server: its address, and headers for each request | |
+/// | `tools` | which of the server's tools to use, as names or patterns | all |
+/// | `timeout`, `start_timeout` | limits in seconds for a call, and until the server has listed its tools | 60, 30 |
+/// | `[task] objective` | the task, if the command line has none | |
 #[derive(Debug)]
 pub struct AgentFile {
     pub(super) path: PathBuf,
@@ -79,7 +81,7 @@ pub struct AgentFile {
     pub(super) protocol: Protocol,
     pub(super) history: Keep,
     pub(super) model: ModelPart,
-    /// Fields of each request.
+    /// Additional fields for each request.
     pub(super) settings: Map<String, Value>,
     pub(super) workspace: WorkspacePart,
     pub(super) budget: BudgetPart,
@@ -205,7 +207,7 @@ pub(super) enum ToolName {
 }
 
 impl ToolName {
-    /// The tools' names, as models and files write them.
+    /// The tools' names for models and files.
     const NAMES: [&str; 6] = [
         "read_file",
         "write_file",
@@ -232,7 +234,7 @@ struct StopPart {
     policies: Vec<Spanned<StopEntry>>,
 }
 
-/// A rule as written.
+/// A rule as written in the file.
 #[derive(Debug)]
 enum StopEntry {
     Short(String),
@@ -260,7 +262,7 @@ impl<'de> Deserialize<'de> for StopEntry {
             type Value = StopEntry;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a rule as text or as a table")
+                f.write_str("a rule, as a string or a table")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<StopEntry, E> {
@@ -271,7 +273,8 @@ impl<'de> Deserialize<'de> for StopEntry {
                 self,
                 map: M,
             ) -> std::result::Result<StopEntry, M::Error> {
-                // As JSON, which rules are read from elsewhere; from TOML itself all of them would be compiled again.
+                // Converted to JSON first, because rules are deserialized from JSON elsewhere.
+                // Deserializing from TOML would compile all of them again.
                 let table = Value::deserialize(MapAccessDeserializer::new(map))?;
                 serde_json::from_value(table)
                     .map(StopEntry::Long)
@@ -286,7 +289,7 @@ impl AgentFile {
     /// Reads an agent file.
     ///
     /// # Errors
-    /// It is not there, or not what an agent file is: the message names the line.
+    /// Fails if the file can't be read or isn't a valid agent file. The message names the line.
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             let kind = if error.kind() == std::io::ErrorKind::NotFound {
@@ -303,10 +306,10 @@ impl AgentFile {
         Self::parse(&text, path)
     }
 
-    /// Reads the text of the agent file at `path`.
+    /// Parses the text of the agent file at `path`.
     ///
     /// # Errors
-    /// As [`AgentFile::load`].
+    /// Fails like [`AgentFile::load`], except that the file isn't read.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let place = ConfigText { text, path };
         let whole: Whole = toml::from_str(text).map_err(|wrong| {
@@ -327,7 +330,7 @@ impl AgentFile {
             ..
         } = whole;
         let mcp = place.servers(whole.mcp)?;
-        // Which tools servers have is known once they are asked.
+        // The tools of servers are known only once the servers run.
         let may_have_more = !mcp.is_empty();
         if let Some(file) = model
             .api_key_file
@@ -336,7 +339,7 @@ impl AgentFile {
         {
             return Err(place.error(
                 file.span(),
-                "there is `api_key_env` already; keep one of the two",
+                "`api_key_env` is already set; keep one of the two",
             ));
         }
         let mut settings = model.extra.clone();
@@ -348,10 +351,9 @@ impl AgentFile {
         }
         let system = match (agent.system, agent.system_file) {
             (Some(_), Some(file)) => {
-                return Err(place.error(
-                    file.span(),
-                    "there is `system` already; keep one of the two",
-                ));
+                return Err(
+                    place.error(file.span(), "`system` is already set; keep one of the two")
+                );
             }
             (Some(system), None) => system,
             (None, Some(file)) => place.read(file.get_ref(), file.span())?,
@@ -395,22 +397,23 @@ impl AgentFile {
         })
     }
 
-    /// What the tools of this crate are called.
+    /// Returns the names of the built-in tools.
     pub(super) fn tool_names() -> &'static [&'static str] {
         &ToolName::NAMES
     }
 
-    /// The agent's name.
+    /// Returns the agent's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The task, where the file has one.
+    /// Returns the task, if the file has one.
     pub fn objective(&self) -> Option<&str> {
         self.objective.as_deref()
     }
 
-    /// The environment variable that holds the key; `None` where there shall be none.
+    /// Returns the name of the environment variable with the key. `None` if the file sets it to be
+    /// empty.
     pub fn key_variable(&self) -> Option<&str> {
         match self.model.api_key_env.as_deref() {
             None => Some("OPENAI_API_KEY"),
@@ -418,7 +421,7 @@ impl AgentFile {
         }
     }
 
-    /// The file or pipe that holds the key, where it is not an environment variable.
+    /// Returns the file or pipe with the key, if the file names one.
     pub fn key_file(&self) -> Option<PathBuf> {
         self.model
             .api_key_file
@@ -426,12 +429,12 @@ impl AgentFile {
             .map(|file| self.beside(file.get_ref()))
     }
 
-    /// The directory that the agent works in.
+    /// Returns the directory in which the agent works.
     pub fn workspace(&self) -> PathBuf {
         self.beside(&self.workspace.dir)
     }
 
-    /// Whether commands run: the agent's, those of critics, or servers.
+    /// Returns whether the agent runs commands: the agent's own, those of critics, or MCP servers.
     pub fn runs_commands(&self) -> bool {
         if !self.mcp.is_empty() {
             return true;
@@ -443,8 +446,8 @@ impl AgentFile {
                 .any(|critic| matches!(critic, CriticPart::Command { .. }))
     }
 
-    /// Whether the run makes no sense without a key. A server on the same machine seldom wants one, unless the file
-    /// names its variable.
+    /// Returns whether the run needs a key. A server on the same machine rarely needs one, so this
+    /// returns false for it unless the file names a variable or file.
     pub fn needs_key(&self) -> bool {
         let host = self
             .model
@@ -458,28 +461,28 @@ impl AgentFile {
         self.model.api_key_env.is_some() || self.model.api_key_file.is_some() || !local
     }
 
-    /// A path of the file, which is relative to where the file is.
+    /// Resolves a path of the file, relative to the file's directory.
     pub(super) fn beside(&self, path: &Path) -> PathBuf {
         beside(&self.path, path)
     }
 }
 
-/// Where to look next.
-const HELP: &str = "`board run --help` shows a whole agent file";
+/// The hint for errors.
+const HELP: &str = "`board run --help` shows a complete agent file";
 
 fn beside(file: &Path, path: &Path) -> PathBuf {
     file.parent()
         .map_or_else(|| path.to_owned(), |dir| dir.join(path))
 }
 
-/// The file that is being read.
+/// The text of the file that is being parsed.
 struct ConfigText<'a> {
     text: &'a str,
     path: &'a Path,
 }
 
 impl ConfigText<'_> {
-    /// What is wrong at `span`, with its line.
+    /// Creates an error with the line of `span`.
     fn error(&self, span: Range<usize>, message: &str) -> Error {
         let line = 1 + self
             .text
@@ -502,7 +505,7 @@ impl ConfigText<'_> {
         std::fs::read_to_string(&path).map_err(wrong)
     }
 
-    /// The servers, each with its name.
+    /// Checks the servers.
     fn servers(
         &self,
         written: BTreeMap<String, Spanned<super::mcp::McpPart>>,
@@ -531,7 +534,8 @@ impl ConfigText<'_> {
         })
     }
 
-    /// The patterns of one list of the gate; one that matches no tool would guard nothing.
+    /// Parses the patterns of one list of the gate. Refuses a pattern that matches no tool, because
+    /// it would have no effect.
     fn globs(&self, written: Vec<Spanned<String>>, may_have_more: bool) -> Result<Vec<Glob>> {
         let glob = |text: Spanned<String>| {
             let is_known = |glob: &Glob| {
@@ -542,15 +546,16 @@ impl ConfigText<'_> {
             let wrong = || {
                 self.error(
                     text.span(),
-                    &format!("no tool is called {:?}", text.get_ref()),
+                    &format!("no tool matches {:?}", text.get_ref()),
                 )
             };
-            glob.ok_or_else(|| wrong().hint(format!("the tools are {known}; `*` is any text")))
+            glob.ok_or_else(|| wrong().hint(format!("the tools are {known}; `*` matches any text")))
         };
         written.into_iter().map(glob).collect()
     }
 
-    /// The rules of one list; a rule in the wrong one would never do what its author means.
+    /// Parses the rules of one list. Refuses a rule in the wrong list, because it would never have
+    /// the intended effect.
     fn rules(&self, written: Vec<Spanned<StopEntry>>, completion: bool) -> Result<Vec<StopSpec>> {
         let rule = |rule: Spanned<StopEntry>| {
             let span = rule.span();
@@ -562,7 +567,7 @@ impl ConfigText<'_> {
                         .read(Path::new(file), span.clone())
                         .map_err(|error| error.to_string())?;
                     serde_json::from_str(&text)
-                        .map_err(|error| format!("the schema {file} is no JSON: {error}"))
+                        .map_err(|error| format!("the schema {file} is not JSON: {error}"))
                 })
                 .map_err(|error| wrong(&error.to_string()))?,
             };
@@ -571,10 +576,10 @@ impl ConfigText<'_> {
             }
             match (completion, spec.is_completion()) {
                 (true, false) => Err(wrong(
-                    "this rule accepts no answers; it belongs to `policies`",
+                    "this rule never accepts an answer, so it belongs in `policies`",
                 )),
                 (false, true) => Err(wrong(
-                    "this rule accepts answers; it belongs to `completion`",
+                    "this rule accepts answers, so it belongs in `completion`",
                 )),
                 _ => Ok(spec),
             }

@@ -1,10 +1,10 @@
-//! How is a time written in a file? In seconds, with a fraction or without.
+//! Parses durations in seconds, with or without a fraction.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// A time above 0.
+/// A duration above 0.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "f64")]
 pub(in crate::llm) struct Seconds(pub(in crate::llm) Duration);

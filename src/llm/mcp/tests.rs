@@ -14,7 +14,7 @@ fn parse(dir: &Path, text: &str) -> Result<AgentFile> {
     AgentFile::parse(&format!("{MODEL}{text}"), &dir.join("agent.toml"))
 }
 
-/// A part of a file whose server is this script. Its first answer is that to the handshake.
+/// The agent file's section for a server with this script, which answers the handshake first.
 fn script(rest: &str) -> String {
     let hello = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"x","version":"1"}}}"#;
     format!(
@@ -22,7 +22,7 @@ fn script(rest: &str) -> String {
     )
 }
 
-/// Answers the question for tools, which is the second request, with these names.
+/// Answers the request for tools, the second request, with these names.
 fn tools(names: &[&str]) -> String {
     let tools: Vec<_> = names
         .iter()

@@ -1,4 +1,4 @@
-//! What is sent, and answers that are as they should be.
+//! Tests requests, and correct replies.
 
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ async fn streamed_calls_are_put_together_by_index() {
             call("b", "list", r#"{"path":1}"#)
         ]
     );
-    assert_eq!(reply.usage, None, "nobody said what it cost");
+    assert_eq!(reply.usage, None, "no usage was reported");
 }
 
 #[tokio::test]
@@ -218,12 +218,12 @@ async fn odd_shapes_are_understood() {
     assert_eq!(
         std::mem::take(&mut calls[0].fields).get("new"),
         Some(&json!(true)),
-        "what nobody knows stays"
+        "unknown fields are kept"
     );
     assert_eq!(
         calls,
         [call("call_0", "f", r#"{"x":1}"#)],
-        "each gets an id"
+        "each call gets an id"
     );
     let bare = asked.ask().await.unwrap();
     assert_eq!(
@@ -320,7 +320,7 @@ async fn a_streamed_thought_is_put_together() {
     assert_eq!(
         (reply.text.as_str(), heard.concat()),
         ("so", "so".to_owned()),
-        "a thought is no answer"
+        "a thought isn't an answer"
     );
     let whole = json!([{"index": 0, "type": "reasoning.text", "text": "ab", "signature": "s"}]);
     assert_eq!(
@@ -380,7 +380,7 @@ async fn tokens_of_the_cache_and_of_the_thought_are_told_apart() {
     assert_eq!(
         asked.ask().await.unwrap().usage,
         Some(beside),
-        "a thought that is counted beside the rest is added"
+        "reasoning tokens that are counted separately are added"
     );
 }
 
@@ -411,7 +411,7 @@ async fn a_service_that_refuses_thoughts_is_asked_without_them() {
         .iter()
         .map(|seen| seen.body["messages"][1].get("reasoning_content").is_some())
         .collect();
-    assert_eq!(sent, [true, false, false], "it is refused once");
+    assert_eq!(sent, [true, false, false], "the field is refused only once");
     let insisting = client(Address {
         send_fields: Some(true),
         ..address(&endpoint)

@@ -1,4 +1,5 @@
-//! Faulty answers: which are asked for again, after how long, and what is said of the others.
+//! Tests faulty replies: which ones are retried, with which delays, and how the others are
+//! reported.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn fails(status: u16, message: &str) -> Play {
     )
 }
 
-/// Asks a server that plays only this.
+/// Sends a request to a server with these responses, and returns the error.
 async fn error(plays: impl IntoIterator<Item = Play>) -> ModelError {
     let endpoint = Endpoint::playing(plays);
     client(Address {
@@ -64,7 +65,7 @@ async fn a_server_is_not_asked_for_ever() {
     assert!(
         error
             .message
-            .ends_with(": HTTP 500 Internal Server Error: 3 (asked 3 times)"),
+            .ends_with(": HTTP 500 Internal Server Error: 3 (3 attempts)"),
         "{error}"
     );
 }
@@ -98,9 +99,9 @@ async fn nobody_waits_longer_than_all_waits_may_take() {
     assert_eq!(
         asked.waits(),
         [Duration::from_secs(100)],
-        "the second wait would be beyond two minutes"
+        "the second wait would exceed two minutes"
     );
-    let told = "come back tomorrow; it asks to wait 100 s (asked 2 times), and another attempt does not fit into the 120 s for one answer";
+    let told = "come back tomorrow; it says to retry after 100 s (2 attempts). Another attempt would exceed the limit of 120 s per reply";
     assert!(error.message.ends_with(told), "{error}");
 }
 
@@ -122,7 +123,7 @@ async fn nobody_waits_longer_than_the_run_may_take() {
     );
     assert!(
         error.message.ends_with(
-            ": busy; it asks to wait 30 s, and another attempt does not fit into what is left of the run's time"
+            ": busy; it says to retry after 30 s. Another attempt would exceed the run's remaining time"
         ),
         "{error}"
     );
@@ -150,9 +151,7 @@ async fn an_answer_without_end_is_not_asked_for_again() {
     let error = client(address(&endpoint)).ask().await.unwrap_err();
     assert_eq!((error.kind, error.attempts), (ModelErrorKind::Fatal, 1));
     assert!(
-        error
-            .message
-            .ends_with(": the answer is longer than 16 MiB"),
+        error.message.ends_with(": the reply is longer than 16 MiB"),
         "{error}"
     );
 }
@@ -200,7 +199,7 @@ async fn what_is_too_long_is_said_to_be() {
     ] {
         assert_eq!(error([play]).await.kind, ModelErrorKind::Overflow);
     }
-    // In the middle of an answer too.
+    // An error in the middle of a reply, too.
     let inside = json!({"error": {"message": text}}).to_string();
     assert_eq!(
         error([Play::Events(vec![inside.clone()])]).await.kind,
@@ -258,7 +257,7 @@ async fn a_torn_answer_is_asked_for_again() {
         error([torn()])
             .await
             .message
-            .ends_with("the answer was cut off")
+            .ends_with("the reply ended early")
     );
 }
 
@@ -286,12 +285,12 @@ async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
             Some(4),
         ),
         (Play::HangInside(text()), Some(4)),
-        // Nothing came, and nobody knows what was done for it.
+        // No reply arrived, and whether the model worked on one is unknown.
         (Play::Events(Vec::new()), Some(0)),
         (Play::Close, Some(0)),
         (Play::Hang, Some(0)),
         (Play::Whole(200, "", "<h1>Hello</h1>".to_owned()), Some(0)),
-        // It says that nothing was done.
+        // The server says that it did nothing.
         (Play::Whole(500, "", "{}".to_owned()), None),
         (fails(200, "overloaded"), None),
     ];
@@ -324,7 +323,7 @@ async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
     assert_eq!(
         told.usage,
         Usage::reported(90, 30),
-        "what the service says wins"
+        "the service's value takes precedence"
     );
 }
 
@@ -365,7 +364,7 @@ async fn a_server_that_hangs_is_given_up() {
     assert!(
         error
             .message
-            .ends_with("the answer was not complete within 100 ms"),
+            .ends_with("the reply was not complete within 100 ms"),
         "{error}"
     );
 }
@@ -431,6 +430,6 @@ fn an_address_or_a_key_that_cannot_be_is_refused_at_once() {
     .unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "the key holds characters that a header cannot carry"
+        "the key contains characters that a header cannot contain"
     );
 }

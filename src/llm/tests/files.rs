@@ -1,4 +1,4 @@
-//! Agent files: what they may say, and how mistakes in them are told.
+//! Tests agent files: their content, and how errors in them are reported.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn parse(text: &str) -> crate::Result<AgentFile> {
     AgentFile::parse(text, Path::new("dir/agent.toml"))
 }
 
-/// What is said of a file that has `text` below the model.
+/// Returns the error for a file with `text` after the model.
 #[track_caller]
 fn wrong(text: &str) -> String {
     let error = parse(&format!("{MODEL}{text}")).unwrap_err();
@@ -56,12 +56,9 @@ fn an_address_and_a_model_are_enough() {
     assert_eq!(
         file.workspace.tools.len(),
         5,
-        "a shell is given to nobody unasked"
+        "run_command is not a default tool"
     );
-    assert!(
-        !file.needs_key(),
-        "a server on this machine seldom wants one"
-    );
+    assert!(!file.needs_key(), "a local server rarely needs a key");
     let named = parse(&format!("{MODEL}api_key_env = \"KEY\"")).unwrap();
     assert!(named.needs_key() && named.key_variable() == Some("KEY"));
     assert!(
@@ -109,7 +106,7 @@ fn rules_are_short_or_tables_and_stand_in_their_list() {
     let file = parse(&format!("{MODEL}{rules}")).unwrap();
     assert_eq!((file.completion.len(), file.policies.len()), (1, 2));
     let rule = |text: &str| wrong(&format!("[stop]\npolicies = [\n  {text},\n]"));
-    assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: no rule is called \"max_step\""));
+    assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: unknown rule `max_step`"));
     assert!(
         rule("{ type = \"max_steps\", step = 8 }")
             .starts_with("dir/agent.toml:6: unknown field `step`")
@@ -121,12 +118,12 @@ fn rules_are_short_or_tables_and_stand_in_their_list() {
     assert!(rule("7").starts_with("dir/agent.toml:6: invalid type: integer `7`, expected a rule"));
     assert_eq!(
         rule("\"final_result\""),
-        "dir/agent.toml:6: this rule accepts answers; it belongs to `completion`"
+        "dir/agent.toml:6: this rule accepts answers, so it belongs in `completion`"
     );
     let refused = wrong("[stop]\ncompletion = [\"max_steps=1\"]");
     assert_eq!(
         refused,
-        "dir/agent.toml:5: this rule accepts no answers; it belongs to `policies`"
+        "dir/agent.toml:5: this rule never accepts an answer, so it belongs in `policies`"
     );
 }
 
@@ -179,6 +176,6 @@ fn other_files_lie_beside_this_one() {
     let both = wrong("[agent]\nsystem = \"x\"\nsystem_file = \"y\"");
     assert_eq!(
         both,
-        "dir/agent.toml:6: there is `system` already; keep one of the two"
+        "dir/agent.toml:6: `system` is already set; keep one of the two"
     );
 }

@@ -1,4 +1,4 @@
-//! Is a model asked as servers expect, and are its answers and their faults understood?
+//! Tests that requests are as servers expect, and that replies and faults are understood.
 
 #[path = "../../../tests/support/endpoint.rs"]
 mod endpoint;
@@ -18,7 +18,7 @@ use endpoint::Endpoint;
 
 const KEY: &str = "sk-test-0123456789";
 
-/// A client, and the waits that it did not have to sit through.
+/// A client, and the delays that it skipped.
 struct Asked {
     client: Client,
     waits: Arc<Mutex<Vec<Duration>>>,
@@ -62,7 +62,7 @@ impl Asked {
             .await
     }
 
-    /// Asks and keeps the pieces of text that are heard meanwhile.
+    /// Sends a request and keeps the pieces of streamed text.
     async fn listen(&self) -> (Result<Reply, ModelError>, Vec<String>) {
         let heard = Mutex::new(Vec::new());
         let request = Request::new(vec![Message::user("hello")]);

@@ -1,4 +1,4 @@
-//! Agents of files at work: tools, critics and rules together, on a scripted model.
+//! Tests agents from files: tools, critics and rules together, with a scripted model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// What the critics of a step said: name, wish, score.
+/// Returns the critics' opinions on a step: name, wish, score.
 fn opinions(result: &RunResult<Work>, step: usize) -> Vec<(String, CriticWish, Option<f64>)> {
     let critics = result.steps[step].critics.iter();
     critics
@@ -373,11 +373,12 @@ fn a_workspace_that_is_not_there_is_named() {
     assert_eq!(error.to_string(), "cannot use nowhere/gone as a workspace");
     assert_eq!(
         error.hints(),
-        ["`dir` under [workspace] in nowhere/agent.toml names it"]
+        ["`dir` under [workspace] in nowhere/agent.toml sets it"]
     );
 }
 
-/// A service that wants each thought back, as its clients in the wild have met it.
+/// A service that requires earlier reasoning to be sent back, as reported by clients of real
+/// services.
 #[tokio::test]
 async fn a_service_that_wants_its_thoughts_back_gets_them() {
     let place = Place::new();
@@ -417,7 +418,7 @@ async fn a_service_that_wants_its_thoughts_back_gets_them() {
         ["thought c1", "thought c2"]
     );
 
-    // The same service, and a person who said not to send them.
+    // The same service, with an agent file that says not to send it.
     let endpoint = Endpoint::demanding("reasoning_content", [thinks("c1"), says("fine")]);
     let model = format!(
         "[model]\nbase_url = \"{}\"\nmodel = \"tiny\"\nretries = 0\nsend_reasoning = false\n",
@@ -463,7 +464,7 @@ async fn tokens_of_replies_without_an_answer_count_too() {
         "{:?}",
         result.verdict
     );
-    // An empty reply is asked for once more before the step is given up.
+    // An empty reply is requested once more before the step fails.
     assert_eq!(
         (endpoint.seen().len(), result.stats.tokens.total()),
         (2, 20_000)
@@ -503,7 +504,7 @@ async fn prices_of_the_file_count_the_judge_too() {
         says("three"),
         says(&score),
     ]);
-    // Each reply reads 11 tokens and writes 3.
+    // Each reply has 11 input tokens and 3 output tokens.
     let rest = "[prices.\"tiny*\"]\ninput = 1000\noutput = 3000\n[stop]\npolicies = [\"max_cost=0.07\"]\n\
         [[critic]]\nkind = \"judge\"\ncriteria = \"good\"\n";
     let result = place.run(&endpoint, rest).await;
@@ -516,7 +517,7 @@ async fn prices_of_the_file_count_the_judge_too() {
     assert_eq!(result.steps[0].facts.cost(), Some(0.04));
     assert_eq!(endpoint.seen().len(), 4);
 
-    // What the service says is no estimate; what the prices say of the judge is one.
+    // A reported cost isn't an estimate. The judge's cost from the price table is one.
     let told = |cost: Option<f64>, text: &str| {
         let usage = json!({"prompt_tokens": 11, "completion_tokens": 3, "cost": cost});
         let choice =

@@ -1,4 +1,4 @@
-//! Which limits hold before each step, and who set them?
+//! Defines the limits that are checked before each step, with the origin of each.
 
 use std::time::Duration;
 
@@ -8,31 +8,32 @@ use serde_json::value::RawValue;
 
 use super::Origin;
 
-/// The limits asked before each step. They are part of every set, and no hook or filter removes them.
+/// The limits checked before each step. Every set of rules includes them, and no hook or filter can
+/// remove them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Budget {
-    /// Completed steps.
+    /// The limit on completed steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Limit>,
-    /// Milliseconds.
+    /// The limit on time, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<Limit>,
-    /// Tokens sent and received.
+    /// The limit on tokens sent and received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Limit>,
 }
 
 impl Budget {
-    /// Sets the limit of steps.
+    /// Sets the step limit.
     #[must_use]
     pub fn steps(mut self, limit: u64, from: Origin) -> Self {
         self.steps = Some(Limit { limit, from });
         self
     }
 
-    /// Sets the limit of time.
+    /// Sets the time limit.
     #[must_use]
     pub fn time(mut self, limit: Duration, from: Origin) -> Self {
         let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -40,14 +41,15 @@ impl Budget {
         self
     }
 
-    /// Sets the limit of tokens.
+    /// Sets the token limit.
     #[must_use]
     pub fn tokens(mut self, limit: u64, from: Origin) -> Self {
         self.tokens = Some(Limit { limit, from });
         self
     }
 
-    /// Reads the budget of recorded `stop_rules`, as far as it can be understood; `None` where it has no limit.
+    /// Reads the budget from recorded `stop_rules`. Skips limits that can't be parsed. Returns
+    /// `None` if no limit is left.
     pub(crate) fn read(stop_rules: Option<&RawValue>) -> Option<Self> {
         let rules: Value = serde_json::from_str(stop_rules?.get()).ok()?;
         let limit = |key: &str| Limit::read(rules.get("budget")?.get(key)?);
@@ -59,7 +61,8 @@ impl Budget {
         Some(budget).filter(|budget| *budget != Self::default())
     }
 
-    /// This budget, with the other's limits where it has some: a task's over the engine's.
+    /// Returns this budget with the limits of `other` where it sets some, such as a task's over the
+    /// engine's.
     #[must_use]
     pub fn overridden_by(self, other: Budget) -> Self {
         Self {
@@ -70,12 +73,14 @@ impl Budget {
     }
 }
 
-/// One limit of the budget; 0 lets nothing run. Written as a bare number where nobody is named.
+/// One limit of the budget; 0 lets nothing run.
+///
+/// A bare number deserializes as a limit with the default origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Limit {
     /// The limit.
     pub limit: u64,
-    /// Who set it.
+    /// Who set the limit.
     pub from: Origin,
 }
 

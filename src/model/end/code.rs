@@ -1,13 +1,15 @@
-//! Under which name did a rule stop the run, and what does that mean?
+//! Defines the codes under which a rule or the engine stops a run, and their meaning.
 
 use super::{Outcome, Source, StopReason};
 use crate::model::words::open_words;
 
-/// Declares the known codes with their text, the stop reason older viewers read, and the outcome.
+/// Declares the known codes with their text, the stop reason that older viewers read, and the
+/// outcome.
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident, $text:literal, $reason:literal, $outcome:ident;)*) => {
         open_words! {
-            /// The name under which a rule, or the engine, ended a run; a user's own rule gives one of its own.
+            /// The name under which a rule or the engine ended a run. Custom rules provide their
+            /// own.
             pub enum Code, else Custom {
                 $($(#[$doc])* $name = $text,)*
             }
@@ -31,47 +33,47 @@ codes! {
     AgentCondition, "agent_condition", "agent_condition", Completed;
     /// The environment ended.
     EnvTerminal, "env_terminal", "env_terminal", Completed;
-    /// An answer holds the keyword.
+    /// A reply contains the keyword.
     Keyword, "keyword", "success", Completed;
-    /// An answer is the JSON that was asked for.
+    /// A reply is JSON that matches the requested schema.
     StructuredOutput, "structured_output", "success", Completed;
-    /// A final result is there.
+    /// The run has a final result.
     FinalResult, "final_result", "success", Completed;
-    /// The model was asked often enough.
+    /// The limit on model rounds was reached.
     MaxRounds, "max_rounds", "budget_steps", Truncated;
-    /// Enough steps were completed.
+    /// The limit on completed steps was reached.
     MaxSteps, "max_steps", "budget_steps", Truncated;
-    /// The budget of steps is spent.
+    /// The step budget is spent.
     BudgetSteps, "budget_steps", "budget_steps", Truncated;
     /// Time ran out between a decision and its action.
     Timeout, "timeout", "budget_time", Truncated;
     /// Time ran out after a step.
     MaxRuntime, "max_runtime", "budget_time", Truncated;
-    /// The budget of time is spent.
+    /// The time budget is spent.
     BudgetTime, "budget_time", "budget_time", Truncated;
     /// More tokens were used than allowed.
     TokenBudget, "token_budget", "budget_tokens", Truncated;
-    /// The budget of tokens is spent.
+    /// The token budget is spent.
     BudgetTokens, "budget_tokens", "budget_tokens", Truncated;
     /// The model repeats itself.
     LoopDetection, "loop_detection", "stagnation", Halted;
     /// The state no longer changes.
     Stagnation, "stagnation", "stagnation", Halted;
-    /// A forbidden tool was asked for.
+    /// A forbidden tool was called.
     StopOnTool, "stop_on_tool", "agent_condition", Halted;
     /// The model's text matches a pattern.
     ContentMatch, "content_match", "agent_condition", Halted;
-    /// A critic said stop.
+    /// A critic requested a stop.
     CriticStop, "critic_stop", "critic_stop", Halted;
     /// A critic's score stayed too low.
     CriticBelow, "critic_below", "critic_stop", Halted;
-    /// Too many failed steps in a row.
+    /// Too many consecutive steps failed.
     ConsecutiveErrors, "consecutive_errors", "unrecoverable_error", Failed;
-    /// A pattern from a loaded file does not compile.
+    /// A pattern from a loaded file doesn't compile.
     InvalidRegex, "content_match_invalid_regex", "unrecoverable_error", Failed;
     /// A rule or a critic failed.
     CriterionError, "criterion_error", "unrecoverable_error", Failed;
-    /// A failed step could not be recovered.
+    /// The engine couldn't recover from a failed step.
     RecoveryExhausted, "recovery_exhausted", "unrecoverable_error", Failed;
     /// The agent's own code failed outside a step.
     AgentFailed, "agent_failed", "unrecoverable_error", Failed;
@@ -79,13 +81,13 @@ codes! {
     EnvFailed, "env_failed", "unrecoverable_error", Failed;
     /// A hook failed.
     HookFailed, "hook_failed", "unrecoverable_error", Failed;
-    /// The trace could not be written.
+    /// The trace couldn't be written.
     TraceWriteFailed, "trace_write_failed", "unrecoverable_error", Failed;
-    /// The prompt no longer fits the model.
+    /// The prompt no longer fits the model's context window.
     ContextOverflow, "context_overflow", "context_overflow", Failed;
-    /// The task was refused before the first step.
+    /// The task was rejected before the first step.
     TaskValidationFailed, "task_validation_failed", "task_validation_failed", Failed;
-    /// The environment cannot do what the task needs.
+    /// The environment can't do what the task needs.
     EnvCapabilityMismatch, "env_capability_mismatch", "env_capability_mismatch", Failed;
     /// Cancelled before a step was complete.
     CancelledImmediate, "cancelled_immediate", "cancelled_immediate", Cancelled;
@@ -94,9 +96,9 @@ codes! {
 }
 
 impl Code {
-    /// The coarse reason that other viewers of the format read in `summary.stop_reason`.
+    /// Returns the coarse reason that other viewers of the format read in `summary.stop_reason`.
     ///
-    /// A user's own code is a success where it accepted an answer, and a condition of the agent elsewhere.
+    /// A custom code is `success` if it accepted an answer, and `agent_condition` otherwise.
     pub fn stop_reason(&self, source: &Source) -> &'static str {
         match (self.meaning(), source) {
             (Some((reason, _)), _) => reason,
@@ -105,12 +107,12 @@ impl Code {
         }
     }
 
-    /// [`Code::stop_reason`] as the model's type.
+    /// Returns [`Code::stop_reason`] as a [`StopReason`].
     pub fn known_reason(&self, source: &Source) -> StopReason {
         StopReason::parse(self.stop_reason(source))
     }
 
-    /// How a run that ended under this code went.
+    /// Returns the outcome of a run that ended under this code.
     pub fn outcome(&self, source: &Source) -> Outcome {
         match (self.meaning(), source) {
             (Some((_, outcome)), _) => outcome,

@@ -1,4 +1,5 @@
-//! How did a run end, as another tool's trace tells it? Read by that tool's format; what it means is the same for all.
+//! Represents the end of a run as another tool's trace records it. Each format has its own reader,
+//! but the result has the same meaning for all formats.
 
 use serde_json::Number;
 
@@ -9,57 +10,58 @@ use crate::model::words::words;
 /// The end of a run, or of the last turn of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// The tool's own word, as it stands in the trace: `end_turn`, `error_max_turns`, `submitted (exit_cost)`; empty where
-    /// there is none.
+    /// The tool's own word, as written in the trace: `end_turn`, `error_max_turns`, `submitted
+    /// (exit_cost)`. Empty if the trace has none.
     pub word: Box<str>,
-    /// What happened, in the words of a headline: "Answered", "Turn limit reached", "Interrupted by the user".
+    /// What happened, as a headline: "Answered", "Turn limit reached", "Interrupted by the user".
     pub headline: Box<str>,
-    /// How it came out.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Whether the trace says so, or its last records only suggest it.
+    /// Whether the end is recorded or only inferred from the last records.
     pub certainty: Certainty,
-    /// What the tool says besides: the text of an error, the reason of a refusal.
+    /// Details from the tool: the text of an error, or the reason for a refusal.
     pub detail: Box<str>,
-    /// What is known besides and is no reason: a reward, that what was there was submitted.
+    /// A related fact that isn't a reason: a reward, or that the existing changes were submitted.
     pub aside: Box<str>,
-    /// Whether that is the whole sentence.
+    /// Whether `detail` is the whole sentence.
     pub is_sentence: bool,
-    /// What was measured against which limit, where either is recorded.
+    /// The value measured against the limit, if either is recorded.
     pub measured: Option<f64>,
     /// The limit.
     pub limit: Option<f64>,
-    /// The unit of both, in the plural: `turns`, `usd`, `tokens`, `ms`.
+    /// The unit of both values, in the plural: `turns`, `usd`, `tokens`, `ms`.
     pub unit: &'static str,
-    /// How the tool compares both.
+    /// How the tool compares the two values.
     pub op: Op,
-    /// Whether `measured` is the figure or a bound of it.
+    /// Whether `measured` is exact or a bound.
     pub bound: Bound,
-    /// The limits, one of which ended the run. The records tell which one it was.
+    /// The limits that may have ended the run. The records tell which of them did.
     pub among: Vec<Candidate>,
-    /// Further limits that were reached at the same moment.
+    /// Further limits reached at the same moment.
     pub also: Vec<Reached>,
-    /// All limits that can have ended the run, if the records show that none of them was reached.
+    /// All limits that could have ended the run, if the records show that none of them was reached.
     pub denied: Vec<Reached>,
-    /// The name of the file that tells of it, where that is another one than the records'; else empty.
+    /// The name of the file that records the end, if it differs from the file of the records.
+    /// Otherwise empty.
     pub file: &'static str,
-    /// The event that tells of it, by number.
+    /// The number of the event that records the end.
     pub event: Option<usize>,
-    /// What became of turns without steps that came after it, as the end of the sentence: "a further turn was interrupted
-    /// before any step". Empty where none came.
+    /// What happened to later turns without steps, as the end of a sentence: "a further turn was
+    /// interrupted before any step". Empty if there were none.
     pub later: Box<str>,
 }
 
-/// A limit that can have ended a run.
+/// A limit that may have ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// The subject of a headline: `Step`, `Cost`.
     pub subject: &'static str,
-    /// The name in the list of limits: [`ToolLimit::name`](crate::model::ToolLimit::name).
+    /// The limit's name in the list of limits: [`ToolLimit::name`](crate::model::ToolLimit::name).
     pub limit: &'static str,
 }
 
 words! {
-    /// What sort of limit or condition ended a run, in words that are the same for all tools.
+    /// The kind of limit or condition that ended a run. The words are the same for all tools.
     pub enum EndKind {
         /// A number of steps, turns, messages or requests.
         Steps = "steps",
@@ -76,29 +78,29 @@ words! {
     }
 }
 
-/// The headline of a run whose records disagree on its end.
+/// The headline of a run whose records disagree about its end.
 const DISAGREE: &str = "The records disagree on how the run ended";
 
-/// Whether two records tell one end.
+/// Whether two records describe the same end.
 enum Likeness {
     Same,
     Other,
 }
 
-/// What a measured figure says about the real one.
+/// How a measured figure relates to the real one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Bound {
-    /// It is the real one.
+    /// The figure is the real one.
     #[default]
     Exact,
-    /// The real one is equal or greater.
+    /// The real figure is equal or greater.
     AtLeast,
-    /// The real one is equal or less.
+    /// The real figure is equal or less.
     AtMost,
 }
 
 impl Bound {
-    /// "at least ", "at most ", or nothing, before a figure.
+    /// Returns the words before a figure: "at least ", "at most ", or nothing.
     pub fn words(self) -> &'static str {
         match self {
             Self::Exact => "",
@@ -108,19 +110,19 @@ impl Bound {
     }
 }
 
-/// What was measured against a limit.
+/// A value measured against a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reached {
-    /// What was measured.
+    /// The measured value.
     pub measured: f64,
     /// The limit.
     pub limit: f64,
-    /// The unit of both, in the plural.
+    /// The unit of both values, in the plural.
     pub unit: &'static str,
 }
 
 impl Ended {
-    /// An end without figures.
+    /// Creates an end without figures.
     pub fn new(word: &str, headline: &str, outcome: Outcome, certainty: Certainty) -> Self {
         Self {
             word: word.into(),
@@ -144,12 +146,14 @@ impl Ended {
         }
     }
 
-    /// The model ended its turn, or its reply asks for nothing more: `word` is its finish reason, or what shows it.
+    /// Creates the end of a run whose model ended its turn, or whose last reply made no tool calls.
+    /// `word` is the finish reason, or names the evidence.
     pub fn answered(word: &str) -> Self {
         Self::new(word, "Answered", Outcome::Completed, Certainty::Inferred)
     }
 
-    /// The last reply asks for nothing more and had no room for more, by its finish reason `word`.
+    /// Creates the end of a run whose last reply made no tool calls and was truncated. `word` is
+    /// the finish reason.
     pub fn cut_reply(word: &str) -> Self {
         Self::new(
             word,
@@ -159,7 +163,8 @@ impl Ended {
         )
     }
 
-    /// The last reply is a refusal of the model, or of what filters its words, by its finish reason `word`.
+    /// Creates the end of a run whose last reply is a refusal by the model or by a content filter.
+    /// `word` is the finish reason.
     pub fn refused(word: &str) -> Self {
         Self::new(
             word,
@@ -169,7 +174,8 @@ impl Ended {
         )
     }
 
-    /// The last step's call of `tool` was cancelled, and nothing follows. `who` is "by the user" where a record says so.
+    /// Creates the end of a run whose last step's call of `tool` was cancelled, with nothing after
+    /// it. `who` is "by the user" if a record says so, otherwise empty.
     pub fn cancelled_call(
         word: &str,
         who: &str,
@@ -202,7 +208,7 @@ impl Ended {
     /// The headline of a run that was stopped because it repeated itself.
     pub const LOOPED: &str = "Stopped by loop detection";
 
-    /// The sort of limit or condition that ended it; `None` for all other ends.
+    /// Returns the kind of limit or condition that ended the run, or `None` for all other ends.
     pub fn kind(&self) -> Option<EndKind> {
         match &*self.headline {
             Self::CONTEXT_FULL => return Some(EndKind::Context),
@@ -218,7 +224,7 @@ impl Ended {
             "ms" => Some(EndKind::Time),
             _ => None,
         };
-        // Where no figure has a unit, the headline names what is limited.
+        // If no figure has a unit, the headline names the limit.
         let begins = |words: &[&str]| words.iter().any(|word| self.headline.starts_with(word));
         by_unit.or_else(|| {
             let by_headline = [
@@ -237,22 +243,24 @@ impl Ended {
         })
     }
 
-    /// Whether the last records show that the model answered, and none says that the run ended with that.
+    /// Returns whether the last records show that the model answered, but none records the end of
+    /// the run.
     pub fn is_inferred_answer(&self) -> bool {
         self.outcome == Outcome::Completed && self.certainty == Certainty::Inferred
     }
 
-    /// Whether a board said so of a run that died. No reader of a tool's own records infers a failure without a word for it.
+    /// Returns whether the board inferred that the run died. Readers of a tool's own records never
+    /// infer a failure without a recorded word.
     pub fn is_death(&self) -> bool {
         self.outcome == Outcome::Failed
             && self.certainty == Certainty::Inferred
             && self.word.is_empty()
     }
 
-    /// What shows that a model answered where the trace holds no finish reason.
+    /// The evidence of an answer in a trace without finish reasons.
     pub const NO_CALLS: &str = "a reply without calls";
 
-    /// What was measured against which limit.
+    /// Returns the measured value and its limit as a [`Reading`].
     pub fn reading(&self) -> Reading {
         Reading {
             measured: self.measured.and_then(Number::from_f64),
@@ -263,9 +271,11 @@ impl Ended {
         }
     }
 
-    /// The end by all records that tell it, each with who tells it as the subject of a sentence, the weightiest first. If
-    /// they disagree, a sentence without a full stop says so, and if they don't even agree on the outcome, the end is
-    /// unknown.
+    /// Combines the ends that several records state, the most important record first. Each comes
+    /// with its source as the subject of a sentence.
+    ///
+    /// Returns the end and, if the records disagree, a sentence about it without a full stop. If
+    /// they disagree even about the outcome, the end is unknown.
     pub fn agreed(told: Vec<(&str, Self)>) -> Option<(Self, Option<Box<str>>)> {
         let mut told = told.into_iter();
         let (mut who, mut end) = told.next()?;
@@ -296,14 +306,15 @@ impl Ended {
         Some((end, conflict.map(Into::into)))
     }
 
-    /// Whether two records tell one end.
+    /// Returns whether two records describe the same end.
     fn compared_with(&self, other: &Self) -> Likeness {
         let is_disputed = |end: &Self| &*end.headline == DISAGREE;
         let kinds = self
             .kind()
             .zip(other.kind())
             .is_none_or(|(one, other)| one == other);
-        // With its exit code, a program reports any end but a good one.
+        // A program reports every failure with its exit code, so an exit code agrees with any of
+        // them.
         let is_plain = |end: &Self| &*end.word == "NonZeroAgentExitCodeError";
         let is_bad = |end: &Self| {
             !matches!(
@@ -320,7 +331,7 @@ impl Ended {
         }
     }
 
-    /// How much it tells: a cause more than an exit code, and figures more than none.
+    /// Ranks the end by information: a cause outranks an exit code, and figures outrank none.
     fn weight(&self) -> usize {
         let is_cause = &*self.word != "NonZeroAgentExitCodeError";
         let has_figures = self.measured.is_some() || self.limit.is_some() || !self.among.is_empty();
@@ -329,7 +340,7 @@ impl Ended {
             + usize::from(!self.detail.is_empty())
     }
 
-    /// The tool's word for it, or the headline.
+    /// Returns the tool's word, or the headline if it has none.
     fn name(&self) -> &str {
         if self.word.is_empty() {
             &self.headline
@@ -338,7 +349,7 @@ impl Ended {
         }
     }
 
-    /// The same, told of by an event.
+    /// Sets the event that records the end.
     #[must_use]
     pub fn told_by(self, event: usize) -> Self {
         Self {
@@ -347,7 +358,7 @@ impl Ended {
         }
     }
 
-    /// The same, with the tool's words.
+    /// Sets the details from the tool.
     #[must_use]
     pub fn detail(self, detail: impl Into<Box<str>>) -> Self {
         Self {
@@ -356,7 +367,7 @@ impl Ended {
         }
     }
 
-    /// The same, with what is known besides.
+    /// Sets the related fact.
     #[must_use]
     pub fn aside(self, aside: impl Into<Box<str>>) -> Self {
         Self {
@@ -365,7 +376,7 @@ impl Ended {
         }
     }
 
-    /// Both the tool's words and what is known besides.
+    /// Returns the details and the related fact, joined by a semicolon.
     pub fn words(&self) -> String {
         let both = [&self.detail, &self.aside]
             .into_iter()
@@ -373,7 +384,7 @@ impl Ended {
         both.map(|words| &**words).collect::<Vec<_>>().join("; ")
     }
 
-    /// The same, with what was measured and the limit.
+    /// Sets the measured value and the limit.
     #[must_use]
     pub fn compare(self, measured: Option<f64>, limit: Option<f64>, unit: &'static str) -> Self {
         Self {
@@ -384,7 +395,8 @@ impl Ended {
         }
     }
 
-    /// The same, by one of these limits: the subject of a headline and the name of the limit of each.
+    /// Sets the limits that may have ended the run. Each pair is the subject of a headline and the
+    /// limit's name.
     #[must_use]
     pub fn at(self, limits: &[(&'static str, &'static str)]) -> Self {
         let among = limits
@@ -396,8 +408,8 @@ impl Ended {
         }
     }
 
-    /// Completes the end of a run under these limits: a limit without a measure gets the one from the records. `spent` is
-    /// what the records say that the run used in a unit.
+    /// Completes the end with the run's limits. If a limit has no measured value, `spent` looks up
+    /// what the records say the run used in a unit.
     pub fn settle(&mut self, limits: &[ToolLimit], spent: impl Fn(&str) -> Option<f64>) {
         let limits: Vec<(&'static str, ToolLimit)> = self.candidates(limits);
         let limits = limits.into_iter().map(|(subject, limit)| {
@@ -420,7 +432,8 @@ impl Ended {
         {
             (self.measured, self.bound) = (Some(used), only.bound);
         }
-        // A total never shrinks: one below the limit denies what is said to have been measured before.
+        // A total never shrinks. If it's below the limit now, it contradicts the earlier
+        // measurement.
         let is_total = matches!(only.unit, "tokens" | "usd");
         if let (Some(measured), Some(used), true) =
             (self.measured, only.used, is_total && only.unit == self.unit)
@@ -434,13 +447,14 @@ impl Ended {
                 unit: only.unit,
             }];
         }
-        // A limit on which the records disagree is not in the end.
+        // The end holds no limit on which the records disagree, so fill it in here.
         if !self.among.is_empty() && self.unit.is_empty() {
             (self.limit, self.unit) = (Some(limit), only.unit);
         }
     }
 
-    /// Names the limits that were reached; if the records show that none was, it keeps them all as denied.
+    /// Names the limits that were reached. If the records show that none was, keeps them all in
+    /// `denied`.
     fn settle_among(&mut self, limits: &[(&'static str, ToolLimit)]) {
         let pair = |limit: &ToolLimit| {
             limit.used.map(|measured| Reached {
@@ -493,7 +507,8 @@ impl Ended {
             .collect();
     }
 
-    /// The limits that can have ended the run. Without names, it is the only one with the unit of the end.
+    /// Returns the limits that may have ended the run. If the end names none, returns the only one
+    /// with the same unit.
     fn candidates(&self, limits: &[ToolLimit]) -> Vec<(&'static str, ToolLimit)> {
         if !self.among.is_empty() {
             let named = |candidate: &Candidate| {

@@ -1,7 +1,8 @@
-//! Why did a run end? The rule, what it measured against which limit, who set the limit, and how the run went.
+//! Describes why a run ended: the rule, the measured value and its limit, who set the limit, and
+//! the outcome.
 //!
-//! The engine writes this record into its END event and its manifest, and the same type is read from there. QitOS
-//! records no more than a word, the [`StopReason`].
+//! The engine writes this record into its END event and its manifest, and the board reads both into
+//! the same type. QitOS records only a word, the [`StopReason`].
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -23,15 +24,15 @@ pub use ended::{Bound, Candidate, EndKind, Ended, Reached};
 pub use reading::{Evidence, Measured, Op, Reading};
 pub use reason::StopReason;
 
-/// A text of a verdict is cut to this many bytes when it is read into an index.
+/// Texts of a verdict are truncated to this many bytes in an index.
 const MAX_TEXT_BYTES: usize = 400;
-/// At most this many ids are kept of the rules that were true besides.
+/// The index keeps at most this many ids of other rules that were true.
 pub(crate) const MAX_ALSO: usize = 16;
 
 open_words! {
     /// Who ended the run.
     pub enum Source, else Other {
-        /// A final decision, no completion rule being declared.
+        /// A final decision, in a run that declares no completion rule.
         Decision = "decision",
         /// The agent's own condition.
         Agent = "agent",
@@ -45,35 +46,35 @@ open_words! {
         Policy = "policy",
         /// The budget.
         Budget = "budget",
-        /// The recovery of failed steps gave up.
+        /// The engine gave up recovering from failed steps.
         Recovery = "recovery",
         /// A check before the first step.
         Preflight = "preflight",
-        /// Somebody outside.
+        /// Someone outside the run.
         Cancel = "cancel",
-        /// A failure of the engine's surroundings.
+        /// A failure around the engine, such as in a hook or the recorder.
         Error = "error",
     }
 }
 
 words! {
-    /// How a run came out, independent of the words its writer uses.
+    /// The outcome of a run, independent of the words its writer uses.
     #[derive(Default)]
     #[non_exhaustive]
     pub enum Outcome {
-        /// It did what it set out to do, as far as its own rules tell.
+        /// The run reached its goal, by its own rules.
         Completed = "completed",
-        /// A limit cut it.
+        /// A limit stopped the run.
         Truncated = "truncated",
-        /// A critic or a guard ended it.
+        /// A critic or a guard stopped the run.
         Halted = "halted",
-        /// It broke.
+        /// The run failed.
         Failed = "failed",
-        /// Somebody ended it from outside.
+        /// Someone stopped the run from outside.
         Cancelled = "cancelled",
-        /// It may still be going.
+        /// The run may still be active.
         Running = "running",
-        /// It ended, and the files do not say how.
+        /// The run ended, but the files don't say how.
         #[default]
         Unknown = "unknown",
     }
@@ -84,7 +85,7 @@ words! {
     #[derive(Default)]
     #[non_exhaustive]
     pub enum Origin {
-        /// Nobody: it comes with the engine.
+        /// A default of the engine.
         Default = "default",
         /// The program that embeds the engine, or its agent file.
         #[default]
@@ -97,14 +98,14 @@ words! {
 }
 
 words! {
-    /// Where in a step a rule is asked.
+    /// The point in a step at which a rule is evaluated.
     #[non_exhaustive]
     pub enum Gate {
-        /// Before anything of the step happens.
+        /// Before the step begins.
         BeforeStep = "before_step",
         /// After the decision, before its actions.
         AfterDecide = "after_decide",
-        /// After actions, reduction and critics.
+        /// After the actions, the reduction and the critics.
         AfterStep = "after_step",
     }
 }
@@ -115,7 +116,7 @@ words! {
     pub enum Phase {
         /// Observation and prompt.
         Prepare = "prepare",
-        /// The decision, with the model behind it.
+        /// The decision, including the model request.
         Decide = "decide",
         /// The actions.
         Act = "act",
@@ -127,13 +128,13 @@ words! {
 }
 
 words! {
-    /// What a statement about the end of a run rests on.
+    /// The basis of a statement about the end of a run.
     pub enum Certainty {
-        /// The files say it.
+        /// Stated in the files.
         Recorded = "recorded",
-        /// Concluded from what the files hold or lack.
+        /// Inferred from what the files contain or lack.
         Inferred = "inferred",
-        /// The files do not tell.
+        /// Not in the files.
         Unknown = "unknown",
     }
 }
@@ -142,33 +143,35 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StopVerdict {
-    /// The rule's id: `stop[2]`, `accept[0]`, `budget.steps`, a user's own, or the name of what ended the run.
+    /// The rule's id: `stop[2]`, `accept[0]`, `budget.steps`, the id of a custom rule, or the name
+    /// of what ended the run.
     pub criterion: String,
     /// Who ended it.
     pub source: Source,
-    /// Where in the step it was decided; absent for a run that never reached one.
+    /// The point in the step at which the decision fell, or `None` if the run never reached one.
     pub gate: Option<Gate>,
-    /// The last step that really ran, `None` where none did.
+    /// The last step that ran, or `None` if none did.
     pub step: Option<u64>,
-    /// Under which name.
+    /// The code of the rule.
     pub code: Code,
-    /// The coarse reason for other viewers.
+    /// The coarse reason, for other viewers.
     pub stop_reason: String,
-    /// How the run went.
+    /// The outcome of the run.
     pub outcome: Outcome,
-    /// What was compared with what.
+    /// The comparison that decided.
     #[serde(flatten)]
     pub reading: Reading,
-    /// Who set the limit, where there is one.
+    /// Who set the limit, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_from: Option<Origin>,
-    /// The ids of all others that were true on the same boundary, in the order in which they were asked.
+    /// The ids of all other rules that were true at the same gate, in the order of evaluation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
 }
 
 impl StopVerdict {
-    /// A verdict the engine gives outside its gates: a refused task, a failure of the recorder.
+    /// Creates a verdict that the engine reaches outside its gates, such as for a rejected task or
+    /// a failure of the recorder.
     pub fn outside(
         source: Source,
         code: Code,
@@ -189,13 +192,13 @@ impl StopVerdict {
         }
     }
 
-    /// The last step that really ran, by its recorded id.
+    /// Returns the recorded id of the last step that ran.
     pub fn step_id(&self) -> Option<i64> {
         self.step.and_then(|step| i64::try_from(step).ok())
     }
 
-    /// Reads a recorded verdict into an index: texts are cut, and of the evidence only the range of its steps is kept.
-    /// `None` where it does not name its code.
+    /// Reads a recorded verdict into an index. Truncates the texts, and reduces the evidence to its
+    /// range of steps. Returns `None` if the verdict has no code.
     pub(crate) fn read(recorded: Option<&RawValue>) -> Option<Box<Self>> {
         let mut stop: Self = serde_json::from_str(recorded?.get()).ok()?;
         let cut = |text: &str| capped(text, MAX_TEXT_BYTES);
@@ -219,8 +222,8 @@ impl StopVerdict {
     }
 }
 
-// By hand, since a verdict of a newer writer must not be lost for one odd field: only the code has to be there, and
-// what is missing or cannot be understood reads as not said.
+// Implemented by hand, so that one unexpected field doesn't lose a verdict from a newer writer.
+// Only the code is required. Other missing or unknown values count as not recorded.
 impl<'de> Deserialize<'de> for StopVerdict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut stop = Map::deserialize(deserializer)?;
@@ -258,7 +261,7 @@ fn take<T: DeserializeOwned>(object: &mut Map<String, Value>, key: &str) -> Opti
     serde_json::from_value(object.remove(key)?).ok()
 }
 
-/// The items that can be understood.
+/// Returns the items that can be parsed.
 fn take_list<T: DeserializeOwned>(object: &mut Map<String, Value>, key: &str) -> Vec<T> {
     let items: Vec<Value> = take(object, key).unwrap_or_default();
     items

@@ -1,6 +1,6 @@
-//! What did a rule measure, against which limit, and where does the trace show it?
+//! Represents a rule's measurement, its limit, and the evidence for it in the trace.
 //!
-//! Texts are pointed at (step and bytes), never repeated.
+//! Evidence refers to texts by step and byte range and never repeats them.
 
 use std::borrow::Cow;
 
@@ -10,33 +10,33 @@ use serde_json::Number;
 use super::Phase;
 use crate::model::words::words;
 
-/// What a rule measured, and against what.
+/// A rule's measurement and its limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The number measured.
+    /// The measured number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Number>,
     /// The limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Number>,
-    /// The rule is true where `measured op limit`.
+    /// The comparison. The rule is true if `measured op limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,
     /// The unit of both numbers.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub unit: Cow<'static, str>,
-    /// One sentence; written only when the rule is true, since most readings are never shown.
+    /// One sentence. Rules set it only when they are true, because most readings are never shown.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub detail: Cow<'static, str>,
-    /// Where to look.
+    /// The places in the trace that show it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
 }
 
 /// A number that a [`Reading`] can compare.
 pub trait Measured {
-    /// The number; `None` where it is not finite, which JSON cannot hold.
+    /// Returns the number, or `None` if it isn't finite. JSON can't represent infinities or NaN.
     fn number(self) -> Option<Number>;
 }
 
@@ -65,7 +65,8 @@ macro_rules! measured {
 measured!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
 impl Reading {
-    /// A comparison of two numbers: whole ones, an `f64`, or a [`serde_json::Number`]. One that is not finite is unknown.
+    /// Compares two numbers: integers, `f64`s or [`serde_json::Number`]s. A number that isn't
+    /// finite is unknown.
     pub fn compare(
         measured: impl Measured,
         op: Op,
@@ -81,7 +82,7 @@ impl Reading {
         }
     }
 
-    /// A reading without numbers.
+    /// Creates a reading without numbers.
     pub fn text(detail: impl Into<String>) -> Self {
         Self {
             detail: Cow::Owned(detail.into()),
@@ -89,43 +90,43 @@ impl Reading {
         }
     }
 
-    /// Adds the sentence.
+    /// Sets the sentence.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Cow::Owned(detail.into());
         self
     }
 
-    /// Adds places to look at.
+    /// Adds evidence.
     #[must_use]
     pub fn evidence(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(evidence);
         self
     }
 
-    /// The first and the last step that the evidence names.
+    /// Returns the first and the last step in the evidence.
     pub fn steps(&self) -> Option<(u64, u64)> {
         let steps = self.evidence.iter().map(Evidence::steps);
         steps.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)))
     }
 
-    /// The number measured.
+    /// Returns the measured number.
     pub fn measured(&self) -> Option<f64> {
         self.measured.as_ref()?.as_f64()
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub fn limit(&self) -> Option<f64> {
         self.limit.as_ref()?.as_f64()
     }
 
-    /// Whether `measured op limit` is true; `None` where one of the three is missing.
+    /// Returns whether `measured op limit` is true, or `None` if one of the three is missing.
     pub fn holds(&self) -> Option<bool> {
         Some(self.op?.holds(self.measured()?, self.limit()?))
     }
 
-    /// Whether the numbers refute that the limit was reached. Clocks and prices are rounded, so that a time or a cost may
-    /// miss its limit by a hundredth.
+    /// Returns whether the numbers contradict that the limit was reached. Clocks and prices are
+    /// rounded, so a time or a cost may miss its limit by 1%.
     pub fn is_refuted(&self) -> bool {
         let share = if matches!(&*self.unit, "ms" | "usd") {
             0.01
@@ -144,7 +145,8 @@ impl Reading {
         !op.holds(nearer, limit) && !op.holds(measured, limit)
     }
 
-    /// How far `measured` is from `limit` (zero or less where it is beyond it); `None` without two numbers.
+    /// Returns the distance of `measured` from `limit`: zero or less once the limit is reached.
+    /// Returns `None` without two numbers.
     pub fn headroom(&self) -> Option<f64> {
         let (measured, limit) = (self.measured()?, self.limit()?);
         Some(if self.op == Some(Op::Below) {
@@ -169,7 +171,7 @@ words! {
 }
 
 impl Op {
-    /// Whether `measured op limit`.
+    /// Returns whether `measured op limit` is true.
     pub fn holds<T: PartialOrd + Copy>(self, measured: T, limit: T) -> bool {
         match self {
             Op::AtLeast => measured >= limit,
@@ -179,7 +181,8 @@ impl Op {
     }
 }
 
-/// One place that shows why a rule was true. Each shape has a key of its own, so none needs a tag.
+/// A place in the trace that shows why a rule was true. Each variant has a distinct key, so none
+/// needs a tag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -193,27 +196,27 @@ pub enum Evidence {
         /// Tokens received.
         output: u64,
     },
-    /// Bytes of a step's text.
+    /// A byte range in a step's text.
     Text {
         /// The step.
         step: u64,
         /// The first byte.
         start: u64,
-        /// The byte after the last.
+        /// The end of the range, exclusive.
         end: u64,
     },
-    /// A stretch of steps, both ends included.
+    /// A range of steps, both ends included.
     Steps {
-        /// The first.
+        /// The first step.
         from_step: u64,
-        /// The last.
+        /// The last step.
         to_step: u64,
     },
     /// An action of a step's decision.
     Action {
         /// The step.
         step: u64,
-        /// Its place among the actions, counted from 0.
+        /// Its 0-based position among the actions.
         action: u64,
     },
     /// A failed step.
@@ -222,37 +225,37 @@ pub enum Evidence {
         step: u64,
         /// The phase that failed.
         phase: Phase,
-        /// What it said, cut to 240 bytes.
+        /// The error message, truncated to 240 bytes.
         message: String,
     },
-    /// A critic's opinion.
+    /// A critic's output.
     Critic {
         /// The step.
         step: u64,
-        /// Its place among the critics, counted from 0.
+        /// Its 0-based position among the critics.
         critic: u64,
         /// Its reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Its score, where it is a finite number.
+        /// Its score, if it's a finite number.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         score: Option<f64>,
     },
-    /// A step that took long.
+    /// A slow step.
     Slow {
         /// The step.
         step: u64,
-        /// How long, in milliseconds.
+        /// The duration in milliseconds.
         took_ms: u64,
     },
-    /// The place in an answer that a schema refused.
+    /// The place in an answer that failed schema validation.
     Schema {
         /// The step.
         step: u64,
-        /// A JSON pointer into the answer.
+        /// A JSON Pointer into the answer.
         instance_path: String,
     },
-    /// A step, for a reason that is not known here.
+    /// A step, for a reason that this version doesn't know.
     Step {
         /// The step.
         step: u64,
@@ -260,7 +263,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// The first and the last step that it names.
+    /// Returns the first and the last step of this evidence.
     pub fn steps(&self) -> (u64, u64) {
         match *self {
             Evidence::Steps { from_step, to_step } => (from_step, to_step),

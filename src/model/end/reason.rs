@@ -1,7 +1,8 @@
-//! Which stop reasons are known? An open set: an unknown word is kept as it is.
+//! Lists the known stop reasons. The set is open, and unknown words are kept unchanged in the
+//! index.
 
-/// A stop reason as it stands in a trace. Sources: QitOS 0.1 to 0.6 (`StopReason` values and literals) and the
-/// runs recorded before 0.1 (`final_result`).
+/// A stop reason, as written in a trace. Sources: QitOS 0.1 to 0.6 (`StopReason` values and
+/// literals) and the runs recorded before 0.1 (`final_result`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// `success`
@@ -43,7 +44,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Reads a reason as written.
+    /// Parses a recorded reason.
     pub fn parse(text: &str) -> Self {
         match text {
             "success" => Self::Success,
@@ -67,7 +68,7 @@ impl StopReason {
         }
     }
 
-    /// Whether the run ended before its first step.
+    /// Returns whether the run ended before its first step.
     pub fn is_preflight(self) -> bool {
         matches!(
             self,
@@ -75,12 +76,12 @@ impl StopReason {
         )
     }
 
-    /// Whether it says that the run gave its answer.
+    /// Returns whether the reason says that the run gave its answer.
     pub fn says_answered(self) -> bool {
         matches!(self, Self::Success | Self::Final)
     }
 
-    /// Whether a limit on steps ended it.
+    /// Returns whether a step limit ended the run.
     pub fn is_step_limit(self) -> bool {
         matches!(self, Self::MaxSteps | Self::BudgetSteps)
     }

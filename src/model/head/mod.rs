@@ -1,6 +1,6 @@
-//! What does the index keep of a step? The place of its line and what lists, charts and search need.
+//! Defines the index entry of a step: its position, and what lists, charts and search need.
 //!
-//! Made from [`Step`] alone; must not know how a record spells what it says.
+//! Built from [`Step`] alone. This module must not know how a format spells its records.
 
 mod tokens;
 
@@ -19,115 +19,121 @@ use super::stated::Said;
 use super::step::{Call, Change, CriticAction, Decision, Infinite, NO_WORDS, Step, Usage, Value};
 use super::{Names, Span, Symbol};
 
-/// A call in a list is cut to about this many bytes; the step itself shows all of it.
+/// Calls in lists are truncated to about this many bytes. The step itself shows the whole call.
 const MAX_CALL_BYTES: usize = 160;
-/// The error of a call that somebody stopped begins with this.
+/// The prefix of the error of a cancelled call.
 pub const CANCELLED: &str = "cancelled: ";
-/// The error of a step whose request to the model failed begins with this.
+/// The prefix of the error of a step whose model request failed.
 pub const NO_REPLY: &str = "no reply: ";
-/// An error or a critic's reason in a list is cut to this many bytes.
+/// Errors and critics' reasons in lists are truncated to this many bytes.
 const MAX_NOTE_BYTES: usize = 240;
-/// A change whose JSON is longer than this many bytes is not compared with the step before.
+/// Changes whose JSON is longer than this many bytes aren't compared with the previous step.
 const MAX_LINKED_BYTES: usize = 1 << 16;
-/// A key longer than this may be cut in the index, so that a state with such a key is not compared.
+/// Keys longer than this many bytes may be truncated in the index, so a state with such a key isn't
+/// compared.
 const MAX_KEY_BYTES: usize = 200;
-/// At most this many critics or tools of one step are indexed; the line itself shows all.
+/// The index keeps at most this many critics or tools of one step. The line itself shows all of
+/// them.
 pub(crate) const MAX_INDEXED: usize = 64;
-/// At most this many changed keys of one step are indexed, two bytes each; whoever asks for the state reads the line of
-/// a step that changed more.
+/// The index keeps at most this many changed keys of one step, at two bytes each. To get the state
+/// of a step that changed more, read its line.
 pub const MAX_CHANGED: usize = 1_024;
 
-/// One line of `steps.jsonl` as the index keeps it.
+/// One line of `steps.jsonl` in the index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepHead {
-    /// Where the line lies.
+    /// The position of the line.
     pub span: Span,
-    /// The line's number in its file, counted from 1; blank lines count here.
+    /// The 1-based line number in the file. Blank lines count.
     pub line: u64,
-    /// The events that the step is put together from, by number, where it has no line of its own; `span` and `line` are
-    /// then those of the first.
+    /// The numbers of the events that the step is assembled from, if it has no separate line.
+    /// `span` and `line` are then those of the first event.
     pub parts: Box<[u32]>,
-    /// How well the line could be read.
+    /// How well the line could be parsed.
     pub fate: Fate,
-    /// The recorded label; may repeat or be missing.
+    /// The recorded id. It may repeat or be missing.
     pub step_id: Option<i64>,
-    /// Whether the line is byte for byte the one before it.
+    /// Whether the line is byte for byte identical to the previous one.
     pub repeats: bool,
-    /// Whether the run went back to before this step, and on from there: it is on no way to the end.
+    /// Whether the run went back to before this step and continued from there. Such a step isn't on
+    /// the path to the end.
     pub is_left: bool,
-    /// Whether it is of another agent, which a call of the run's own steps started: none of its own.
+    /// Whether the step belongs to another agent, started by a call in one of the run's own steps.
     pub is_nested: bool,
-    /// The acting agent's name; only QitOS 0.6 records it.
+    /// The acting agent's name. Only QitOS 0.6 records it.
     pub agent: Symbol,
-    /// The decision's mode: `act`, `final`, `wait`, `handoff`; empty where there was no decision.
+    /// The decision's mode: `act`, `final`, `wait` or `handoff`. Empty if there was no decision.
     pub mode: Symbol,
-    /// The first action as a call on one line, or the answer, or why there is none.
+    /// The first action as a call on one line, or the answer, or why there is neither.
     pub call: Box<str>,
-    /// A hash of all that is asked for: names and arguments of all actions, else the answer or the agent handed over to;
-    /// a line that cannot be read has one of its bytes.
+    /// A hash of everything the step asks for: names and arguments of all actions, otherwise the
+    /// answer or the agent handed off to. For an unreadable line, a hash of its bytes.
     pub asked_hash: u64,
-    /// A hash of what came of it: what the tools gave, however the writer wraps it.
+    /// A hash of the tool results, independent of how the writer wraps them.
     pub result_hash: u64,
-    /// How its calls went by its list of invocations, as [`invocations_hash`]; 0 where it has none.
+    /// A hash of the calls' outcomes from the list of invocations, as [`invocations_hash`]. 0 if
+    /// the step has no such list.
     pub invoked_hash: u64,
-    /// Whether the writer cut one of these.
+    /// Whether the writer truncated one of the results.
     pub is_cut: bool,
-    /// A hash of what changed in the state: all keys of `state_diff` with their values, before and after.
+    /// A hash of the state changes: all keys of `state_diff` with their values before and after.
     pub state_hash: u64,
-    /// How many actions the decision holds.
+    /// The number of actions in the decision.
     pub actions: u32,
-    /// The actions, in order, and how each went.
+    /// The calls in order, with the outcome of each.
     pub calls: Box<[CallMark]>,
-    /// How many calls failed.
+    /// The number of failed calls.
     pub failed_calls: u32,
-    /// The place, counted from 1, of the first action that has no result yet, where results come after their step began;
-    /// only where other tools' records tell.
+    /// The 1-based position of the first action that has no result yet, if results are recorded
+    /// after their step began. Only set for other tools' traces.
     pub unanswered: Option<NonZeroU8>,
-    /// Whether the step has a `state_diff`, be it empty: one without may have changed anything.
+    /// Whether the step has a `state_diff`, even an empty one. A step without one may have changed
+    /// anything.
     pub tells_changes: bool,
-    /// The state keys that `state_diff` names.
+    /// The state keys in `state_diff`.
     pub changed: Box<[Symbol]>,
     /// The critics' outputs, in order.
     pub critics: Box<[CriticMark]>,
-    /// The reason of the first critic that asked for a retry or a stop.
+    /// The reason of the first critic that requested a retry or a stop.
     pub critic_reason: Option<Box<str>>,
     /// The first error of a tool or its environment.
     pub error: Option<Box<str>>,
-    /// The first return code that is not zero.
+    /// The first nonzero return code.
     pub returncode: Option<i64>,
-    /// Tokens of this step's own requests (input and output of the last one), where recorded.
+    /// The tokens of this step's own requests (input and output of the last one), if recorded.
     pub tokens: Option<u64>,
     /// Whether any of its tokens are recorded as an estimate.
     pub tokens_estimated: bool,
-    /// Tokens of the run up to and with this step, where recorded.
+    /// The run's tokens up to and including this step, if recorded.
     pub tokens_total: Option<u64>,
-    /// What its requests cost in US dollars, where recorded.
+    /// The cost of its requests in US dollars, if recorded.
     pub cost_usd: Option<f64>,
-    /// The model that was asked; empty where the step does not record it.
+    /// The requested model, or the empty symbol if not recorded.
     pub model: Symbol,
-    /// The answer that the step gave or left in the state, as [`answer_hash`]; an empty answer has a hash too. If it isn't a
-    /// text, it is an [`odd_answer_hash`].
+    /// The answer that the step gave or left in the state, as [`answer_hash`]. An empty answer has
+    /// a hash too. An answer that isn't a text is an [`odd_answer_hash`].
     pub answer: Option<NonZeroU64>,
-    /// Whether it decided on one answer and left another one in the state.
+    /// Whether the step decided on one answer and left a different one in the state.
     pub answers_twice: bool,
-    /// Why its reply ended, in the word of who gave it; empty where the step does not record it.
+    /// The finish reason of the reply in the provider's words, or the empty symbol if not recorded.
     pub finish: Symbol,
-    /// The tokens apart.
+    /// The tokens by kind.
     pub usage: SmallUsage,
-    /// What other models than `model` took of that.
+    /// The part of `usage` that went to models other than `model`.
     pub other_models: Box<[(Symbol, SmallUsage)]>,
-    /// The facts that the stop rules looked at; only our own engine records them.
+    /// The facts that the stop rules evaluated. Only our own engine records them.
     pub facts: Option<Box<RecordedFacts>>,
-    /// The state keys that had changed since the step before, though no step is recorded to have changed them.
+    /// The state keys that changed since the previous step without a step recording it.
     pub outside: Box<[Symbol]>,
-    /// What the changed keys were and became; the index compares and drops it.
+    /// The changed keys' values before and after. The index compares these and then drops them.
     pub links: Box<[StateLink]>,
-    /// The state before the step, each value as a hash of its JSON text; the index compares and drops it. Empty where
-    /// it is not recorded, or has more keys than are kept.
+    /// The state before the step, each value as a hash of its JSON text. The index compares this
+    /// and then drops it. Empty if the state isn't recorded, or has more keys than are kept.
     pub observed: Box<[(Symbol, u64)]>,
 }
 
-/// [`Usage`] in as few bytes as a step of a long run may take. A number that has no room is unknown.
+/// [`Usage`] in as few bytes as a step of a long run can afford. Numbers that don't fit are
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmallUsage {
     input: u32,
@@ -159,7 +165,7 @@ impl From<Usage> for SmallUsage {
 }
 
 impl SmallUsage {
-    /// The numbers.
+    /// Returns the token counts.
     pub fn get(self) -> Usage {
         let large = |number: u32| Some(u64::from(number)).filter(|_| number != u32::MAX);
         Usage {
@@ -171,75 +177,76 @@ impl SmallUsage {
     }
 }
 
-/// What a changed state key was before the step and after it, as hashes of the JSON text.
+/// The values of a changed state key before and after the step, as hashes of the JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateLink {
     /// The key.
     pub key: Symbol,
-    /// The value before; `None` where the line does not say, or at too great a length.
+    /// The value before the step. `None` if the line doesn't record it, or if the change is too
+    /// long.
     pub before: Option<u64>,
-    /// The value after.
+    /// The value after the step.
     pub after: Option<u64>,
 }
 
-/// How well a line could be read.
+/// How well a line could be parsed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fate {
-    /// As written.
+    /// Parsed as written.
     #[default]
     Good,
-    /// After a repair, or without some fields.
+    /// Parsed after a repair, or without some fields.
     Repaired,
-    /// The last line, complete but for its line end; it may still change.
+    /// The last line, complete except for its line terminator. It may still change.
     Provisional,
-    /// JSON that is not an object.
+    /// JSON, but not an object.
     Foreign,
     /// Not JSON, or longer than the board parses.
     Unreadable,
 }
 
 impl Fate {
-    /// Whether the line is an object whose fields can be shown.
+    /// Returns whether the line is an object whose fields can be shown.
     pub fn is_readable(self) -> bool {
         matches!(self, Fate::Good | Fate::Repaired | Fate::Provisional)
     }
 }
 
-/// One critic's output in the index.
+/// A critic's output in the index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CriticMark {
-    /// The critic's name, as the step calls it.
+    /// The critic's name in the step.
     pub name: Symbol,
-    /// Whether that name is recorded, and not only its place.
+    /// Whether the name is recorded. If not, the name is the critic's position.
     pub is_named: bool,
-    /// What it asked for.
+    /// The action that the critic requested.
     pub action: CriticAction,
-    /// Its score where that is a finite number.
+    /// The score, if it's finite.
     pub score: Option<f64>,
-    /// Its score where that is infinite.
+    /// The score, if it's infinite.
     pub infinite: Option<Infinite>,
-    /// Whether it wants the prompt or the state changed.
+    /// Whether the critic requests a change of the prompt or the state.
     pub patches: bool,
 }
 
 impl StepHead {
-    /// Whether no tool failed, no command returned non-zero and a decision was made.
+    /// Returns whether a decision was made, no tool failed and no command returned nonzero.
     pub fn is_ok(&self) -> bool {
         !self.is_failed() && self.returncode.is_none()
     }
 
-    /// Whether something failed besides commands that returned non-zero: a tool, or no decision is recorded, or the line
-    /// cannot be read.
+    /// Returns whether something failed, apart from commands that returned nonzero: a tool failed,
+    /// no decision is recorded, or the line is unreadable.
     pub fn is_failed(&self) -> bool {
         !self.fate.is_readable() || self.error.is_some() || self.is_undecided()
     }
 
-    /// Whether no decision is recorded, as far as its line can be read.
+    /// Returns whether no decision is recorded, as far as the line is readable.
     pub fn is_undecided(&self) -> bool {
         self.mode == Symbol::default()
     }
 
-    /// Whether its error is that somebody stopped a call, which is no failure of the tool.
+    /// Returns whether the error is a cancelled call, which isn't a failure of the tool.
     pub fn is_cancelled(&self) -> bool {
         self.error
             .as_deref()
@@ -247,7 +254,7 @@ impl StepHead {
             && self.calls.iter().any(|call| call.end == CallEnd::Stopped)
     }
 
-    /// The tools that its first actions name, in order.
+    /// Returns the tools that the first actions name, in order.
     pub fn tools(&self) -> impl Iterator<Item = Symbol> {
         self.calls
             .iter()
@@ -255,23 +262,23 @@ impl StepHead {
             .filter(|name| *name != Symbol::default())
     }
 
-    /// The critic that decides what happens after the step.
+    /// Returns the position of the critic that decides how the run continues after the step.
     pub fn deciding(&self) -> Option<usize> {
         CriticAction::deciding(self.critics.iter().map(|mark| mark.action))
     }
 
-    /// Whether the critic that decides asked for `action`.
+    /// Returns whether the deciding critic requested `action`.
     pub fn asked(&self, action: CriticAction) -> bool {
         let first = self.deciding().and_then(|at| self.critics.get(at));
         first.is_some_and(|mark| mark.action == action)
     }
 
-    /// The lowest score of the step.
+    /// Returns the step's lowest score.
     pub fn lowest_score(&self) -> Option<f64> {
         self.lowest_critic()?.score
     }
 
-    /// The critic that gave it.
+    /// Returns the critic that gave the lowest score.
     pub fn lowest_critic(&self) -> Option<&CriticMark> {
         let scored = self
             .critics
@@ -282,7 +289,8 @@ impl StepHead {
             .map(|(mark, _)| mark)
     }
 
-    /// Takes in what a record says of the step. A step that is spread over several records takes them in one by one.
+    /// Merges a record's content into the head. A step that is spread over several records merges
+    /// them one by one.
     pub fn absorb(&mut self, step: &Step<'_>, names: &mut Names) {
         if self.fate == Fate::Good && step.is_damaged {
             self.fate = Fate::Repaired;
@@ -398,12 +406,14 @@ impl StepHead {
         );
     }
 
-    /// Our own engine records every change of the state with its step; others may change it besides.
+    /// Hashes the recorded state for comparison with the previous step. Skips steps of our own
+    /// engine, which records every state change with its step. Other writers may change the state
+    /// between steps.
     fn absorb_state(&mut self, step: &Step<'_>, names: &mut Names) {
         let Some(state) = step.state.filter(|_| step.facts.is_none()) else {
             return;
         };
-        // States are long, so that they are walked once.
+        // States are long, so walk each only once.
         let members = walk::members(state.text).take(MAX_CHANGED + 1);
         let keys: Vec<_> = members
             .map(|(key, value)| (walk::string(key).unwrap_or_default(), value))
@@ -488,7 +498,8 @@ impl StepHead {
         }
     }
 
-    /// Whether the line holds nothing that the board knows: it is no record, or one without a known field.
+    /// Returns whether the line is blank to the board, because it isn't a record or has no known
+    /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.step_id.is_none()
             && self.mode == Symbol::default()
@@ -503,10 +514,10 @@ impl StepHead {
         is_bare && is_idle && is_silent && is_still && self.cost_usd.is_none()
     }
 
-    /// Returns about how many bytes the head takes in memory.
+    /// Returns the head's approximate size in memory, in bytes.
     pub fn weight(&self) -> u64 {
         fn of<T>(list: &[T]) -> usize {
-            // What the allocator takes beside the bytes.
+            // Includes the allocator's overhead.
             if list.is_empty() {
                 0
             } else {
@@ -538,7 +549,8 @@ impl StepHead {
         (size_of::<Self>() + texts + lists + facts) as u64
     }
 
-    /// Marks a line that nothing can be read of; it is like its copies alone.
+    /// Creates the head of a line that can't be parsed. It equals only the heads of identical
+    /// lines.
     pub fn unread(fate: Fate, line: &[u8]) -> Self {
         Self {
             fate,
@@ -547,7 +559,7 @@ impl StepHead {
         }
     }
 
-    /// What a line has in common with its copies alone.
+    /// Returns a hash that a line shares only with its exact copies.
     pub fn print_of(line: &[u8]) -> u64 {
         super::fingerprint::of_line(line)
     }
@@ -558,7 +570,7 @@ fn append<T: Clone>(list: &mut Box<[T]>, more: impl Iterator<Item = T>) {
     *list = known.into_iter().chain(more).collect();
 }
 
-/// The hash of what several records say; of one it is its own.
+/// Combines the hashes of several records. The hash of a single record stays unchanged.
 fn mixed(before: u64, more: u64) -> u64 {
     if before == 0 {
         more
@@ -567,7 +579,7 @@ fn mixed(before: u64, more: u64) -> u64 {
     }
 }
 
-/// The first call on one line, or the answer, or why there is none.
+/// Returns the first call on one line, or the answer, or why there is neither.
 fn summary(step: &Step<'_>) -> String {
     if let Some(first) = step.calls.iter().find(|call| call.value.is_object()) {
         let more = step.calls.len() - 1;
@@ -601,8 +613,8 @@ fn summary(step: &Step<'_>) -> String {
     one_line(&line, MAX_CALL_BYTES)
 }
 
-/// The hash of all that the step asks for. Why it does is left out: a reason is no part of what is done.
-/// The hash of the names and arguments of actions that a step without others has as [`StepHead::asked_hash`].
+/// Returns the hash that a step with these actions and nothing else has as
+/// [`StepHead::asked_hash`].
 pub(crate) fn asked_by<'a>(calls: impl Iterator<Item = Call<'a>>) -> u64 {
     let mut print = Print::default();
     for call in calls.filter(|call| call.value.is_object()) {
@@ -612,6 +624,8 @@ pub(crate) fn asked_by<'a>(calls: impl Iterator<Item = Call<'a>>) -> u64 {
     mixed(0, print.done())
 }
 
+/// Hashes everything the step asks for. The rationale is excluded, because a reason isn't part of
+/// what is done.
 fn asked(step: &Step<'_>) -> u64 {
     let mut print = Print::default();
     for call in step.calls.iter().filter(|call| call.value.is_object()) {
@@ -627,7 +641,7 @@ fn asked(step: &Step<'_>) -> u64 {
 }
 
 impl StateLink {
-    /// Of a change that is too long only the key.
+    /// Hashes the values of a change. If the change is too long, keeps only the key.
     fn new(key: Symbol, change: &Change<'_>) -> Self {
         let (before, after) = if change.text.len() <= MAX_LINKED_BYTES {
             (change.before(), change.after())
@@ -642,12 +656,12 @@ impl StateLink {
     }
 }
 
-/// A hash of an answer, by as much of it as is kept anywhere.
+/// Returns a hash of an answer, up to the number of bytes that any record keeps.
 pub fn answer_hash(text: &str) -> NonZeroU64 {
     NonZeroU64::new(hash_of_text(&capped(text, MAX_ANSWER_BYTES))).unwrap_or(NonZeroU64::MAX)
 }
 
-/// A hash of an answer that isn't a text. It differs from the hash of every text.
+/// Returns a hash of an answer that isn't a text. It differs from the hash of every text.
 pub fn odd_answer_hash(said: &Said) -> NonZeroU64 {
     let words = match said {
         Said::Other(words) => words,
@@ -656,7 +670,7 @@ pub fn odd_answer_hash(said: &Said) -> NonZeroU64 {
     answer_hash(&format!("\0{words}"))
 }
 
-/// The answer of a decision if it isn't a text.
+/// Returns the answer of a decision if it isn't a text.
 fn odd_answer(decision: &Decision<'_>) -> Option<Said> {
     match decision.answer {
         Some(answer) => Scalar::of(answer.text)?.odd(),
@@ -664,13 +678,13 @@ fn odd_answer(decision: &Decision<'_>) -> Option<Said> {
     }
 }
 
-/// The hash of a value of the state, by its text.
+/// Returns the hash of a state value, by its text.
 pub(super) fn hash_of_text(text: &str) -> u64 {
     super::fingerprint::of_line(text.as_bytes())
 }
 
 impl Call<'_> {
-    /// The call on one line, as in `read_file(path="calc.py")`.
+    /// Returns the call on one line, such as `read_file(path="calc.py")`.
     pub fn summary(&self) -> String {
         let mut call = String::from(self.name.as_deref().unwrap_or("(no name)"));
         call.push('(');
@@ -704,15 +718,16 @@ impl Call<'_> {
     }
 }
 
-/// The beginning of a string, long enough for a line in a list.
+/// Decodes the beginning of a string, long enough for a line in a list.
 fn prefix(value: &str) -> Option<std::borrow::Cow<'_, str>> {
-    /// A character is written with at most as many bytes, `\ud83d\ude00`, half as many for each byte of a short one.
+    /// The longest escaped form of a character, `\ud83d\ude00`, has 12 bytes. Per byte of the
+    /// decoded text, no character takes more than half of that.
     const LONGEST: usize = 12;
     let end = value.floor_char_boundary((MAX_CALL_BYTES + 2) * LONGEST / 2);
     let long = value.starts_with('"').then(|| value.get(..end))?;
     match long.filter(|long| long.len() < value.len()) {
         None => walk::string(value),
-        // What is cut off may be half an escape.
+        // The cut may fall inside an escape, so try shorter prefixes.
         Some(long) => (0..LONGEST).find_map(|less| {
             let start = long.get(..long.len().checked_sub(less)?)?;
             walk::string(&format!("{start}\"")).map(|text| text.into_owned().into())
@@ -720,7 +735,7 @@ fn prefix(value: &str) -> Option<std::borrow::Cow<'_, str>> {
     }
 }
 
-/// `text` on one line, cut to `max` bytes.
+/// Returns `text` on one line, truncated to `max` bytes.
 pub(crate) fn one_line(text: &str, max: usize) -> String {
     let head = cut_at(text, max + 1);
     let line: String = head

@@ -1,13 +1,16 @@
-//! What did a step take of what its run took? Writers record a total that runs over the steps, or what each step took.
+//! Computes a step's share of its run's tokens. Writers record either a running total or the tokens
+//! of each step.
 //!
-//! Knows one step; which steps were before it is for the index to say.
+//! This module sees one step at a time. The index provides the total before it.
 
 use super::StepHead;
 use crate::model::step::Usage;
 
 impl StepHead {
-    /// Its tokens, after steps that took `before` in all: by the total, since a step may ask more than once. Our own engine
-    /// counts all requests of a step, and leaves the count out where no model was asked.
+    /// Returns the step's tokens, after steps that used `before` in total. A running total takes
+    /// precedence, because a step may make several requests.
+    ///
+    /// Our own engine counts all requests of a step, and omits the count if the step made none.
     pub fn tokens_alone(&self, before: Option<u64>) -> Option<u64> {
         match self.tokens_total {
             _ if self.facts.is_some() => Some(self.tokens.unwrap_or(0)),
@@ -16,7 +19,8 @@ impl StepHead {
         }
     }
 
-    /// What its run had taken with this step, after steps that took `before` in all.
+    /// Returns the run's tokens up to and including this step, after steps that used `before` in
+    /// total.
     pub fn tokens_with(&self, before: Option<u64>) -> Option<u64> {
         let more = self.tokens.filter(|_| self.tokens_total.is_none());
         self.total_told()
@@ -24,13 +28,13 @@ impl StepHead {
             .or(before)
     }
 
-    /// The total, where it is one: QitOS writes 0 where a request failed.
+    /// Returns the running total if it's valid. QitOS writes 0 if a request failed.
     pub(in crate::model) fn total_told(&self) -> Option<u64> {
         self.tokens_total.filter(|total| *total > 0)
     }
 
-    /// Its tokens apart, after steps that took `before` in all; nothing where a total tells of more requests than the one
-    /// whose tokens are recorded.
+    /// Returns the step's tokens by kind, after steps that used `before` in total. Returns nothing
+    /// if the total shows that the step made more requests than the one whose tokens are recorded.
     pub fn usage_alone(&self, before: Option<u64>) -> Usage {
         let usage = self.usage.get();
         let told = usage

@@ -5,7 +5,7 @@ use super::Index;
 
 /// The most records that the line of a step is assembled from. A step of a normal run has a few.
 const MAX_RECORDS: usize = 4_096;
-/// The most bytes that these records have: as many as one line.
+/// The most bytes that these records may have: the same as one line.
 const MAX_BYTES: u64 = MAX_LINE_BYTES;
 
 /// How much of a step its line leaves out.
@@ -18,13 +18,16 @@ pub struct Unassembled {
 }
 
 impl Index {
-    /// Assembles the line of the step whose first record is at `span`. `read` returns the bytes of the records at the
-    /// given spans, in order. Returns `None` if the format writes a line for each step.
+    /// Assembles the line of the step whose first record is at `span`. `read` returns the bytes of
+    /// the records at the given spans, in order. Returns `None` if the format writes a line for
+    /// each step.
     ///
-    /// If the step has more records than the bound, only the first ones are read. [`Self::unassembled`] counts the others.
+    /// If the step has more records than the bound, only the first ones are read.
+    /// [`Self::unassembled`] counts the others.
     ///
     /// # Errors
-    /// Returns the error of `read`. No step begins there, or its records are not in the index.
+    /// Returns the error of `read`, or an error if no step begins at `span` or its records aren't
+    /// in the index.
     pub fn assemble(
         &self,
         span: Span,
@@ -52,7 +55,8 @@ impl Index {
         let wanted: Vec<Span> = places.iter().flatten().copied().collect();
         Some(read(&wanted).map(|records| {
             let mut records = records.into_iter();
-            // A format may recognise a record by its position, so an empty text replaces a record that is left out.
+            // A format may recognise a record by its position, so an empty text replaces a record
+            // that is left out.
             let text = |place: &Option<Span>| {
                 let bytes = place.and_then(|_| records.next());
                 bytes.map_or_else(String::new, |bytes| Record::read(bytes).text.into_owned())
@@ -77,7 +81,7 @@ impl Index {
         }
     }
 
-    /// Returns the places of the first records of a step; `None` for one that is left out.
+    /// Returns the spans of a step's first records, with `None` for each record that is skipped.
     fn places(&self, ordinal: usize) -> impl Iterator<Item = Option<Span>> {
         let mut left = MAX_BYTES;
         self.parts_of(ordinal).take(MAX_RECORDS).map(move |at| {
@@ -87,13 +91,14 @@ impl Index {
                 return None;
             }
             let rest = left.checked_sub(span.len);
-            // A text may continue in the next record, so nothing is read behind a gap.
+            // A text may continue in the next record, so nothing after a gap is read.
             left = rest.unwrap_or_default();
             rest.map(|_| span)
         })
     }
 
-    /// Adds an issue when `step` grows from `before` records to more than its line is assembled from.
+    /// Adds an issue when `step` grows from `before` records to more than its line is assembled
+    /// from.
     pub(super) fn note_long_step(&mut self, before: usize, step: &StepHead) {
         if before > MAX_RECORDS || step.parts.len() <= MAX_RECORDS {
             return;
@@ -117,14 +122,14 @@ mod tests {
     use super::*;
     use crate::model::{Delta, EventHead, Format, Manifest, ManifestState};
 
-    /// Its line is the texts of its records, one behind the other.
+    /// A format whose step lines are its records' texts, joined.
     static JOINS: Format = Format {
         name: "joins",
         assemble: Some(|_, records| records.join("|")),
         ..Format::UNKNOWN
     };
 
-    /// A run of one step whose records have these lengths.
+    /// An index of one step whose records have these lengths.
     fn index(lens: &[u64]) -> Index {
         let mut offset = 0;
         let place = |len: &u64| {

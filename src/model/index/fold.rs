@@ -1,4 +1,4 @@
-//! How does one more line change the index? One function for each sort of line, in file order.
+//! Applies new lines to the index, with one function per kind of line, in file order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,17 @@ use super::join::MAX_WALK;
 use super::skip::Fold;
 use super::{Delta, Group, Index, Segment, Stopping};
 
-/// At most this many changes of the state outside reduce are noted; a run that makes one in each step makes no more news.
+/// At most this many state changes outside reduce are listed. A run that makes one in each step
+/// adds nothing new.
 const MAX_OUTSIDE: usize = 20;
-/// At most this many events that say that a run stops are kept of each; a run that heeds them has three.
+/// Each run keeps at most this many events that say that it stops. A run that obeys them has three.
 const MAX_STOPS: usize = 16;
-/// What a run within a directory weighs, with its notes. It is copied whenever a page holds the index.
+/// The approximate weight of a run within a directory, including its notes. It's copied whenever a
+/// page holds the index.
 pub(super) const SEGMENT_WEIGHT: u64 = 4 * size_of::<Segment>() as u64;
 
 impl Index {
-    /// Takes in what a reader found.
+    /// Applies a reader's delta.
     pub fn apply(&mut self, delta: Delta) {
         if delta.restarted {
             *self = Self::default();
@@ -39,7 +41,7 @@ impl Index {
         );
         self.issues.extend(delta.issues);
         for (number, step) in delta.touched {
-            // Steps that are put together from events have no state that one takes up from another.
+            // Steps that are assembled from events have no state to compare with their neighbors.
             let Some(ordinal) = self.step_skips.position(number) else {
                 continue;
             };
@@ -66,7 +68,7 @@ impl Index {
             matches!(event.kind, EventKind::RunStart | EventKind::Setup)
         };
         if !self.segments.is_empty() && delta.events.iter().any(begins) {
-            // An id that comes again may be of the run that begins.
+            // A repeated id may belong to the run that begins.
             self.step_laps.takes_none_twice();
         }
         delta
@@ -108,8 +110,9 @@ impl Index {
         let is_out_of_order = self.is_out_of_order(&step);
         self.lap_of_step(&step, self.steps.len());
         if !step.fate.is_readable() || step.repeats || is_out_of_order {
-            // What is between, or the run before, left a state that nobody knows. Where a run begins may be known only
-            // when its events are read, and what is kept does not hang on that.
+            // The state before this step is unknown: lines may be missing, or another run came
+            // before. The start of a run may be known only once its events are read, and the
+            // indexed content must not depend on when that happens.
             self.state.clear();
             self.state_is_whole = false;
         }
@@ -121,8 +124,9 @@ impl Index {
         self.bound_steps();
     }
 
-    /// Whether the line comes before the one above it by its id, or follows such a line with a gap: what is above it left
-    /// another state than the step before it did.
+    /// Returns whether the line's id doesn't rise above the id of the line before, or whether it
+    /// follows such a line with a gap. The line before then left a different state than the
+    /// preceding step did.
     fn is_out_of_order(&self, step: &StepHead) -> bool {
         let mut ids = self
             .steps
@@ -138,7 +142,8 @@ impl Index {
                 && id_now > above.saturating_add(1))
     }
 
-    /// Whether the step takes the state up where the one before left it.
+    /// Compares the step's state with the state that the previous step left, and notes the keys
+    /// that differ.
     fn follow_state(&mut self, step: &mut StepHead) {
         let mut broken: Vec<Symbol> = Vec::new();
         let observed = std::mem::take(&mut step.observed);
@@ -157,7 +162,7 @@ impl Index {
                 .is_some_and(|(left, before)| left != before);
             broken.extend(Some(link.key).filter(|key| differs && !broken.contains(key)));
         }
-        // Of a key that the step changed besides, the difference stands in its own record.
+        // For a key that the step changed too, its own record contains the difference.
         let noted = broken
             .iter()
             .find(|key| step.changed.contains(key))
@@ -166,7 +171,8 @@ impl Index {
         let Some(key) = noted else { return };
         let key = self.names.get(key);
         let noted = self.issues.count(IssueKind::Outside);
-        // Our own engine puts every change into a step; QitOS lets critics and recoveries change the state besides.
+        // Our own engine records every change in a step. QitOS lets critics and recoveries change
+        // the state between steps.
         let (kind, reason) = if step.facts.is_some() {
             (
                 IssueKind::State,
@@ -195,9 +201,10 @@ impl Index {
         });
     }
 
-    /// The keys whose value is another than the steps before left, in the order of their names' appearance.
+    /// Returns the keys whose values differ from those that the previous steps left, in order of
+    /// first appearance of their names.
     fn changed_since(&self, observed: &BTreeMap<Symbol, Option<u64>>) -> Vec<Symbol> {
-        // A key that is not there and one that is null are the same to the writers.
+        // Writers treat a missing key and `null` the same.
         let null = Some(hash_of_text("null"));
         let absent =
             |state: &BTreeMap<Symbol, Option<u64>>, is_whole: bool, key: &Symbol| match state
@@ -269,8 +276,8 @@ impl Index {
 
     fn open_segment(&mut self, event: &EventHead, at: usize) {
         let kind = event.kind;
-        // A set-up that is older than what stands before it belongs to the same run: the lines are out of order. A run
-        // that begins after a clock went back has an INIT event.
+        // A set-up event that is older than the previous events belongs to the same run: the lines
+        // are out of order. A run that begins after a clock was set back has an INIT event.
         let is_older = |segment: &Segment| {
             event
                 .ts
@@ -300,7 +307,7 @@ impl Index {
         }
     }
 
-    /// Whether the event is the one that the run began with, written twice.
+    /// Returns whether the event duplicates the one that began the run.
     fn is_again(&self, segment: &Segment, event: &EventHead) -> bool {
         let begun = segment
             .init
@@ -324,7 +331,7 @@ impl Index {
                 self.back_steps += usize::from(goes_back);
                 self.first_back = self.first_back.or(goes_back.then_some(at));
                 segment.goes_back = segment.goes_back.or(goes_back.then_some(at));
-                // After a clock that went back, it is no pause that it comes to where it was.
+                // If the clock went back, returning to the latest time isn't a pause.
                 self.slowest_gap = self.slowest_gap.max(ts.saturating_sub(latest));
             }
             segment.is_timed_once = segment.span.is_none();
@@ -340,7 +347,7 @@ impl Index {
         let current = self.groups.last().filter(|_| self.group_open);
         let opens = match event.kind {
             Kind::StepStart | Kind::StateBefore => true,
-            // These may begin a step where the event that does is missing.
+            // These begin a step if the event that should is missing.
             Kind::Deciding | Kind::Prompt | Kind::Output | Kind::Decided => {
                 current.is_none_or(|group| group.step_id != event.step_id)
             }
@@ -402,7 +409,7 @@ impl Index {
             _ => None,
         };
         if let Some(stopping) = stopping {
-            // The newest is kept however many came before it.
+            // The newest is always kept.
             segment.stops.truncate(MAX_STOPS - 1);
             segment.stops.push((at, stopping));
         }

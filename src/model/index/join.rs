@@ -1,42 +1,45 @@
-//! Which events belong to which step? Both name a step id, and ids start over when a directory is used again.
+//! Joins events to steps. Both name a step id, and ids restart when a directory is reused.
 //!
-//! A *lap* is a stretch in which the ids rise. With as many laps of steps as of event groups, the same lap is the
-//! same run of the directory. Otherwise one of them is missing a lap (a run that died before its first line, a
-//! checkpoint resumed with rising ids), and the newest ones are taken to belong together; but a newest lap of groups
-//! that has no line yet belongs to none. Where events tell of one run only, an id that a lap left out and that comes later
-//! is no new lap: the lines are out of order.
+//! A *lap* is a sequence of rising ids. If steps and event groups have equally many laps, equal
+//! laps belong to the same run of the directory. Otherwise one side is missing a lap: a run died
+//! before its first line, or a checkpoint was resumed with rising ids. The newest laps are then
+//! assumed to belong together, except that a newest lap of groups that has no line yet belongs to
+//! none. If the events record only one run, a skipped id that comes later doesn't begin a new lap:
+//! the lines are out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Group, Index, List, Segment};
 use crate::model::StepHead;
 
-/// Where the rising stretches of a sequence of ids begin.
+/// The positions at which rising sequences of ids begin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Laps {
     starts: Vec<usize>,
     last: Option<i64>,
-    /// Items in a row without an id, at the end, and whether there were ever so many that a search gives up.
+    /// The number of trailing items without an id, and whether there were ever so many that a
+    /// search gives up.
     bare: usize,
     is_torn: bool,
-    /// Whether an id that the lap left out may come later: with one run in the directory a line that stands in another
-    /// place is no new run.
+    /// Whether an id that the lap skipped may come later. If the directory contains one run, a line
+    /// out of order doesn't begin a new run.
     is_lenient: bool,
-    /// The ids that the newest lap left out: the first and the last of each stretch.
+    /// The ids that the newest lap skipped, as ranges from the first to the last.
     gaps: BTreeMap<i64, i64>,
-    /// How many items have, or would have, such an id.
+    /// The number of items that have such an id, or would have one if this were lenient.
     late: usize,
-    /// Where they are, by lap and id, and which positions these and their repeats are.
+    /// Their positions by lap and id, and the positions of these items and their repeats.
     late_at: BTreeMap<(usize, i64), usize>,
     late_places: BTreeSet<usize>,
-    /// Whether an id that the lap has already is no new lap either, and where such ids are.
+    /// Whether an id that the lap already contains doesn't begin a new lap either, and the
+    /// positions of such ids.
     takes_doubles: bool,
     doubles: BTreeSet<usize>,
 }
 
 impl Laps {
-    /// Takes the id of the item at position `at`; items without an id stay in the lap they stand in, and so does one
-    /// that only repeats the item before.
+    /// Adds the item at position `at`. Items without an id stay in the current lap, and so do items
+    /// that only repeat the previous one.
     pub(super) fn push(&mut self, id: Option<i64>, at: usize, repeats: bool) {
         let falls = id.is_some() && self.last.is_some() && id <= self.last && !repeats;
         let fills = id.filter(|id| falls && self.fill(*id));
@@ -68,12 +71,12 @@ impl Laps {
         self.is_torn |= self.bare >= MAX_WALK;
     }
 
-    /// Has each id that its lap has already begin a lap.
+    /// Makes each id that its lap already contains begin a new lap.
     pub(super) fn takes_none_twice(&mut self) {
         self.takes_doubles = false;
     }
 
-    /// Takes `id` out of the gaps; says whether it was in one.
+    /// Removes `id` from the gaps. Returns whether it was in one.
     fn fill(&mut self, id: i64) -> bool {
         let gap = self
             .gaps
@@ -93,7 +96,7 @@ impl Laps {
         true
     }
 
-    /// Notes which ids stand between the newest one and `id`; a run begins with 0.
+    /// Records the ids between the newest one and `id` as a gap. A run begins with 0.
     fn leave_out(&mut self, id: Option<i64>) {
         let first = self.last.map_or(0, |last| last.saturating_add(1));
         if let Some(id) = id.filter(|id| first < *id) {
@@ -104,7 +107,7 @@ impl Laps {
         }
     }
 
-    /// Takes note that items were dropped: `moved` is where those of before are now.
+    /// Updates the positions after items were dropped. `moved` maps old positions to new ones.
     pub(super) fn cut(
         &mut self,
         moved: impl Fn(usize) -> usize,
@@ -118,7 +121,7 @@ impl Laps {
         self.doubles = self.doubles.iter().filter_map(|at| kept(*at)).collect();
         let late = std::mem::take(&mut self.late_at);
         let laps = self.starts.len();
-        // Laps may have become one: an item is found in the lap that holds its place.
+        // Laps may have merged, so find each item's lap by its position.
         self.late_at = late
             .into_iter()
             .filter_map(|((lap, id), at)| Some(((lap, id), kept(at)?)))
@@ -134,33 +137,34 @@ impl Laps {
             .collect();
     }
 
-    /// Whether an id between these two is nowhere in the newest lap.
+    /// Returns whether an id between these two is missing from the newest lap.
     pub(super) fn leaves_out(&self, from: i64, to: i64) -> bool {
         let gap = self.gaps.range(..to).next_back();
         gap.is_some_and(|(_, last)| *last > from)
     }
 
-    /// How many items have an id that their lap had left out.
+    /// Returns how many items have an id that their lap had skipped.
     pub(super) fn late(&self) -> usize {
         self.late_at.len()
     }
 
-    /// Whether the item at `at` is one of them, or has an id that its lap has already.
+    /// Returns whether the item at `at` has an id that its lap had skipped or already contains, or
+    /// repeats such an item.
     pub(super) fn is_late(&self, at: usize) -> bool {
         self.late_places.contains(&at) || self.doubles.contains(&at)
     }
 
-    /// Whether the item at `at` has an id that its lap has already.
+    /// Returns whether the item at `at` has an id that its lap already contains.
     pub(super) fn is_double(&self, at: usize) -> bool {
         self.doubles.contains(&at)
     }
 
-    /// Whether a search finds each id wherever it is, however many more items come.
+    /// Returns whether a search finds every id, however many more items come.
     pub(super) fn is_exact(&self) -> bool {
         !self.is_torn
     }
 
-    /// Whether a lap begins at position `at`.
+    /// Returns whether a lap begins at position `at`.
     pub(super) fn begins_at(&self, at: usize) -> bool {
         self.starts.binary_search(&at).is_ok()
     }
@@ -169,7 +173,7 @@ impl Laps {
         self.starts.len()
     }
 
-    /// The newest id.
+    /// Returns the newest id.
     pub(super) fn last(&self) -> Option<i64> {
         self.last
     }
@@ -178,7 +182,7 @@ impl Laps {
         &self.starts
     }
 
-    /// The lap that position `at` is in.
+    /// Returns the lap that contains position `at`.
     pub(super) fn of(&self, at: usize) -> Option<usize> {
         self.starts
             .partition_point(|start| *start <= at)
@@ -193,35 +197,37 @@ impl Laps {
     }
 }
 
-/// Items with ids, and where their laps begin.
+/// Items with ids, and the laps they form.
 pub(super) struct Ids<'a, T> {
     pub(super) items: &'a List<T>,
     pub(super) id: fn(&T) -> Option<i64>,
     pub(super) laps: &'a Laps,
-    /// So many of the laps are joined to others.
+    /// The number of laps that are joined to others.
     pub(super) used: usize,
 }
 
-/// How often an id came twice in a row: as a round, and as the same line.
+/// How often an id came twice in a row, as a round and as an identical line.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Twice {
-    /// Rounds that begin a segment with the id of the round before.
+    /// Rounds that begin a segment with the id of the previous round.
     rounds: usize,
-    /// Step lines that are byte for byte the line before.
+    /// Step lines that are byte for byte identical to the previous line.
     lines: usize,
 }
 
-/// Which of the step lines that repeat the one before begin a run: as many as events tell of runs that begin with the id
-/// at which the one before stopped, the first ones. The others are a writer's second try.
+/// Decides which of the step lines that repeat the previous line begin a run. If events record n
+/// runs that begin with the id at which the previous run stopped, the first n such lines begin one.
+/// The others are retries by the writer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Again {
     ids: BTreeMap<i64, Twice>,
-    /// A line was taken for a repeat, and an event tells now of a run that it begins.
+    /// Whether a line was counted as a repeat, and a later event recorded a run that begins with
+    /// it.
     is_stale: bool,
 }
 
 impl Again {
-    /// Takes a step; says whether it only repeats the one before.
+    /// Adds a step. Returns whether it only repeats the previous one.
     fn step(&mut self, step: &StepHead) -> bool {
         let Some(id) = step.step_id.filter(|_| step.repeats) else {
             return false;
@@ -244,17 +250,19 @@ impl Again {
     }
 }
 
-/// At most so many ids are remembered that came twice in a row, so many stretches that a lap left out, and so many items
-/// that came late. Only a file whose ids make no sense has more.
+/// The most ids remembered that came twice in a row, ranges that a lap skipped, and items that came
+/// late. Only a file whose ids make no sense has more.
 const MAX_TWICE: usize = 10_000;
 const MAX_GAPS: usize = 50_000;
 const MAX_LATE: usize = 50_000;
-/// A search for an id gives up after this many laps; only a file whose ids all repeat has more.
+/// A search for an id gives up after this many laps. Only a file whose ids all repeat has more.
 const MAX_LAPS: usize = 64;
-/// An item without an id takes the id of at most this many items before it, for the binary search.
+/// In the binary search, an item without an id takes the id of one of at most this many items
+/// before it.
 pub(super) const MAX_WALK: usize = 64;
 
-/// The position in `others` of the item that belongs to the one at `at` in `ids`, whose id is `id`.
+/// Returns the position in `others` of the item that belongs to the item at `at` in `ids`, whose id
+/// is `id`.
 pub(super) fn matching<A, B>(
     ids: &Ids<'_, A>,
     others: &Ids<'_, B>,
@@ -277,7 +285,7 @@ pub(super) fn matching<A, B>(
 }
 
 impl<T> Ids<'_, T> {
-    /// The position of `id` in one lap, in which ids rise.
+    /// Returns the position of `id` in one lap, in which ids rise.
     pub(super) fn find(&self, lap: usize, id: i64) -> Option<usize> {
         let (start, end) = self.laps.range(lap, self.items.len())?;
         if let Some(at) = self.laps.late_at.get(&(lap, id)) {
@@ -325,7 +333,8 @@ impl Index {
         }
     }
 
-    /// Whether ids repeat in a way that leaves open which events belong to which step.
+    /// Returns whether ids repeat in a way that makes it ambiguous which events belong to which
+    /// step.
     pub fn join_is_open(&self) -> bool {
         let goes_on = self.segments.last().is_some_and(Segment::goes_on);
         !goes_on
@@ -334,7 +343,7 @@ impl Index {
             && self.step_laps.len() != self.group_ids().used
     }
 
-    /// How many steps stand behind one that comes after them, and the ordinal of the first.
+    /// Returns how many steps are out of order, and the ordinal of the first.
     pub fn late_steps(&self) -> (usize, Option<usize>) {
         (
             self.step_laps.late(),
@@ -342,7 +351,8 @@ impl Index {
         )
     }
 
-    /// How many steps have an id that a step of the same run has already, and the ordinal of the first.
+    /// Returns how many steps have an id that another step of the same run already has, and the
+    /// ordinal of the first.
     pub fn double_steps(&self) -> (usize, Option<usize>) {
         (
             self.step_laps.doubles.len(),
@@ -350,7 +360,7 @@ impl Index {
         )
     }
 
-    /// Whether the lines of the newest run do not stand in the order of its steps.
+    /// Returns whether the newest run's lines aren't in the order of its steps.
     pub fn has_disordered_steps(&self) -> bool {
         let newest = self.newest_start()..;
         let laps = &self.step_laps;
@@ -358,8 +368,8 @@ impl Index {
             || laps.doubles.range(newest).next().is_some()
     }
 
-    /// The last step of the newest run: by its place, or by its id where lines are out of order. `None` where the run has
-    /// none, or an id twice.
+    /// Returns the last step of the newest run: by position, or by id if lines are out of order.
+    /// Returns `None` if the run has no steps, or if ids repeat in lines that are out of order.
     pub fn last_step(&self) -> Option<usize> {
         let newest = self.newest_start()..self.steps.len();
         if !self.has_disordered_steps() {
@@ -372,12 +382,13 @@ impl Index {
             .filter(|_| self.step_laps.doubles.is_empty())
     }
 
-    /// The ordinals at which step ids start over.
+    /// Returns the ordinals at which step ids restart.
     pub fn lap_starts(&self) -> &[usize] {
         self.step_laps.starts()
     }
 
-    /// Whether step `ordinal` is its writer's second try at the line before.
+    /// Returns whether step `ordinal` is a retry that its writer wrote after the identical line
+    /// before it.
     pub fn is_repeat(&self, ordinal: usize) -> bool {
         let is_copy = self
             .steps
@@ -386,12 +397,13 @@ impl Index {
         is_copy && !self.step_laps.begins_at(ordinal)
     }
 
-    /// How many steps the newest run has; a line that its writer wrote twice counts once.
+    /// Returns the number of steps in the newest run. A line that its writer wrote twice counts
+    /// once.
     pub fn newest_len(&self) -> usize {
         self.newest_lines().saturating_sub(self.tally.run.repeats)
     }
 
-    /// How many lines of steps the newest run has.
+    /// Returns the number of step lines in the newest run.
     pub fn newest_lines(&self) -> usize {
         let start = self.newest_start();
         let uncounted = if start < self.steps.len() {
@@ -402,8 +414,8 @@ impl Index {
         self.steps.len() - start + uncounted
     }
 
-    /// The ordinal at which the steps of the newest run begin; one past the last step where it has none yet. A run that
-    /// was resumed goes on with rising ids, and the lines before are its own.
+    /// Returns the ordinal at which the newest run's steps begin, or one past the last step if it
+    /// has none yet. A resumed run continues with rising ids, so the earlier lines are its own.
     pub fn newest_start(&self) -> usize {
         let lap = self.lap_starts().last().copied().unwrap_or_default();
         let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else {
@@ -415,7 +427,8 @@ impl Index {
         let unwritten = if segment.first_group < self.groups.len() {
             self.newest_lap_is_unwritten()
         } else {
-            // It has not come to its first round; its lines, if there are any, start over after those of the others.
+            // The run hasn't reached its first round. Its lines, if any, restart after those of the
+            // other runs.
             let before = if self.groups.is_empty() {
                 self.segments.len() - 1
             } else {
@@ -426,10 +439,10 @@ impl Index {
         if unwritten { self.steps.len() } else { lap }
     }
 
-    /// Whether the rounds of the newest run start over and the newest step line is one of a run before: what is new has
-    /// not come to its first line.
+    /// Returns whether the newest run's rounds restart but the newest step line belongs to an
+    /// earlier run: the newest run has no line yet.
     fn newest_lap_is_unwritten(&self) -> bool {
-        // Each line has a round, so that with as many laps the newest one has lines.
+        // Each line has a round, so with equally many laps the newest lap has lines.
         if self.segments.last().is_some_and(Segment::goes_on)
             || self.segments.len() <= 1
             || self.step_laps.len() >= self.group_laps.len()
@@ -451,16 +464,19 @@ impl Index {
             used: newest,
         };
         if groups.find(newest, last).is_none() {
-            // With ids that are higher than the lines' it goes on where they stop.
+            // If the round's ids are higher than the lines' ids, the run continues where the lines
+            // stop.
             return begins <= last;
         }
-        // A round that another one follows is over, and a run that is over has had its rounds.
+        // A round that is followed by another is over, and a run that is over has completed its
+        // rounds.
         if first + 1 < self.groups.len()
             || self.segment().is_some_and(|segment| segment.end.is_some())
         {
             return false;
         }
-        // The line belongs to the only round of the newest lap, or to the last one before it that has its id.
+        // The line belongs to the only round of the newest lap, or to the last earlier round with
+        // its id.
         let before = (0..newest)
             .rev()
             .take(MAX_LAPS)
@@ -469,7 +485,7 @@ impl Index {
             .is_some_and(|at| self.is_over(at) || (self.is_checked(at) && !self.is_checked(first)))
     }
 
-    /// Whether events after the round say that it came to its end.
+    /// Returns whether later events show that the round ended.
     fn is_over(&self, at: usize) -> bool {
         let segment = self.segment_of(at);
         let is_followed = at + 1 < self.groups.len() && self.segment_of(at + 1) == segment;
@@ -479,12 +495,14 @@ impl Index {
                 .is_some_and(|it| it.end.is_some())
     }
 
-    /// Whether the stop rules were asked in the round, which is the last that happens before its line is written.
+    /// Returns whether the stop rules were evaluated in the round. That happens last before its
+    /// line is written.
     fn is_checked(&self, at: usize) -> bool {
         self.groups.get(at).is_some_and(|group| group.checked)
     }
 
-    /// Puts the newest step, which comes at `at`, into its lap; says whether it begins one or repeats the line before.
+    /// Adds the newest step, at position `at`, to its lap, after finding out whether it repeats the
+    /// previous line.
     pub(super) fn lap_of_step(&mut self, step: &StepHead, at: usize) {
         let repeats = self.again.step(step);
         let late = self.step_laps.late();
@@ -493,12 +511,12 @@ impl Index {
             self.void = Default::default();
         }
         if self.step_laps.late() > late {
-            // A jump that was counted before is none.
+            // A jump that was counted earlier may not be one.
             self.unsettle_all();
         }
     }
 
-    /// Puts the newest group, which comes at `at`, into its lap.
+    /// Adds the newest group, at position `at`, to its lap.
     pub(super) fn lap_of_group(&mut self, id: Option<i64>, at: usize) {
         let begins_segment = self
             .segments
@@ -511,21 +529,23 @@ impl Index {
         self.group_laps.push(id, at, false);
     }
 
-    /// Puts all steps into their laps again where an event told of a run that a repeated line begins. Such a line comes
-    /// before its events only in a look that reads both. The same where it turns out that one run wrote all lines, or
-    /// that more did, and an id comes later than it should.
+    /// Reassigns all steps to laps if an event recorded a run that a repeated line begins. Such a
+    /// line precedes its events only in an update that reads both.
+    ///
+    /// Also reassigns them if it turns out that one run wrote all lines, or that several did, and
+    /// an id comes later than it should.
     pub(super) fn settle_laps(&mut self) {
         let is_one =
             self.segments.len() == 1 && self.segments.iter().all(|segment| segment.initialised);
         let is_lenient = is_one && (self.group_laps.len() <= 1 || self.is_disordered());
-        // Of a file that is not read to its end, the runs are not known yet.
+        // Until a file is read to its end, its runs aren't all known.
         let takes_doubles = is_lenient && !self.more;
         let laps = &mut self.step_laps;
         let is_other = laps.is_lenient != is_lenient || laps.takes_doubles != takes_doubles;
         (laps.is_lenient, laps.takes_doubles) = (is_lenient, takes_doubles);
         let is_late =
             is_other && (laps.late > 0 || !laps.doubles.is_empty() || laps.starts.len() > 1);
-        // Where steps were dropped, their ids are not known any more.
+        // If steps were dropped, their ids are unknown.
         if (!std::mem::take(&mut self.again.is_stale) && !is_late) || self.step_skips.is_cut() {
             return;
         }

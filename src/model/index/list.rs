@@ -1,5 +1,5 @@
-//! How does a long list grow while others hold it? In chunks that are shared: whoever holds the list keeps what it has,
-//! and an item more copies its last chunk at most, however long the list is.
+//! A list that grows cheaply while others hold copies of it. It consists of shared chunks: a copy
+//! keeps its items, and appending copies at most the last chunk.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use super::skip::Hole;
 
-/// A chunk takes about so many bytes, without what its items point to.
+/// The approximate size of a chunk in bytes, without what its items point to.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Items in the order in which they came.
+/// Items in order of arrival.
 #[derive(Clone, PartialEq)]
 pub struct List<T> {
-    /// Chunks that are full.
+    /// The full chunks.
     full: Arc<Vec<Arc<Vec<T>>>>,
-    /// The one that grows.
+    /// The growing chunk.
     last: Arc<Vec<T>>,
 }
 
@@ -35,23 +35,23 @@ impl<T: fmt::Debug> fmt::Debug for List<T> {
 }
 
 impl<T> List<T> {
-    /// So many items are in a full chunk.
+    /// The number of items in a full chunk.
     const CHUNK: usize = match CHUNK_BYTES / size_of::<T>() {
         0 => 1,
         items => 1 << items.ilog2(),
     };
 
-    /// How many there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.full.len() * Self::CHUNK + self.last.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The item at position `at`.
+    /// Returns the item at position `at`.
     pub fn get(&self, at: usize) -> Option<&T> {
         self.full
             .get(at / Self::CHUNK)
@@ -59,22 +59,22 @@ impl<T> List<T> {
             .get(self.place(at)?)
     }
 
-    /// Its place in its chunk; `None` beyond the end.
+    /// Returns the item's position in its chunk, or `None` beyond the end.
     fn place(&self, at: usize) -> Option<usize> {
         (at < self.len()).then_some(at % Self::CHUNK)
     }
 
-    /// The newest item.
+    /// Returns the newest item.
     pub fn last(&self) -> Option<&T> {
         self.get(self.len().checked_sub(1)?)
     }
 
-    /// All items, in order.
+    /// Iterates over all items, in order.
     pub fn iter(&self) -> Iter<'_, T> {
         self.range(0..self.len())
     }
 
-    /// The items at these positions, as far as they are there.
+    /// Iterates over the items at these positions. Positions beyond the end are ignored.
     pub fn range(&self, range: Range<usize>) -> Iter<'_, T> {
         let end = range.end.min(self.len());
         Iter {
@@ -84,7 +84,8 @@ impl<T> List<T> {
         }
     }
 
-    /// The position of the first item that does not belong to those before, where those that do come first.
+    /// Returns the position of the first item for which `belongs` is false. Items for which it's
+    /// true must come first.
     pub fn partition_point(&self, belongs: impl Fn(&T) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -98,7 +99,7 @@ impl<T> List<T> {
         low
     }
 
-    /// The position of the item with a key, where keys rise.
+    /// Returns the position of the item with this key. Keys must rise.
     pub fn position<K: Ord>(&self, key: &K, of: impl Fn(&T) -> K) -> Option<usize> {
         let at = self.partition_point(|item| of(item) < *key);
         self.get(at).filter(|item| of(item) == *key).map(|_| at)
@@ -115,11 +116,11 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// Keeps the items that `keep` gives back.
+    /// Replaces each item with the result of `keep`, and removes it if that is `None`.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(T) -> Option<T>) {
         let Self { full, last } = std::mem::take(self);
         let full = Arc::try_unwrap(full).unwrap_or_else(|shared| Vec::clone(&shared));
-        // Chunk by chunk, so that both lists are never whole at once.
+        // Goes chunk by chunk, so that the old and the new list are never both complete in memory.
         for chunk in full.into_iter().chain([last]) {
             let items = Arc::try_unwrap(chunk).unwrap_or_else(|shared| Vec::clone(&shared));
             items
@@ -129,7 +130,7 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// Puts one item in the place of all in a hole.
+    /// Replaces all items of a hole with one placeholder.
     pub(super) fn cut(&mut self, hole: Hole, placeholder: T) {
         let (mut at, mut placeholder) = (0, Some(placeholder));
         self.retain(|item| {
@@ -143,7 +144,8 @@ impl<T: Clone> List<T> {
         });
     }
 
-    /// The item at position `at`, to be changed for those who hold the list from now on.
+    /// Returns the item at position `at` for modification. Existing copies of the list don't
+    /// change.
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         let place = self.place(at)?;
         let chunk = if at / Self::CHUNK < self.full.len() {
@@ -154,7 +156,7 @@ impl<T: Clone> List<T> {
         Arc::make_mut(chunk).get_mut(place)
     }
 
-    /// The newest item.
+    /// Returns the newest item for modification.
     pub(super) fn last_mut(&mut self) -> Option<&mut T> {
         self.get_mut(self.len().checked_sub(1)?)
     }
@@ -169,7 +171,7 @@ impl<'a, T> IntoIterator for &'a List<T> {
     }
 }
 
-/// Some items of a [`List`] that follow each other.
+/// An iterator over consecutive items of a [`List`].
 #[derive(Debug)]
 pub struct Iter<'a, T> {
     list: &'a List<T>,
@@ -220,7 +222,7 @@ impl<T> ExactSizeIterator for Iter<'_, T> {}
 mod tests {
     use super::*;
 
-    /// Items so large that few fit into a chunk.
+    /// Items so large that only a few fit into a chunk.
     type Item = (usize, [u64; 1000]);
 
     fn list(len: usize) -> List<Item> {

@@ -1,7 +1,9 @@
-//! What is known of a run without reading a line again? Heads of steps and events, and how they belong together.
+//! Holds everything the board keeps in memory about a run: the heads of steps and events, and how
+//! they belong together.
 //!
-//! [`Index::apply`] is the one way in. It depends only on the order of lines inside each file, never on how the
-//! files were cut into reads, so a run that was followed line by line ends on the same index as one read at once.
+//! [`Index::apply`] is the only way in. The result depends only on the order of lines inside each
+//! file, never on how the files were split into reads. A run that was followed line by line
+//! therefore ends with the same index as one read at once.
 
 mod assemble;
 mod fold;
@@ -31,52 +33,55 @@ pub use tally::{Distinct, RunTally, Spent, Tally};
 /// Everything new since the last look at a run's files.
 #[derive(Debug, Default)]
 pub struct Delta {
-    /// The files were replaced: what the index holds is void.
+    /// Whether the files were replaced, so the old content of the index is void.
     pub restarted: bool,
-    /// Names that came up, after those handed out before.
+    /// New names, after those already assigned.
     pub names: Vec<Box<str>>,
     /// New step lines, in file order.
     pub steps: Vec<StepHead>,
-    /// Steps before those of which more is known now, by ordinal: what they were put together from went on.
+    /// Earlier steps that changed, by ordinal, because their records continued.
     pub touched: Vec<(usize, StepHead)>,
-    /// Steps before those that the run went back to before, or came back to, by ordinal.
+    /// Earlier steps that the run abandoned or returned to, by ordinal, with the new value of
+    /// [`StepHead::is_left`].
     pub left: Vec<(usize, bool)>,
     /// New event lines, in file order.
     pub events: Vec<(EventHead, Option<EventNote>)>,
-    /// The provisional last line of `steps.jsonl` got its line end.
+    /// Whether the provisional last line of `steps.jsonl` got its line terminator.
     pub step_confirmed: bool,
-    /// The provisional last line of `events.jsonl` got its line end.
+    /// Whether the provisional last line of `events.jsonl` got its line terminator.
     pub event_confirmed: bool,
     /// The manifest, if it changed.
     pub manifest: Option<ManifestState>,
-    /// New oddities that stay.
+    /// New permanent issues.
     pub issues: Vec<Issue>,
-    /// The oddities that hold now and may be gone later: missing files, an unfinished last line.
+    /// The current temporary issues, such as missing files or an unfinished last line.
     pub passing: Vec<Issue>,
-    /// How much of each file there is and was read.
+    /// The state of `steps.jsonl`.
     pub steps_file: FileState,
-    /// As `steps_file`.
+    /// The state of `events.jsonl`.
     pub events_file: FileState,
-    /// More bytes are there than one look reads.
+    /// Whether more bytes exist than one look reads.
     pub more: bool,
-    /// The files are packed: how much they say is no measure of how large they are.
+    /// Whether the files are compressed, so that the size of their content is no measure of their
+    /// size on disk.
     pub is_packed: bool,
-    /// All there is, where it was read into an index of its own; it replaces what the index holds.
+    /// A complete index that replaces the current content, if the reader built a separate one.
     pub whole: Option<Box<Index>>,
 }
 
-/// How much of a file there is and was read.
+/// How much of a file exists, and how much of it was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileState {
     /// Whether the file exists.
     pub exists: bool,
-    /// Bytes on disk at the last look.
+    /// The size on disk at the last look, in bytes.
     pub size: u64,
-    /// Bytes of it that are in the index.
+    /// The number of bytes that are in the index.
     pub read: u64,
 }
 
-/// The events of one round of the engine's loop: what happened in a step, before its line is written.
+/// The events of one round of the engine's loop: what happened in a step before its line was
+/// written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Group {
     /// The loop counter.
@@ -85,33 +90,35 @@ pub struct Group {
     pub first: usize,
     /// One past the last event.
     pub end: usize,
-    /// Time of the first event; microseconds since the epoch.
+    /// The time of the first event, in microseconds since the epoch.
     pub started: Option<i64>,
-    /// Time of the last event.
+    /// The time of the last event.
     pub ended: Option<i64>,
-    /// When the last of what its events began was over, where they say so.
+    /// When the last activity that its events began was over, if recorded.
     pub until: Option<i64>,
-    /// Whether one of its events is older than the one before it: how long it took is not known.
+    /// Whether one of its events is older than the previous one, so that the duration is unknown.
     pub goes_back: bool,
-    /// Whether one of its events alone has a time: it says when, and not for how long.
+    /// Whether only one of its events has a time, so that the duration is unknown.
     pub is_timed_once: bool,
-    /// The first error in words, and its phase.
+    /// The phase and the message of the first error.
     pub error: Option<(Symbol, Box<str>)>,
-    /// Whether the engine recovered (or gave up) after the error: a RECOVER event.
+    /// Whether the engine recovered or gave up after the error, as a RECOVER event records.
     pub recovered: bool,
-    /// Whether the stop rules were asked.
+    /// Whether the stop rules were evaluated.
     pub checked: bool,
-    /// What was decided. Kept only for the newest group; older steps have lines that say it.
+    /// The decision. Kept only for the newest group, because older steps have lines that contain
+    /// it.
     pub decision: Option<Box<str>>,
-    /// What its requests took, by the events of their replies. Kept only for the newest group, likewise.
+    /// The tokens of its requests, from the events of their replies. Kept only for the newest
+    /// group, too.
     pub spent: Option<SpentNote>,
-    /// What the event of its last decision says, which the line of its step says too.
+    /// The facts of its last decision event that the line of its step repeats.
     pub decided: Option<Decided>,
-    /// How its calls went, as [`invocations_hash`](super::event::invocations_hash).
+    /// The outcome of its calls, as [`invocations_hash`](super::event::invocations_hash).
     pub invoked: Option<u64>,
-    /// What its critics said, as [`critics_hash`](super::event::critics_hash).
+    /// The outputs of its critics, as [`critics_hash`](super::event::critics_hash).
     pub critics: Option<u64>,
-    /// What the engine did after the critics: go on, try again or stop.
+    /// The engine's reaction to the critics: continue, retry or stop.
     pub wish: Option<CriticAction>,
 }
 
@@ -122,45 +129,48 @@ pub struct Segment {
     pub first_event: usize,
     /// Its first group, as an index into [`Index::groups`].
     pub first_group: usize,
-    /// What INIT said, and the event.
+    /// The event number and the content of INIT.
     pub init: Option<(usize, InitNote)>,
-    /// What END said, the event, and whether it says that all went well.
+    /// The event number and the content of END, and whether it reports success.
     pub end: Option<(usize, EndNote, bool)>,
-    /// What the last stopping `CHECK_STOP` said, and the event.
+    /// The event number and the content of the last `CHECK_STOP` that stopped the run.
     pub stop: Option<(usize, StopNote)>,
-    /// All that said that the run stops, in file order, up to a number: the last of each sort may be above.
+    /// All events that say that the run stops, in file order. Their number is bounded, so the last
+    /// event of each kind may only be in the fields above.
     pub stops: Vec<(usize, Stopping)>,
-    /// The last critics' verdict that was not a pass: the event, whether it stopped the run, and the reason.
+    /// The last critics' verdict that wasn't a pass: the event, whether it stopped the run, and the
+    /// reason.
     pub critics: Option<(usize, bool, Box<str>)>,
-    /// The last error, and the event.
+    /// The event number and the message of the last error.
     pub error: Option<(usize, Box<str>)>,
-    /// The last context overflow in words, and the event.
+    /// The event number and the message of the last context overflow.
     pub overflow: Option<(usize, Box<str>)>,
-    /// The first event of the tool sets' teardown.
+    /// The first event of the tools' teardown.
     pub teardown: Option<usize>,
     /// The step limit inside the agent's state.
     pub state_limit: Option<i64>,
-    /// How often critics asked for a retry.
+    /// The number of retries that critics requested.
     pub retries: usize,
-    /// How often the engine recovered from an error.
+    /// The number of errors that the engine recovered from.
     pub recoveries: usize,
-    /// Times of its first event and of the latest; microseconds since the epoch.
+    /// The times of its first and its latest event, in microseconds since the epoch.
     pub span: Option<(i64, i64)>,
-    /// The first event that is older than the one before it: from there on no time since the beginning is known.
+    /// The first event that is older than the previous one. After that, the time since the start is
+    /// unknown.
     pub goes_back: Option<usize>,
-    /// Whether one of its events alone has a time.
+    /// Whether only one of its events has a time.
     pub is_timed_once: bool,
-    /// How many replies of a model its events tell of.
+    /// The number of model replies in its events.
     pub outputs: usize,
-    /// How many of its event lines are not JSON.
+    /// The number of its event lines that aren't JSON.
     pub unreadable: usize,
-    /// The run that its events name; empty where none names one.
+    /// The run that its events name, or the empty symbol.
     pub run: Symbol,
     /// The first event that names another run.
     pub of_other_run: Option<usize>,
-    /// Whether anything but set-up happened in it.
+    /// Whether anything other than set-up happened.
     begun: bool,
-    /// Whether an INIT event was seen in it.
+    /// Whether an INIT event was seen.
     initialised: bool,
 }
 
@@ -169,19 +179,20 @@ pub struct Segment {
 pub enum Stopping {
     /// An END event.
     End(EndNote),
-    /// A stopping `CHECK_STOP`.
+    /// A `CHECK_STOP` event that stopped the run.
     Check(StopNote),
     /// A critic's stop, with its reason.
     Critic(Box<str>),
 }
 
 impl Segment {
-    /// Whether it goes on with the run before it, as its beginning says.
+    /// Returns whether INIT says that the run continues the previous one.
     pub fn goes_on(&self) -> bool {
         self.init.as_ref().is_some_and(|(_, init)| init.goes_on)
     }
 
-    /// How long it took by its events; microseconds. `None` where no event tells, or where the clock went back.
+    /// Returns the duration from the first to the latest event in microseconds, or `None` if no
+    /// event has a time or the clock went back.
     pub fn took(&self) -> Option<i64> {
         self.span
             .filter(|_| self.goes_back.is_none())
@@ -189,7 +200,7 @@ impl Segment {
     }
 }
 
-/// A run as the board remembers it.
+/// A run in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Index {
     names: Names,
@@ -211,47 +222,47 @@ pub struct Index {
     first_ts: Option<i64>,
     last_ts: Option<i64>,
     slowest_gap: i64,
-    /// The verdict as all records of it agree.
+    /// The verdict, as far as all records agree on it.
     stop: Option<Box<StopVerdict>>,
     back_steps: usize,
     first_back: Option<usize>,
-    /// What the steps add up to, and the same without the newest ones.
+    /// The sums over all steps, and over all but the newest ones.
     tally: Tally,
     settled: Tally,
-    /// The same of all steps up to and with the last that was dropped for want of room.
+    /// The sums over all steps up to and including the last one dropped for lack of room.
     base: Tally,
-    /// Steps of the newest run that are counted and not kept, because they hold no record.
+    /// Steps of the newest run that are counted but not kept, because they contain no record.
     void: Void,
-    /// Which steps and events are counted and not kept.
+    /// The steps and events that are counted but not kept.
     step_skips: Skips,
     event_skips: Skips,
     is_packed: bool,
-    /// How many groups have a step, lap by lap.
+    /// The number of groups that have a step, joined lap by lap.
     joined: usize,
-    /// What the newest steps left of the state, hashed; `None` is a value that is not known.
+    /// The hashed state after the newest steps. `None` marks an unknown value.
     state: BTreeMap<Symbol, Option<u64>>,
-    /// Whether that is the whole state, and not only what steps changed.
+    /// Whether `state` is the whole state, rather than only the keys that steps changed.
     state_is_whole: bool,
     more: bool,
 }
 
 impl Index {
-    /// The names that symbols stand for.
+    /// Returns the table of names, which maps symbols to text.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The text of a symbol.
+    /// Returns the text of a symbol.
     pub fn name(&self, symbol: Symbol) -> &str {
         self.names.get(symbol)
     }
 
-    /// The step lines, in file order; the position is the step's ordinal.
+    /// Returns the step lines, in file order. A step's position is its ordinal.
     pub fn steps(&self) -> &List<StepHead> {
         &self.steps
     }
 
-    /// What step `ordinal` is called: its recorded id, or its place where there is none.
+    /// Returns the label of step `ordinal`: its recorded id, or its position if it has none.
     pub fn label(&self, ordinal: usize) -> String {
         match self.steps.get(ordinal).and_then(|step| step.step_id) {
             Some(id) => id.to_string(),
@@ -259,37 +270,38 @@ impl Index {
         }
     }
 
-    /// Which of the steps are counted and not kept.
+    /// Returns which steps are counted but not kept.
     pub fn step_skips(&self) -> &Skips {
         &self.step_skips
     }
 
-    /// Which of the events are counted and not kept.
+    /// Returns which events are counted but not kept.
     pub fn event_skips(&self) -> &Skips {
         &self.event_skips
     }
 
-    /// How many step lines there are, with those that are not kept.
+    /// Returns the number of step lines, including those that aren't kept.
     pub fn step_count(&self) -> usize {
         self.steps.len() + self.step_skips.uncounted()
     }
 
-    /// How many event lines there are, with those that are not kept.
+    /// Returns the number of event lines, including those that aren't kept.
     pub fn event_count(&self) -> usize {
         self.events.len() + self.event_skips.uncounted()
     }
 
-    /// How many event lines there are from the one at `start` on, where a segment begins.
+    /// Returns the number of event lines from position `start`, where a segment begins.
     pub fn event_count_since(&self, start: usize) -> usize {
         self.events.len().saturating_sub(start) + self.event_skips.uncounted_since(start)
     }
 
-    /// Whether records of this run were dropped for want of room, so that what all of them add up to need not be known.
+    /// Returns whether records of this run were dropped for lack of room, so that totals may be
+    /// unknown.
     pub fn is_cut(&self) -> bool {
         self.step_skips.is_cut() || self.event_skips.is_cut()
     }
 
-    /// Whether steps of the newest run were dropped.
+    /// Returns whether steps of the newest run were dropped.
     pub fn is_newest_cut(&self) -> bool {
         let start = self.newest_start();
         self.step_skips
@@ -298,8 +310,8 @@ impl Index {
             .any(|skip| skip.why == Why::Room && skip.at >= start)
     }
 
-    /// The positions of the records that the step at `ordinal` is put together from; `None` stands for one that is not
-    /// kept.
+    /// Returns the positions of the records that the step at `ordinal` is assembled from, with
+    /// `None` for each one that isn't kept.
     pub fn parts_of(&self, ordinal: usize) -> impl Iterator<Item = Option<usize>> {
         let parts = self
             .steps
@@ -309,123 +321,125 @@ impl Index {
         parts.map(|number| self.event_skips.position(usize::try_from(*number).ok()?))
     }
 
-    /// The event lines, in file order.
+    /// Returns the event lines, in file order.
     pub fn events(&self) -> &List<EventHead> {
         &self.events
     }
 
-    /// The rounds of the engine's loop that events tell of, in file order.
+    /// Returns the rounds of the engine's loop that events record, in file order.
     pub fn groups(&self) -> &List<Group> {
         &self.groups
     }
 
-    /// The runs in this directory, in file order; usually one.
+    /// Returns the runs in this directory, in file order. Usually there is one.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// The newest run in this directory.
+    /// Returns the newest run in this directory.
     pub fn segment(&self) -> Option<&Segment> {
         self.segments.last()
     }
 
-    /// How the run is written, where its manifest tells.
+    /// Returns the run's format, if its manifest was read.
     pub fn format(&self) -> &'static Format {
         self.manifest
             .get()
             .map_or(&Format::UNKNOWN, |manifest| manifest.format)
     }
 
-    /// The manifest as last read.
+    /// Returns the manifest as last read.
     pub fn manifest(&self) -> &ManifestState {
         &self.manifest
     }
 
-    /// The oddities found while reading that stay.
+    /// Returns the permanent issues found while reading.
     pub fn issues(&self) -> &Issues {
         &self.issues
     }
 
-    /// The oddities that hold now and may pass: missing files, an unfinished last line.
+    /// Returns the current temporary issues, such as missing files or an unfinished last line.
     pub fn passing_issues(&self) -> &[Issue] {
         &self.passing
     }
 
-    /// Returns why a file of the run cannot be read right now, if one can't: what is in the index is not all there is.
+    /// Returns why a file of the run can't be read right now, if one can't. The index is then
+    /// incomplete.
     pub fn away(&self) -> Option<&Issue> {
         self.passing
             .iter()
             .find(|issue| issue.kind == super::IssueKind::Away)
     }
 
-    /// How much of `steps.jsonl` is here.
+    /// Returns the state of `steps.jsonl`.
     pub fn steps_file(&self) -> FileState {
         self.steps_file
     }
 
-    /// How much of `events.jsonl` is here.
+    /// Returns the state of `events.jsonl`.
     pub fn events_file(&self) -> FileState {
         self.events_file
     }
 
-    /// How many step lines are JSON.
+    /// Returns the number of step lines that are JSON.
     pub fn steps_read(&self) -> usize {
         self.steps_read
     }
 
-    /// How many event lines are JSON.
+    /// Returns the number of event lines that are JSON.
     pub fn events_read(&self) -> usize {
         self.events_read
     }
 
-    /// Time of the first event that has one; microseconds since the epoch.
+    /// Returns the time of the first event that has one, in microseconds since the epoch.
     pub fn first_ts(&self) -> Option<i64> {
         self.first_ts
     }
 
-    /// Time of the newest event; microseconds since the epoch.
+    /// Returns the time of the newest event that has one, in microseconds since the epoch.
     pub fn last_ts(&self) -> Option<i64> {
         self.last_ts
     }
 
-    /// The longest time between two events that follow each other inside one run, in microseconds.
+    /// Returns the longest time between two consecutive events of one run, in microseconds.
     pub fn slowest_gap(&self) -> i64 {
         self.slowest_gap
     }
 
-    /// How often an event is older than the one before it.
+    /// Returns how many events are older than the previous one.
     pub fn back_steps(&self) -> usize {
         self.back_steps
     }
 
-    /// The first event that is older than the one before it, inside one run.
+    /// Returns the first event that is older than the previous one of the same run.
     pub fn first_back(&self) -> Option<usize> {
         self.first_back
     }
 
-    /// Whether the reader knows of bytes it has not read yet.
+    /// Returns whether bytes remain unread.
     pub fn is_partial(&self) -> bool {
         self.more
     }
 
-    /// The group with the events of step `ordinal`.
+    /// Returns the group with the events of step `ordinal`.
     pub fn group_of(&self, ordinal: usize) -> Option<usize> {
         let id = self.steps.get(ordinal)?.step_id?;
         join::matching(&self.step_ids(), &self.group_ids(), ordinal, id)
     }
 
-    /// The round with the events of step `ordinal`.
+    /// Returns the round with the events of step `ordinal`.
     pub fn round_of(&self, ordinal: usize) -> Option<&Group> {
         self.groups.get(self.group_of(ordinal)?)
     }
 
-    /// The ordinal of the step whose events are group `at`.
+    /// Returns the ordinal of the step whose events are group `at`.
     pub fn step_of(&self, at: usize) -> Option<usize> {
         let id = self.groups.get(at)?.step_id?;
         join::matching(&self.group_ids(), &self.step_ids(), at, id)
     }
 
-    /// The group event `at` belongs to, by position; `None` for the run's own events.
+    /// Returns the group that contains event `at`, or `None` for events that belong to the run as a
+    /// whole.
     pub fn group_at(&self, at: usize) -> Option<usize> {
         let group = self
             .groups
@@ -437,14 +451,14 @@ impl Index {
             .map(|_| group)
     }
 
-    /// Which segment a group belongs to.
+    /// Returns the segment that contains a group.
     pub fn segment_of(&self, group: usize) -> Option<usize> {
         self.segments
             .partition_point(|segment| segment.first_group <= group)
             .checked_sub(1)
     }
 
-    /// The segment with which the run begins that a group belongs to.
+    /// Returns the segment that begins the run which contains `group`.
     pub fn run_of(&self, group: usize) -> Option<usize> {
         let upto = self.segments.get(..=self.segment_of(group)?)?;
         Some(
@@ -454,7 +468,8 @@ impl Index {
         )
     }
 
-    /// The segments of the newest run: the last one, and those before it whose step ids it goes on with.
+    /// Returns the segments of the newest run: the last one, and earlier ones whose step ids it
+    /// continues.
     pub fn newest_segments(&self) -> &[Segment] {
         let goes_on = |segment: &Segment| segment.goes_on();
         let last = self
@@ -470,8 +485,9 @@ impl Index {
             .unwrap_or_default()
     }
 
-    /// How long the newest run took by its events, without pauses between segments; microseconds. `None` where no event
-    /// tells, where one alone has a time, or where the clock went back.
+    /// Returns the duration of the newest run in microseconds, by its events and without pauses
+    /// between segments. Returns `None` if a segment has no times, if every segment has only one,
+    /// or if the clock went back.
     pub fn elapsed(&self) -> Option<i64> {
         let segments = self.newest_segments();
         if segments.iter().all(|segment| segment.is_timed_once) {
@@ -481,39 +497,42 @@ impl Index {
         }
     }
 
-    /// The error in the round of step `ordinal`, and its phase.
+    /// Returns the phase and the message of the error in the round of step `ordinal`.
     pub fn error_of(&self, ordinal: usize) -> Option<&(Symbol, Box<str>)> {
-        // Most runs have none, and need not be asked for the round of each step.
+        // Most runs have no errors, so this saves finding the round of each step.
         self.segments
             .iter()
             .find(|segment| segment.error.is_some())?;
         self.round_of(ordinal)?.error.as_ref()
     }
 
-    /// What went wrong in step `ordinal`, in words: the first error of a tool, else that of its round.
+    /// Returns the error message of step `ordinal`: the first error of a tool, otherwise that of
+    /// its round.
     pub fn failure_of(&self, ordinal: usize) -> Option<&str> {
         let of_step = self.steps.get(ordinal)?.error.as_deref();
         of_step.or_else(|| self.error_of(ordinal).map(|(_, words)| &**words))
     }
 
-    /// The tokens of step `ordinal`, where they are recorded. Those of the steps of a run add up to what it took.
+    /// Returns the recorded tokens of step `ordinal`. The values of all steps add up to the run's
+    /// total.
     pub fn tokens_of(&self, ordinal: usize) -> Option<u64> {
         let step = self.steps.get(ordinal)?;
-        // What a total adds to the one before is known only in the order of the steps.
+        // A difference between totals is only meaningful in the order of the steps.
         if step.tokens_total.is_some() && step.facts.is_none() && self.has_disordered_steps() {
             return None;
         }
         step.tokens_alone(self.tokens_before(ordinal))
     }
 
-    /// Whether tokens of step `ordinal` are recorded as an estimate.
+    /// Returns whether tokens of step `ordinal` are recorded as an estimate.
     pub fn tokens_estimated(&self, ordinal: usize) -> bool {
         self.steps
             .get(ordinal)
             .is_some_and(|step| step.tokens_estimated)
     }
 
-    /// What the run of step `ordinal` had taken before it, where its total runs over several steps.
+    /// Returns the tokens that the run had used before step `ordinal`, if the step records a
+    /// running total.
     pub fn tokens_before(&self, ordinal: usize) -> Option<u64> {
         self.steps
             .get(ordinal)?
@@ -526,7 +545,7 @@ impl Index {
         let start = lap
             .and_then(|lap| self.lap_starts().get(lap).copied())
             .unwrap_or(0);
-        // Totals are most often a step apart.
+        // The previous step usually has a total.
         let since = (start..ordinal).rev().find(|n| {
             self.steps
                 .get(*n)
@@ -536,9 +555,9 @@ impl Index {
         steps.fold(None, |before, step| step.tokens_with(before))
     }
 
-    /// Groups of rounds that no step line belongs to.
+    /// Returns the groups that no step line belongs to.
     pub fn groups_without_line(&self) -> Vec<usize> {
-        // The round under way is one, and most often the only one: the newest come first.
+        // The round in progress is usually the only one, so search from the newest.
         let newest_first = (0..self.groups.len())
             .rev()
             .filter(|at| self.step_of(*at).is_none());
@@ -549,14 +568,14 @@ impl Index {
         found
     }
 
-    /// The newest group, if its step has no line yet.
+    /// Returns the newest group, if its step has no line yet.
     pub fn pending_group(&self) -> Option<usize> {
         let last = self.groups.len().checked_sub(1)?;
         (self.group_open && self.step_of(last).is_none()).then_some(last)
     }
 
-    /// The newest group, if its step has no line yet or never got one: a run that an exception ended was torn down in the
-    /// middle of it.
+    /// Returns the newest group, if its step has no line yet or never got one. A run that died of
+    /// an exception is torn down in the middle of a step.
     pub fn unfinished_group(&self) -> Option<usize> {
         let cut = || {
             let last = self.groups.len().checked_sub(1)?;

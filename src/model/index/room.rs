@@ -1,20 +1,20 @@
-//! Drops the heads in the middle of a file that has more of them than there is room for.
+//! Drops heads from the middle of a file that has more of them than fit in memory.
 
 use super::fold::SEGMENT_WEIGHT;
 use super::skip::{Hole, Why, room};
 use super::{EventHead, Group, Index, Segment};
 use crate::model::{Fate, Span, StepHead, TraceFile};
 
-/// How many steps may have their facts in memory at once. The facts of a step take about two kilobytes.
+/// The most steps whose facts may be in memory at once. The facts of a step take about 2 KB.
 pub const STEPS_AT_ONCE: usize = 40_000;
 
 impl Index {
-    /// About how many bytes the heads of steps and events take.
+    /// Returns the approximate size of the heads of steps and events, in bytes.
     pub fn weight(&self) -> u64 {
         self.step_skips.weight() + self.event_skips.weight()
     }
 
-    /// Drops steps until there is room for the newest one.
+    /// Drops steps until the newest one fits.
     pub(super) fn bound_steps(&mut self) {
         let room = room(
             TraceFile::Steps,
@@ -51,7 +51,7 @@ impl Index {
         self.count_joined();
     }
 
-    /// Says in the newest placeholder what it stands for.
+    /// Updates the description of the newest placeholder.
     pub(super) fn name_skips(&mut self) {
         let Some(skip) = self
             .step_skips
@@ -72,14 +72,14 @@ impl Index {
         }
     }
 
-    /// Drops events, and the rounds and runs that lie among them, until there is room for the newest event.
+    /// Drops events, and the rounds and runs among them, until the newest event fits.
     pub(super) fn bound_events(&mut self) {
         let read = self
             .events
             .last()
             .map_or(0, |event| event.span.offset.saturating_add(event.span.len));
         let room = room(TraceFile::Events, read, self.is_packed);
-        // Rounds and runs weigh as much as they do on average.
+        // The weight of rounds and runs is spread evenly over the events.
         let weight = self.event_skips.weight_of_each(self.events.len());
         let Some(hole) = self
             .event_skips
@@ -119,10 +119,10 @@ impl Index {
             .reweigh((events + groups) as u64 + self.segments.len() as u64 * SEGMENT_WEIGHT);
     }
 
-    /// Drops the rounds all of whose events are dropped.
+    /// Drops the rounds whose events are all dropped.
     fn cut_groups(&mut self, hole: Hole) {
         let is_dropped = |first: usize, end: usize| first >= hole.from && end <= hole.to;
-        // Where a round is afterwards; of one that is dropped, where the next one is.
+        // The new position of each round. For a dropped round, this is the next round's.
         let mut places = Vec::with_capacity(self.groups.len() + 1);
         let mut kept = 0;
         for group in &self.groups {
@@ -151,7 +151,7 @@ impl Index {
             .for_each(|segment| segment.first_group = moved(segment.first_group));
     }
 
-    /// Drops the runs all of whose events are dropped; moves the places of events in the others.
+    /// Drops the runs whose events are all dropped, and updates the event positions in the others.
     fn cut_segments(&mut self, hole: Hole) {
         let ends: Vec<usize> = self
             .segments
@@ -209,12 +209,12 @@ mod tests {
     use crate::model::{Delta, EventKind, Names};
     use crate::soak::times;
 
-    /// So many bytes apart: of a small file, and of one that is large enough for all its heads.
+    /// Line lengths of a small file, and of a file large enough to keep all its heads.
     const SMALL: u64 = 10;
     const LARGE: u64 = 10_000;
 
-    /// A run of so many steps, each with a round of two events and 7 tokens; each third step failed. Every `lap` steps it
-    /// begins anew. Taken in by looks of so many steps.
+    /// Builds an index of `count` steps, each with a round of two events and 7 tokens. Every third
+    /// step failed. Ids restart every `lap` steps. Each delta holds `look` steps.
     fn run(count: usize, lap: usize, apart: u64, look: usize) -> Index {
         let mut names = Names::default();
         let (phase, tool) = (names.intern("DECIDE"), names.intern("act"));
@@ -274,7 +274,7 @@ mod tests {
         index
     }
 
-    /// So many steps that the heads of a small file exceed their room.
+    /// A number of steps whose heads don't fit the room of a small file.
     fn many() -> usize {
         times(60_000, 120_000)
     }
@@ -318,7 +318,7 @@ mod tests {
             (skip.lines.0, skip.lines.1 - skip.lines.0 + 1),
             (skip.at as u64 + 1, skip.count as u64)
         );
-        // The steps that are kept still have their events, where those are kept too.
+        // Kept steps still have their events, if those are kept too.
         for at in [0, cut.steps().len() - 1] {
             let group = cut.round_of(at).unwrap();
             assert_eq!(group.step_id, ids(&cut, at));

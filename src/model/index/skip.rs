@@ -1,26 +1,29 @@
-//! Bounds what a run takes in memory: which of its records are skipped, and where they lie.
+//! Bounds the memory that a run takes, by tracking which of its records are skipped and where they
+//! were.
 //!
-//! Two rules apply to every format, because they apply where records enter the index. Lines without a record are counted
-//! once [`KEPT_VOID`] of them follow each other. And once the heads of a file exceed their [`room`], those in the middle
-//! are dropped: the first and the newest stay. Either way one unreadable head, the *placeholder*, stays in the place of
-//! the skipped ones, so that whoever walks the heads treats them as lines that cannot be read.
+//! Two rules apply to every format, because they apply where records enter the index. After
+//! [`KEPT_VOID`] consecutive lines without a record, further ones are only counted. If the heads of
+//! a file exceed their [`room`], those in the middle are dropped, and the first and the newest
+//! stay. In both cases one unreadable head, the *placeholder*, takes the place of the skipped ones,
+//! so that code that iterates over heads sees an unreadable line.
 //!
-//! Both rules depend only on the order of lines in their own file, like all of the index.
+//! Both rules depend only on the order of lines in their own file, like the whole index.
 
 use super::super::{Span, TraceFile};
 
-/// Of lines without a record that follow each other, so many are kept; the rest is counted.
+/// The number of consecutive lines without a record that are kept. Further ones are only counted.
 const KEPT_VOID: usize = 16;
 
-/// Bytes that the heads of one file may take, however small the file is. Less in unit tests, which would otherwise
-/// need hundreds of thousands of records to reach it.
+/// The bytes that the heads of any file may take, however small it is. Unit tests use less, because
+/// they would otherwise need hundreds of thousands of records to reach it.
 const ROOM: u64 = if cfg!(test) { 12 << 20 } else { 40 << 20 };
-/// Bytes that they may take, however large the file is.
+/// The bytes that the heads of a file may take, however large it is.
 const MAX_ROOM: u64 = 384 << 20;
 
-/// Returns how many bytes the heads of a file may take, of which `read` bytes were read.
+/// Returns how many bytes the heads of a file may take after `read` bytes of it were read.
 ///
-/// A large file has more room, because its records are large on disk too; one that is packed has not.
+/// A large file gets more room, because its records are large on disk too. This doesn't apply to
+/// compressed files.
 pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
     if is_packed {
         return ROOM;
@@ -33,58 +36,59 @@ pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
     ROOM.saturating_add(share).min(MAX_ROOM)
 }
 
-/// Why records are skipped.
+/// The reason for skipping records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// They are blank to the board: no JSON, no object, or an object without a known field.
+    /// They have no content that the board knows: they aren't JSON, aren't objects, or have no
+    /// known field.
     Void,
     /// The heads of the file exceeded their room.
     Room,
 }
 
-/// Records that follow each other and are counted instead of kept.
+/// Consecutive records that are counted but not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skip {
-    /// Position of the placeholder in its list.
+    /// The placeholder's position in its list.
     pub at: usize,
-    /// Number of the first skipped record among all records of the file, from 0.
+    /// The 0-based number of the first skipped record among all records of the file.
     pub first: usize,
-    /// How many records are skipped.
+    /// The number of skipped records.
     pub count: usize,
-    /// How many of them belong to the newest run that they are part of.
+    /// How many of them belong to the newest run that they include.
     pub in_run: usize,
-    /// The lines of the first and the last, counted from 1.
+    /// The first and the last skipped line, 1-based.
     pub lines: (u64, u64),
-    /// The bytes from the start of the first to the end of the last.
+    /// The byte range from the start of the first to the end of the last.
     pub bytes: (u64, u64),
     /// Why they are skipped.
     pub why: Why,
 }
 
-/// The skipped records of one list, in its order.
+/// The skipped records of one list, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Skips {
     list: Vec<Skip>,
-    /// How many lines without a record end the list.
+    /// The number of consecutive lines without a record at the end of the list.
     streak: usize,
-    /// What the kept heads weigh.
+    /// The weight of the kept heads in bytes.
     weight: u64,
-    /// Whether heads were dropped for want of room.
+    /// Whether heads were dropped for lack of room.
     is_cut: bool,
 }
 
-/// What to do with the next head.
+/// How to handle the next head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// It is kept.
+    /// Keep it.
     Keep,
-    /// It is kept as the placeholder of those after it.
+    /// Keep it as the placeholder for the ones after it.
     Begin,
-    /// It is counted.
+    /// Only count it.
     Count,
 }
 
-/// A stretch of a list that is dropped, but for its first position, where a placeholder stays.
+/// A range of a list that is dropped, except for its first position, where a placeholder stays.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hole {
     pub(super) from: usize,
@@ -92,7 +96,7 @@ pub(super) struct Hole {
 }
 
 impl Hole {
-    /// Returns where the item at `at` is afterwards; the placeholder stands for the dropped ones.
+    /// Returns the new position of the item at `at`. For a dropped item, this is the placeholder's.
     pub(super) fn moved(self, at: usize) -> usize {
         if at < self.from {
             at
@@ -103,19 +107,19 @@ impl Hole {
         }
     }
 
-    /// The same for one past an item.
+    /// Maps an exclusive end instead of a position.
     pub(super) fn moved_end(self, end: usize) -> usize {
         end.checked_sub(1).map_or(0, |last| self.moved(last) + 1)
     }
 
-    /// Returns where the item at `at` is afterwards; `None` where it is dropped.
+    /// Returns the new position of the item at `at`, or `None` if it's dropped.
     pub(super) fn kept(self, at: usize) -> Option<usize> {
         (at < self.from || at >= self.to).then(|| self.moved(at))
     }
 }
 
 impl Skip {
-    /// Says what is skipped, as a row of a list does.
+    /// Describes what is skipped, for a row in a list.
     pub fn words(&self, noun: &str) -> String {
         let (first, last) = self.lines;
         match self.why {
@@ -126,28 +130,28 @@ impl Skip {
 }
 
 impl Skips {
-    /// The skips, in file order.
+    /// Returns the skips, in file order.
     pub fn list(&self) -> &[Skip] {
         &self.list
     }
 
-    /// Whether heads were dropped for want of room.
+    /// Returns whether heads were dropped for lack of room.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The skip whose placeholder is at `at`.
+    /// Returns the skip whose placeholder is at `at`.
     pub fn get(&self, at: usize) -> Option<&Skip> {
         let found = self.list.binary_search_by_key(&at, |skip| skip.at).ok()?;
         self.list.get(found)
     }
 
-    /// How many records there are beside the heads of the list.
+    /// Returns how many records have no head in the list.
     pub fn uncounted(&self) -> usize {
         self.list.iter().map(|skip| skip.count - 1).sum()
     }
 
-    /// The same of the run that begins at `start`.
+    /// Returns how many records of the run that begins at `start` have no head in the list.
     pub(super) fn uncounted_since(&self, start: usize) -> usize {
         let from = self.list.partition_point(|skip| skip.at < start);
         let of = |skip: &Skip| {
@@ -164,14 +168,14 @@ impl Skips {
             .sum()
     }
 
-    /// Returns the number among all records of the head at `at`, from 0.
+    /// Returns the 0-based number of the head at `at` among all records.
     pub fn number(&self, at: usize) -> usize {
         let before = self.list.partition_point(|skip| skip.at < at);
         let last = before.checked_sub(1).and_then(|last| self.list.get(last));
         last.map_or(at, |skip| skip.first + skip.count + (at - skip.at - 1))
     }
 
-    /// Returns where the head of record `number` is; `None` where it is skipped.
+    /// Returns the position of the head of record `number`, or `None` if it's skipped.
     pub fn position(&self, number: usize) -> Option<usize> {
         let before = self.list.partition_point(|skip| skip.first <= number);
         let Some(skip) = before.checked_sub(1).and_then(|last| self.list.get(last)) else {
@@ -181,7 +185,7 @@ impl Skips {
         (beyond >= skip.count).then(|| skip.at + 1 + beyond - skip.count)
     }
 
-    /// Decides about the next head, which comes at `at` and may be void.
+    /// Decides how to handle the next head, which comes at position `at`.
     pub(super) fn next(&mut self, is_void: bool, at: usize, (line, span): (u64, Span)) -> Fold {
         self.streak = if is_void { self.streak + 1 } else { 0 };
         if self.streak <= KEPT_VOID {
@@ -212,33 +216,34 @@ impl Skips {
         Fold::Begin
     }
 
-    /// Bytes that are kept.
+    /// Returns the weight of the kept heads in bytes.
     pub(super) fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// Adds to the weight of what is kept.
+    /// Adds to the weight.
     pub(super) fn weigh(&mut self, more: u64) {
         self.weight += more;
     }
 
-    /// Notes what is kept weighs, after some of it was dropped.
+    /// Sets the weight after heads were dropped.
     pub(super) fn reweigh(&mut self, heads: u64) {
         self.weight = heads + (self.list.len() * size_of::<Skip>()) as u64;
     }
 
-    /// Takes from the weight of what is kept.
+    /// Subtracts from the weight.
     pub(super) fn unweigh(&mut self, less: u64) {
         self.weight = self.weight.saturating_sub(less);
     }
 
-    /// Returns what each of `count` heads weighs on average.
+    /// Returns the average weight of each of `count` heads.
     pub(super) fn weight_of_each(&self, count: usize) -> u64 {
         self.weight / (count as u64).max(1)
     }
 
-    /// Returns which heads have to go so that a quarter of `room` is free again, where what is kept has no room: those
-    /// after the first quarter of the room. `weights` are those of the heads, in order.
+    /// If the kept heads exceed `room`, returns which of them to drop so that a quarter of `room`
+    /// is free again. The dropped range starts after the first quarter of the minimum room.
+    /// `weights` are the weights of the heads, in order.
     pub(super) fn hole(&self, room: u64, weights: impl Iterator<Item = u64>) -> Option<Hole> {
         if self.weight <= room {
             return None;
@@ -265,8 +270,9 @@ impl Skips {
         None
     }
 
-    /// Notes that the heads of a hole are dropped, whose first and last records lie at `first` and `last`. `start` is
-    /// where a run begins inside of it, the last one if there are several. Returns the skip that stands for all of them.
+    /// Records that the heads of a hole were dropped. `first` and `last` are the positions of its
+    /// first and last records. `start` is the position of the last run that begins inside the hole,
+    /// if any. Returns the skip that stands for all of them.
     pub(super) fn cut(
         &mut self,
         hole: Hole,
@@ -281,7 +287,7 @@ impl Skips {
                 .get(hole.from)
                 .map_or(count, |skip| skip.in_run + count - skip.count),
         };
-        // A placeholder stands for lines beyond its own.
+        // A placeholder covers lines beyond its own.
         let ends = |at: usize, (line, span): (u64, Span)| match self.get(at) {
             Some(skip) => (skip.lines.1, skip.bytes.1),
             None => (line, span.offset.saturating_add(span.len)),
@@ -322,7 +328,8 @@ mod tests {
         )
     }
 
-    /// A list of so many good lines and then void ones.
+    /// Returns the skips after `good` normal lines and `void` lines without a record, and the
+    /// length of the list.
     fn skips(good: usize, void: usize) -> (Skips, usize) {
         let (mut skips, mut len) = (Skips::default(), 0);
         for n in 0..good + void {

@@ -1,7 +1,8 @@
-//! Collects what all records of a run state about its end, its limits, its answer and what it took.
+//! Collects what all records of a run state about its end, its limits, its answer and its totals.
 //!
-//! Whoever shows one of these facts asks here. No record is preferred: where two differ, the fact is disputed. A manifest
-//! that an earlier run in the same directory left states nothing about the newest one.
+//! Everything that shows one of these facts uses this module. No record takes precedence: where two
+//! differ, the fact is disputed. A manifest left by an earlier run in the same directory states
+//! nothing about the newest one.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -12,14 +13,15 @@ use crate::model::head::{answer_hash, odd_answer_hash};
 use crate::model::stated::{Agreement, Fact, Said, Source, Stated};
 use crate::model::{Code, Manifest, Origin, Reading, StopReason, StopVerdict};
 
-/// A manifest is finished within this long of its run's last event; microseconds.
+/// A manifest is finished within this many microseconds of its run's last event.
 const LATE_MICROS: i64 = 1_000_000;
 
-/// Writers round costs, to cents at the coarsest, and add up what steps cost in another order.
+/// Writers round costs, to cents at the coarsest, and sum the costs of steps in a different order.
 const MOST_DECIMALS_USD: i32 = 2;
 const ROUNDED_PART: f64 = 0.005;
-/// Two clocks of one run differ by at most this, in milliseconds, and by at most half of the longer time. Of a long run
-/// they may differ by a tenth, and of the shortest by the time that a slow disk takes to write the last record.
+/// The tolerances for the difference between two clocks of one run. It may be up to one second, but
+/// at most half of the longer time. For a long run it may be a tenth. For the shortest runs it may
+/// be the time that a slow disk takes to write the last record.
 const CLOCK_MS: f64 = 1_000.0;
 const CLOCK_PART: f64 = 0.1;
 const WRITING_MS: f64 = 200.0;
@@ -27,25 +29,25 @@ const WRITING_MS: f64 = 200.0;
 /// An answer as one record states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// The text, as far as it is kept; empty where the record holds an empty answer, and for a step that is kept as a hash.
-    /// Of a value that is no text, the value or its type.
+    /// The text, as far as it's kept. Empty if the record contains an empty answer, or for a step,
+    /// whose answer is kept as a hash. If the answer isn't a text, this is the value or its type.
     pub text: &'a str,
-    /// A hash of it.
+    /// The hash of the answer.
     pub hash: NonZeroU64,
-    /// The step that gave it, where a step states it.
+    /// The step that gave the answer, if a step states it.
     pub step: Option<usize>,
-    /// What it is.
+    /// The kind of value.
     pub sort: AnswerSort,
 }
 
-/// What a record holds where an answer belongs.
+/// The kind of value that a record contains as its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerSort {
     /// A text, which may be empty.
     Text,
     /// `null`.
     Nothing,
-    /// A value that is no text.
+    /// A value that isn't a text.
     Other,
 }
 
@@ -59,7 +61,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What a record states instead of a text.
+    /// Creates an answer from a value that isn't a text.
     fn odd(said: &'a Said) -> Self {
         let (text, sort) = match said {
             Said::Other(words) => (&**words, AnswerSort::Other),
@@ -73,7 +75,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Whether it is a text with more than blanks, or a value that is no text.
+    /// Returns whether the answer is a text that isn't blank, or a value of another type.
     pub fn is_filled(&self) -> bool {
         match self.sort {
             AnswerSort::Text => self.step.is_some() || !self.text.trim().is_empty(),
@@ -88,19 +90,19 @@ impl<'a> Answer<'a> {
 pub struct Ignored<'a> {
     /// The event.
     pub event: usize,
-    /// The step in which it came, by its recorded id.
+    /// The recorded id of the step in which it came.
     pub step: Option<i64>,
-    /// What it says.
+    /// The content of the event.
     pub stopping: &'a Stopping,
 }
 
-/// Whether two words are one stop reason.
+/// Returns whether two words mean the same stop reason.
 pub fn is_same_reason(a: &str, b: &str) -> bool {
     let (one, other) = (StopReason::parse(a), StopReason::parse(b));
     a == b || (one == other && one != StopReason::Other)
 }
 
-/// Whether two figures of one total differ by no more than clocks and rounding explain.
+/// Returns whether two figures of the same total differ no more than clocks and rounding explain.
 pub fn is_same_total(unit: &str, a: f64, b: f64) -> bool {
     let (apart, most) = ((a - b).abs(), a.abs().max(b.abs()));
     match unit {
@@ -116,7 +118,7 @@ pub fn is_same_total(unit: &str, a: f64, b: f64) -> bool {
     }
 }
 
-/// How far a figure in US dollars may be from what it was rounded from, by the decimals that it has.
+/// Returns how far a figure in US dollars may be from the unrounded value, judging by its decimals.
 fn rounding(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
@@ -132,7 +134,8 @@ fn rounding(value: f64) -> f64 {
 }
 
 impl Index {
-    /// The manifest, if the newest run wrote it. An unfinished manifest is always the newest run's.
+    /// Returns the manifest, if the newest run wrote it. An unfinished manifest is always the
+    /// newest run's.
     pub fn manifest_of_end(&self) -> Option<&Manifest> {
         let is_newest = |manifest: &&Manifest| {
             manifest.ended.is_some() || !manifest.is_final() || !self.is_outlived(manifest)
@@ -140,8 +143,8 @@ impl Index {
         self.manifest.get().filter(is_newest)
     }
 
-    /// Whether events follow well after the manifest was finished, or another run began after it: the directory was
-    /// reused.
+    /// Returns whether the directory was reused: events follow well after the manifest was
+    /// finished, or another run began after it.
     pub fn is_outlived(&self, manifest: &Manifest) -> bool {
         let Some(finished) = manifest.updated_at else {
             return false;
@@ -157,7 +160,8 @@ impl Index {
         is_later(self.last_ts, LATE_MICROS) || is_later(begun, 0)
     }
 
-    /// Whether the events of the newest run are out of order: their times and their step ids both go back.
+    /// Returns whether the events of the newest run are out of order: both their times and their
+    /// step ids go back.
     pub fn is_disordered(&self) -> bool {
         let Some(segment) = self.segment() else {
             return false;
@@ -166,8 +170,8 @@ impl Index {
         segment.goes_back.is_some() && newest.is_some_and(|start| *start > segment.first_group)
     }
 
-    /// Returns why the newest run ended, as a word. A stop check or a critic counts if no step follows it and an END event
-    /// or a manifest also records an end.
+    /// Returns why the newest run ended, as a word. A stop check or a critic counts if no step
+    /// follows it and an END event or a manifest also records an end.
     pub fn end(&self) -> Agreement<&str> {
         let mut stated: Vec<Stated<&str>> = Vec::new();
         let mut add = |value, source| stated.push(Stated { value, source });
@@ -228,7 +232,8 @@ impl Index {
         Agreement::of(stated, |a, b| is_same_reason(a, b))
     }
 
-    /// Returns the recorded stops that the newest run ignored; none if the order of events is unknown.
+    /// Returns the recorded stops that the newest run ignored. The list is empty if the order of
+    /// events is unknown.
     pub fn ignored_stops(&self) -> Vec<Ignored<'_>> {
         let Some(segment) = self.segment().filter(|_| !self.is_disordered()) else {
             return Vec::new();
@@ -251,7 +256,8 @@ impl Index {
             .collect()
     }
 
-    /// Returns the limit of the newest run in this unit. A recorded limit that the task didn't set overrides the task's.
+    /// Returns the limit of the newest run in this unit. A recorded limit that the task didn't set
+    /// overrides the task's.
     pub fn limit(&self, unit: &'static str) -> Agreement<f64> {
         let manifest = self.manifest_of_end();
         let mut stated: Vec<Stated<f64>> = Vec::new();
@@ -343,8 +349,8 @@ impl Index {
         Agreement::of(stated, |a, b| a == b)
     }
 
-    /// Returns the limit that ended the newest run, by its recorded verdicts. If the budget ended it, the statements of the
-    /// budget count too.
+    /// Returns the limit that ended the newest run, by its recorded verdicts. If the budget ended
+    /// it, the statements of the budget count too.
     pub fn limit_of_stop(&self) -> Agreement<f64> {
         let stops = self.recorded_stops();
         let Some((first, _)) = stops.first() else {
@@ -362,8 +368,8 @@ impl Index {
         Agreement::of(stops.iter().filter_map(limit).collect(), |a, b| a == b)
     }
 
-    /// Returns the answer of the newest run. A step's answer counts if the run ended with that step. If the run ended with
-    /// an answer, a record without one counts too.
+    /// Returns the answer of the newest run. A step's answer counts if the run ended with that
+    /// step. If the run ended with an answer, a record without one counts too.
     pub fn answer(&self) -> Agreement<Answer<'_>> {
         let mut stated: Vec<Stated<Answer<'_>>> = Vec::new();
         let is_answered = self
@@ -387,7 +393,7 @@ impl Index {
                 source: statement.source.clone(),
             });
         }
-        // Of another tool's run its reader says what the answer is.
+        // For another tool's run, its reader determines the answer.
         if self.format().is_one_file() {
             let kept = self
                 .manifest
@@ -424,7 +430,7 @@ impl Index {
                 source: source(),
             }));
         }
-        // An answer that was not accepted is not the run's.
+        // An answer that wasn't accepted isn't the run's.
         if is_answered
             && !stated.is_empty()
             && let Some((n, step)) = self.last_answer()
@@ -464,15 +470,16 @@ impl Index {
         Agreement::of(stated, |a, b| a.hash == b.hash)
     }
 
-    /// The last step of the newest run, if it decided on an answer or left one in the state.
+    /// Returns the last step of the newest run, if it decided on an answer or left one in the
+    /// state.
     fn last_answer(&self) -> Option<(usize, &super::StepHead)> {
         let n = self.last_step()?;
         let step = self.steps.get(n).filter(|step| !step.is_left)?;
         (self.name(step.mode) == "final" || step.answer.is_some()).then_some((n, step))
     }
 
-    /// Returns what manifest and verdicts state that the newest run took in this unit; the sums over steps are left to the
-    /// caller.
+    /// Returns the totals in this unit that the manifest and the verdicts state for the newest run.
+    /// The caller adds the sums over steps.
     pub fn stated_totals(&self, unit: &'static str) -> Vec<Stated<f64>> {
         let mut stated: Vec<Stated<f64>> = Vec::new();
         let statements = self
@@ -490,7 +497,7 @@ impl Index {
             }
         }
         for (stop, source) in self.recorded_stops() {
-            // A number of another unit than the code counts is no total of either.
+            // If the number's unit isn't the one that the code counts, it's a total of neither.
             let is_of_unit =
                 unit_of(&stop.code) == Some(unit) && ["", unit].contains(&&*stop.reading.unit);
             if let Some(total) = stop.reading.measured().filter(|_| is_of_unit) {
@@ -503,13 +510,13 @@ impl Index {
         stated
     }
 
-    /// Returns the verdict that ended the newest run, if all records of it agree on code and outcome. Fields that differ
-    /// are blank.
+    /// Returns the verdict that ended the newest run, if all its records agree on code and outcome.
+    /// Fields that differ are blank.
     pub fn stop(&self) -> Option<&StopVerdict> {
         self.stop.as_deref()
     }
 
-    /// Returns the recorded verdicts of the newest run, each with its place.
+    /// Returns the recorded verdicts of the newest run with their sources.
     pub fn recorded_stops(&self) -> Vec<(&StopVerdict, Source)> {
         let of_manifest = self
             .manifest_of_end()
@@ -552,11 +559,11 @@ impl Index {
             .iter()
             .any(|(other, _)| other.outcome != first.outcome)
         {
-            // What the code means is no statement of either record.
+            // If the outcomes differ, only the code's own meaning is undisputed.
             agreed.outcome = agreed.code.outcome(&agreed.source);
         }
         if others.iter().any(|(other, _)| other.step != first.step) {
-            // Of two steps the one is taken that the steps themselves show as the last.
+            // If the steps differ, take the one that the step lines show as the last.
             let last = self
                 .steps
                 .last()
@@ -578,7 +585,7 @@ impl Index {
         Some(agreed)
     }
 
-    /// The events of a run that say that it stops.
+    /// Returns the events of a run that say that it stops.
     fn stops_of<'a>(
         &'a self,
         segment: &'a Segment,
@@ -586,7 +593,7 @@ impl Index {
         segment.stops.iter().map(|(at, stopping)| (*at, stopping))
     }
 
-    /// Whether no round of the run begins after event `at`.
+    /// Returns whether no round of the run begins after event `at`.
     fn is_last(&self, segment: &Segment, at: usize) -> bool {
         self.is_disordered()
             || self
@@ -613,9 +620,9 @@ fn field_of(source: &Source, name: &str) -> Source {
     }
 }
 
-/// The coarse reason of a verdict, as its code says it.
+/// Returns the coarse reason of a verdict, derived from its code.
 fn reason_of(stop: &StopVerdict) -> &str {
-    // What a rule of somebody else is called says nothing of the reason.
+    // The name of a custom rule says nothing about the reason.
     let is_own_word = stop.code.as_str() == stop.stop_reason;
     if is_own_word || matches!(stop.code, Code::Custom(_)) {
         &stop.stop_reason
@@ -639,7 +646,7 @@ fn unit_of(code: &Code) -> Option<&'static str> {
         .find(|unit| code_of(unit).is_some_and(|of| of == *code))
 }
 
-/// Takes out of `agreed` what `other` says differently.
+/// Clears the fields of `agreed` that differ in `other`.
 fn agree(agreed: &mut StopVerdict, other: &StopVerdict) {
     fn clear<T: PartialEq + Default>(mine: &mut T, other: &T) {
         if *mine != *other {

@@ -1,10 +1,11 @@
-//! What do the heads add up to? Kept while they come, so that nobody walks a long run again after each of its lines.
+//! Sums up the heads as they arrive, so that a long run isn't walked again after each of its lines.
 //!
-//! The newest steps are added anew after each change, so that one of them may still be replaced by a head that says
-//! more. Whoever replaces an older one, or gives a step another id, has all added up again.
+//! The newest steps are summed again after each change, so any of them may still be replaced by a
+//! more complete head. Replacing an older step, or changing a step's id, requires summing
+//! everything again.
 //!
-//! Steps and events are joined lap by lap here. Where their laps differ in number, that is not how they belong together,
-//! and whoever asks what depends on it has the heads walked.
+//! Steps and events are joined lap by lap here. If their laps differ in number, that join is wrong,
+//! and queries that depend on it walk the heads instead.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -14,31 +15,32 @@ use super::super::{Fate, StepHead, Symbol};
 use super::Index;
 use super::skip::Hole;
 
-/// So many of the newest steps may be replaced at no cost.
+/// The number of newest steps that can be replaced at no cost.
 const OPEN: usize = 32;
-/// At most so many points are kept of the scores.
+/// The most score points kept.
 const MAX_LOWS: usize = 48;
 
-/// What the steps add up to.
+/// The sums over the steps.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
-    /// Of the newest run.
+    /// The sums over the newest run.
     pub run: RunTally,
-    /// Of the whole file: the steps whose ids do not follow the id before.
+    /// The steps of the whole file whose ids don't follow the previous id.
     pub jumps: Places,
-    /// Of the whole file: the readable steps without facts.
+    /// The readable steps of the whole file that have no facts.
     pub without_facts: Places,
-    /// Of the whole file: the lines that repeat the one before and begin no run.
+    /// The lines of the whole file that repeat the previous one and begin no run.
     pub repeats: Places,
-    /// Steps that the run went back to before.
+    /// The steps of the whole file that the run abandoned by going back.
     pub left: Places,
-    /// A hash of what the steps of the whole file ask for, and when: equal where the steps are.
+    /// A hash of the identities of all steps of the file, as [`Index::identity_of`]. Equal
+    /// sequences of steps have equal hashes.
     pub chain: u64,
-    /// So many steps are added up.
+    /// The number of steps summed.
     pub(super) end: usize,
 }
 
-/// Steps of one sort: how many, and the ordinal of the first.
+/// The number of steps of one kind, and the ordinal of the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Places {
     /// The first, if there is one.
@@ -47,16 +49,16 @@ pub struct Places {
     pub count: usize,
 }
 
-/// What the steps of one run add up to.
+/// The sums over the steps of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunTally {
-    /// Lines that are JSON.
+    /// The number of lines that are JSON.
     pub readable: usize,
-    /// Lines that hold no readable step: they are no JSON, or no object.
+    /// The number of lines without a readable step: not JSON, or not an object.
     pub unread: usize,
     /// The lowest score of the last step that has one.
     pub last_score: Option<f64>,
-    /// The lowest scores, thinned.
+    /// The lowest scores, downsampled.
     pub lows: Lows,
     /// The critics, in order of appearance.
     pub critics: Distinct,
@@ -66,42 +68,44 @@ pub struct RunTally {
     pub agents: Distinct,
     /// The state keys that steps changed, in order of appearance.
     pub changed: Distinct,
-    /// The newest count of all tokens so far that is not 0.
+    /// The newest running token total that isn't 0.
     pub tokens: Option<u64>,
-    /// What its steps took so far, by their totals and by those that have none.
+    /// The tokens used so far, from running totals and from the steps without one.
     pub tokens_so_far: Option<u64>,
-    /// What each model was asked for, in order of appearance; under the empty name where steps do not name it.
+    /// The tokens by model, in order of appearance. Steps that don't name their model count under
+    /// the empty name.
     pub spent: Vec<(Symbol, Spent)>,
-    /// The tokens of steps that tell of them apart.
+    /// The tokens by kind, from the steps that record them.
     pub usage: Usage,
     /// Whether any of the tokens is known to be an estimate.
     pub tokens_estimated: bool,
-    /// The calls that steps ask for.
+    /// The number of tool calls requested.
     pub calls: u64,
-    /// Those that failed.
+    /// The number of failed tool calls.
     pub failed_calls: u64,
-    /// Steps that are none of the run's own.
+    /// The number of steps that belong to other agents.
     pub nested: usize,
-    /// Steps that do not say what they took.
+    /// The number of steps whose tokens are unknown.
     pub untold_tokens: usize,
-    /// Steps that count no tokens, whether they say so by that or not.
+    /// The number of steps without a token count, even if their tokens are known from a total or
+    /// known to be none.
     pub without_count: usize,
-    /// A step has a call of which it is not known how it went, or cannot be read.
+    /// Whether any step is unreadable or has a call with an unknown outcome.
     pub untold_calls: bool,
-    /// The first step whose id does not follow the id before.
+    /// The first step whose id doesn't follow the previous id.
     pub first_jump: Option<usize>,
-    /// Lines that repeat the one before; they count in none of the sums.
+    /// The number of lines that repeat the previous one. They count in none of the sums.
     pub repeats: usize,
-    /// Steps in which something failed, where events are joined lap by lap.
+    /// The number of steps in which something failed, if events are joined lap by lap.
     pub failed: usize,
 }
 
-/// Lines of the newest run that hold no record and are counted alone.
+/// Lines of the newest run that contain no record and are only counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Void {
-    /// How many there are.
+    /// The number of lines.
     count: usize,
-    /// Those that can be read.
+    /// How many of them are readable.
     readable: usize,
 }
 
@@ -112,18 +116,18 @@ impl Void {
     }
 }
 
-/// Tokens of steps, added up.
+/// Token sums of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
-    /// All that was read.
+    /// The input tokens.
     pub input: u64,
-    /// Of it, what a cache held.
+    /// The part of the input tokens that came from a cache.
     pub cached: u64,
-    /// All that was written.
+    /// The output tokens.
     pub output: u64,
-    /// Steps that do not say what they took.
+    /// The number of steps whose tokens are unknown.
     pub untold: usize,
-    /// What steps cost that say so, in US dollars; their tokens are in none of the sums.
+    /// The cost in US dollars of the steps that record it. Their tokens are in none of the sums.
     pub paid: f64,
 }
 
@@ -143,7 +147,7 @@ impl Spent {
     }
 }
 
-/// Symbols, each once, in order of appearance.
+/// Distinct symbols, in order of appearance.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Distinct {
     list: Vec<Symbol>,
@@ -163,20 +167,21 @@ impl Distinct {
         }
     }
 
-    /// The symbols.
+    /// Iterates over the symbols.
     pub fn iter(&self) -> impl Iterator<Item = Symbol> {
         self.list.iter().copied()
     }
 }
 
-/// The lowest of each few numbers in a row, because a low score is what people look for. As many in a row as it takes to
-/// keep less than 49 of them, and always a power of two: what is kept does not have to be read again.
+/// Downsamples scores by keeping the lowest of each few consecutive numbers, because people look
+/// for low scores. The group size is a power of two, large enough to keep fewer than 49 numbers, so
+/// that growing it needs only the kept numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lows {
     lows: Vec<f64>,
-    /// Numbers in a row, as a power of two.
+    /// The group size, as a power of two.
     power: u32,
-    /// How many numbers there were.
+    /// How many numbers were added.
     count: usize,
 }
 
@@ -196,14 +201,14 @@ impl Lows {
         }
     }
 
-    /// The lowest of each few.
+    /// Returns the lowest number of each group.
     pub fn as_slice(&self) -> &[f64] {
         &self.lows
     }
 }
 
 impl Tally {
-    /// Moves the places of steps to where they are after a hole.
+    /// Updates the ordinals of steps after a hole.
     fn cut(&mut self, hole: Hole) {
         for places in [
             &mut self.jumps,
@@ -281,7 +286,7 @@ impl RunTally {
         let own = others().fold(usage, |own, (_, other)| own.less(other));
         self.spend_of(step.model, own, step.cost_usd);
         for (model, usage) in others() {
-            // What the step cost is recorded for all its models together.
+            // The recorded cost of the step covers all its models.
             self.spend_of(model, usage, step.cost_usd.map(|_| 0.0));
         }
     }
@@ -305,12 +310,12 @@ fn hash(what: &impl Hash) -> u64 {
 }
 
 impl Index {
-    /// What the steps add up to.
+    /// Returns the sums over the steps.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// What the first `copied` steps of the newest run add up to, and the others.
+    /// Returns the sums over the first `copied` steps of the newest run, and over the others.
     pub fn tally_apart(&self, copied: usize) -> (RunTally, RunTally) {
         let start = self.newest_start();
         let (mut before, mut own) = (RunTally::default(), RunTally::default());
@@ -329,15 +334,17 @@ impl Index {
             part.add(step);
             part.failed += usize::from(!step.is_ok() || self.error_of(n).is_some());
             if n + 1 == start + copied {
-                // Totals go on from there.
+                // Totals continue from the copied steps.
                 own.tokens_so_far = before.tokens_so_far;
             }
         }
         (before, own)
     }
 
-    /// A hash that step `n` shares with its copies alone: what it asks for, and when. `None` where its time is unknown. Steps
-    /// of a format without times have a hash of what they ask for.
+    /// Returns a hash that step `n` shares only with its copies. In a run that is a single file, it
+    /// covers what the step asks for and when, and is `None` if the time is unknown. In a format
+    /// without times, it covers only what the step asks for. In other runs, it covers the id, the
+    /// request, the results and the state changes.
     pub fn identity_of(&self, n: usize) -> Option<u64> {
         let step = self.steps.get(n)?;
         if self.format().is_one_file() {
@@ -357,7 +364,7 @@ impl Index {
         )))
     }
 
-    /// When step `n` began; microseconds since the epoch.
+    /// Returns when step `n` began, in microseconds since the epoch.
     pub fn time_of(&self, n: usize) -> Option<i64> {
         let first = self
             .steps
@@ -368,7 +375,7 @@ impl Index {
         first.map_or_else(|| self.round_of(n)?.started, |event| event.ts)
     }
 
-    /// One past the last event of step `n`, as an index into [`Index::events`].
+    /// Returns one past the last event of step `n`, as an index into [`Index::events`].
     pub fn end_of(&self, n: usize) -> Option<usize> {
         match self.steps.get(n)?.parts.last() {
             Some(event) => Some(usize::try_from(*event).ok()? + 1),
@@ -376,7 +383,7 @@ impl Index {
         }
     }
 
-    /// Steps of the newest run in which something failed.
+    /// Returns the number of steps of the newest run in which something failed.
     pub fn failed_steps(&self) -> usize {
         if self.joins_by_laps() || self.step_skips.is_cut() {
             return self.tally.run.failed;
@@ -392,13 +399,13 @@ impl Index {
             .count()
     }
 
-    /// How many groups no step line belongs to.
+    /// Returns the number of groups that no step line belongs to.
     pub fn count_without_line(&self) -> usize {
         self.kept_without_line()
             .unwrap_or_else(|| self.groups_without_line().len())
     }
 
-    /// The same as far as it is kept.
+    /// Returns the number of groups that no step line belongs to, if the lap-by-lap count is valid.
     pub(super) fn kept_without_line(&self) -> Option<usize> {
         self.groups
             .len()
@@ -406,21 +413,21 @@ impl Index {
             .filter(|_| self.joins_by_laps())
     }
 
-    /// Whether what is kept of steps and events together is how they belong together.
+    /// Returns whether the lap-by-lap join is right for this run.
     fn joins_by_laps(&self) -> bool {
         self.step_laps.len() == self.group_laps.len()
             && self.step_laps.is_exact()
             && self.group_laps.is_exact()
     }
 
-    /// Has all steps added up again that are kept, since the one at `ordinal` changed.
+    /// Discards the sums if they cover the step at `ordinal`, because it changed.
     pub(super) fn unsettle(&mut self, ordinal: usize) {
         if ordinal < self.settled.end {
             self.unsettle_all();
         }
     }
 
-    /// Has all steps added up again that are kept. What was dropped keeps what it added up to.
+    /// Discards the sums over all kept steps. Dropped steps keep theirs.
     pub(super) fn unsettle_all(&mut self) {
         self.settled = self.base.clone();
     }
@@ -432,7 +439,7 @@ impl Index {
             .count();
     }
 
-    /// Notes what the steps before `hole.to` add up to, before it drops some of them.
+    /// Stores the sums over the steps before `hole.to`, some of which will be dropped.
     pub(super) fn settle_hole(&mut self, hole: Hole) {
         let mut base = std::mem::take(&mut self.base);
         for n in base.end..hole.to {
@@ -449,7 +456,7 @@ impl Index {
         self.base = base;
     }
 
-    /// Adds up what came, all but the newest steps for good.
+    /// Adds new steps to the sums. All but the newest ones are added for good.
     pub(super) fn add_up(&mut self) {
         let mut settled = std::mem::take(&mut self.settled);
         for n in settled.end..self.steps.len().saturating_sub(OPEN) {
@@ -467,14 +474,14 @@ impl Index {
         (self.settled, self.tally) = (settled, tally);
     }
 
-    /// Adds step `n`, the one that follows what is in the tally.
+    /// Adds step `n`, which must follow the last step in the tally.
     fn add(&self, tally: &mut Tally, n: usize) {
         let Some(step) = self.steps.get(n) else {
             return;
         };
         tally.end = n + 1;
         if self.step_skips.get(n).is_some() {
-            // Those that it stands for are counted apart.
+            // The lines it stands for are counted separately.
             return;
         }
         tally.chain = hash(&(tally.chain, self.identity_of(n)));
@@ -509,7 +516,7 @@ impl Index {
         tally.run.failed += usize::from(!step.is_ok() || has_error());
     }
 
-    /// Whether an id between these two is missing, and not only in another place.
+    /// Returns whether an id between these two is really missing, rather than out of order.
     fn jumps(&self, from: i64, to: i64) -> bool {
         self.step_laps.late() == 0 || self.step_laps.leaves_out(from, to)
     }
@@ -522,20 +529,20 @@ impl Index {
         self.groups.get(self.group_ids().find(lap, id)?)
     }
 
-    /// Notes that the newest step came, whose group may have come before.
+    /// Updates the join count for the newest step, whose group may already exist.
     pub(super) fn join_newest_step(&mut self) {
         let newest = self.steps.len().checked_sub(1);
         self.joined += usize::from(newest.is_some_and(|n| self.has_round(n)));
     }
 
-    /// Whether step `ordinal` has a round lap by lap, which no line before it has.
+    /// Returns whether step `ordinal` has a round, joined lap by lap, that no earlier line has.
     pub(super) fn has_round(&self, ordinal: usize) -> bool {
         !self.is_repeat(ordinal)
             && !self.step_laps.is_double(ordinal)
             && self.in_same_lap(ordinal).is_some()
     }
 
-    /// The step of the newest group, lap by lap.
+    /// Returns the step of the newest group, joined lap by lap.
     fn step_of_newest_group(&self) -> Option<usize> {
         let newest = self.groups.len().checked_sub(1)?;
         let (id, lap) = (
@@ -545,12 +552,12 @@ impl Index {
         self.step_ids().find(lap, id)
     }
 
-    /// Notes that the newest group came, whose step may have come before.
+    /// Updates the join count for the newest group, whose step may already exist.
     pub(super) fn join_newest_group(&mut self) {
         self.joined += usize::from(self.step_of_newest_group().is_some());
     }
 
-    /// Notes that the newest group has an error now and had none before.
+    /// Updates the failure count after the newest group got its first error.
     pub(super) fn fail_newest_group(&mut self) {
         let Some(n) = self
             .step_of_newest_group()

@@ -162,8 +162,9 @@ fn what_is_known_of_a_step_later_counts_as_if_it_had_been_known_at_once() {
     }
 }
 
-/// The ordinal at which the newest run's steps begin, and the groups of all steps, with runs of these rounds, each
-/// begun by INIT: "0 1." is a run with END; a round written "0!" came to the stop rules.
+/// Returns the ordinal at which the newest run's steps begin, and the groups of all steps. Each of
+/// `runs` lists the rounds of one run that begins with INIT. "0 1." is a run with END, and a round
+/// "0!" evaluated the stop rules.
 fn newest(steps: &[i64], runs: &[&str]) -> (usize, Vec<Option<usize>>) {
     let index = index(steps, &events_of(runs));
     (index.newest_start(), joined(&index))
@@ -186,7 +187,8 @@ fn events_of(runs: &[&str]) -> Vec<(&'static str, i64)> {
 #[test]
 fn a_run_whose_lines_are_there_counts_them() {
     let (a, b, c, d) = (Some(0), Some(1), Some(2), Some(3));
-    // Resumed with rising ids: over a round without a line, after one with a line, and in its first round.
+    // Resumed with rising ids: over a round without a line, after one with a line, and in its first
+    // round.
     assert_eq!(newest(&[0, 1, 2], &["0 1", "1 2"]), (0, vec![a, c, d]));
     assert_eq!(newest(&[0, 1, 2], &["0 1", "1 2."]), (0, vec![a, c, d]));
     assert_eq!(newest(&[0, 1, 2], &["0 1", "2"]), (0, vec![a, b, c]));
@@ -194,7 +196,8 @@ fn a_run_whose_lines_are_there_counts_them() {
     assert_eq!(newest(&[0], &["0 1", "1"]).0, 0);
     assert_eq!(newest(&[0, 1], &["0 1", "1!"]), (0, vec![a, c]));
     assert_eq!(newest(&[0, 1, 2], &["0 1", "1", "2"]), (0, vec![a, c, d]));
-    // Died before its first line and run again: in its first round, after its first line, after more, to its end.
+    // Died before its first line and restarted: in its first round, after its first line, after
+    // more, to its end.
     assert_eq!(newest(&[], &["0", "0"]).0, 0);
     assert_eq!(newest(&[0], &["0", "0!"]), (0, vec![b]));
     assert_eq!(newest(&[0], &["0", "0."]), (0, vec![b]));
@@ -202,14 +205,14 @@ fn a_run_whose_lines_are_there_counts_them() {
     assert_eq!(newest(&[0, 1], &["0", "0 1."]), (0, vec![b, c]));
     assert_eq!(newest(&[0, 1], &["0", "0", "0 1."]), (0, vec![c, d]));
     assert_eq!(newest(&[0, 1], &["", "0 1"]), (0, vec![a, b]));
-    // Run again over a finished one.
+    // Restarted after a finished run.
     assert_eq!(
         newest(&[0, 1, 0, 1], &["0 1.", "0 1."]),
         (2, vec![a, b, c, d])
     );
     assert_eq!(newest(&[0, 1, 0], &["0 1.", "0 1"]), (2, vec![a, b, c]));
     assert_eq!(newest(&[0, 0], &["0.", "0 1"]), (1, vec![a, b]));
-    // The same, and between them a run that died before its first line.
+    // The same, with a run between them that died before its first line.
     assert_eq!(newest(&[0, 1, 0], &["0 1.", "0", "0!"]).0, 2);
 }
 
@@ -220,7 +223,7 @@ fn a_new_run_in_its_first_round_has_no_line_of_the_run_before() {
     assert_eq!(newest(&[0, 1, 2], &["0 1 2.", "0!"]), (3, vec![a, b, c]));
     assert_eq!(newest(&[0, 1], &["0 1.", "0", "0"]).0, 2);
     assert_eq!(newest(&[0, 1, 2], &["0 1 2.", ""]), (3, vec![a, b, c]));
-    // The same ids: the run before is known to have come to the line.
+    // The same ids: the events show that the previous run reached the line.
     assert_eq!(newest(&[0], &["0.", "0"]), (1, vec![a]));
     assert_eq!(newest(&[0], &["0 1", "0"]), (1, vec![a]));
     assert_eq!(newest(&[0], &["0!", "0"]), (1, vec![a]));
@@ -242,7 +245,8 @@ fn without_rounds_the_lines_tell_of_runs() {
     assert_eq!(newest(&[0, 1, 0], &["0 1.", ""]).0, 2);
 }
 
-/// Steps of which those in `repeats` are byte for byte the one before, and events, taken in one by one or at once.
+/// Builds an index in one or several deltas. The steps in `repeats` are byte for byte identical to
+/// the previous one.
 fn repeated(steps: &[i64], repeats: &[usize], runs: &[&str], at_once: bool) -> Index {
     let whole = index(steps, &events_of(runs));
     let head = |(n, step): (usize, &StepHead)| StepHead {
@@ -317,7 +321,8 @@ fn a_line_written_twice_begins_no_run_unless_events_tell_of_one() {
             found(&[0, 0, 0], &[1, 2], &["0.", "0 1"]),
             (vec![0, 1], (Some(2), 1), vec![a, b, b])
         );
-        // Other bytes under the same id are a step that occurs twice, and no run that no event tells of.
+        // Different bytes under the same id are a repeated step, and don't begin a run without
+        // events.
         assert_eq!(found(&[0, 1, 1], &[], &["0 1"]).0, [0]);
     }
 }
@@ -354,12 +359,13 @@ fn lines_out_of_order_are_one_run_where_events_tell_of_one() {
             found(&[3, 2, 1, 0], &["0 1 2 3."]),
             (vec![0], (3, Some(1)), vec![d, c, b, a], 0, 4)
         );
-        // One line is missing besides.
+        // One line is missing, too.
         assert_eq!(
             found(&[0, 3, 1], &["0 1 2 3."]),
             (vec![0], (1, Some(2)), vec![a, d, b], 1, 3)
         );
-        // An id that was there begins no run where events tell of one; any fall does where they tell of several or of none.
+        // If events record one run, a repeated id doesn't begin another. If they record several or
+        // none, any falling id does.
         assert_eq!(found(&[0, 1, 1, 2], &["0 1 2."]).0, [0]);
         assert_eq!(found(&[0, 2, 1, 3], &["0 1 2", "1 3."]).0, [0, 2]);
         assert_eq!(found(&[0, 2, 1, 3], &[]).0, [0, 2]);

@@ -1,7 +1,7 @@
-//! One JSON value as it was written: number spelling, key order and repeated keys survive.
+//! Represents a JSON value as written: number spelling, key order and repeated keys survive.
 //!
-//! `serde_json::Value` rounds long integers, keeps the last of two equal keys and refuses what it cannot
-//! hold. A viewer that is never wrong about the data needs the text itself, so numbers stay text here.
+//! `serde_json::Value` rounds long integers, keeps only the last of two equal keys, and rejects
+//! what it can't represent. A viewer must show the data exactly, so numbers stay text here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,11 +17,13 @@ pub(crate) use same::members;
 pub use same::same;
 pub(crate) use same::{hash, hash_of_text};
 
-/// Below this nesting a value stays raw text ([`Json::Deep`]), so that no input can exhaust the stack.
+/// Arrays and objects nested deeper than this stay raw text ([`Json::Deep`]), so that no input can
+/// exhaust the stack.
 pub const MAX_DEPTH: usize = 96;
 
-/// A value is read level by level, each once more than the one around it. So many bytes are read for nesting, beside a
-/// few times the text; what is nested in large values beyond that stays raw text too.
+/// Each nested value is read once more than the value around it. This bounds the bytes read for
+/// nesting, in addition to a few times the text. Values nested in large ones beyond that stay raw
+/// text too.
 const NESTING_BYTES: usize = 4 << 20;
 
 /// A JSON value that borrows from the line it was read from.
@@ -33,34 +35,35 @@ pub enum Json<'a> {
     Bool(bool),
     /// A number, spelled as in the file.
     Number(&'a str),
-    /// A string, escapes resolved.
+    /// A string, with escapes resolved.
     String(Cow<'a, str>),
     /// An array.
     Array(Vec<Json<'a>>),
-    /// An object in file order; a key may occur twice.
+    /// An object in file order. A key may occur twice.
     Object(Vec<(Cow<'a, str>, Json<'a>)>),
-    /// A value nested deeper than [`MAX_DEPTH`], or deep in a large one, or one that cannot be decoded: its raw text.
+    /// The raw text of a value that is nested deeper than [`MAX_DEPTH`], is nested deep in a large
+    /// one, or can't be decoded.
     Deep(&'a str),
 }
 
 impl<'a> Json<'a> {
-    /// Whether [`Json::parse`] reads a text, for less than it costs to read it.
+    /// Returns whether [`Json::parse`] accepts a text, at a lower cost than parsing it.
     pub fn is_json(text: &str) -> bool {
         serde_json::from_str::<&RawValue>(text).is_ok()
     }
 
-    /// Reads one JSON text. `None` where it is not JSON at all.
+    /// Parses a JSON text. Returns `None` if it isn't JSON at all.
     pub fn parse(text: &'a str) -> Option<Self> {
         let raw: &'a RawValue = serde_json::from_str(text).ok()?;
         Some(Self::from_raw(raw))
     }
 
-    /// Reads a value whose syntax was already checked.
+    /// Parses a value whose syntax was already checked.
     pub fn from_raw(raw: &'a RawValue) -> Self {
         Self::checked(raw.get())
     }
 
-    /// As [`Json::from_raw`], of a part of a checked text.
+    /// Parses a part of a text whose syntax was already checked.
     pub(crate) fn checked(text: &'a str) -> Self {
         let mut budget = NESTING_BYTES.saturating_add(text.len().saturating_mul(8));
         Self::at_depth(text, 0, &mut budget)
@@ -93,7 +96,8 @@ impl<'a> Json<'a> {
         parsed.unwrap_or(Json::Deep(text))
     }
 
-    /// The value of `key` in an object; the last one where the key repeats, as Python reads it.
+    /// Returns the value of `key` in an object. If the key repeats, the last one counts, as in
+    /// Python.
     pub fn get(&self, key: &str) -> Option<&Json<'a>> {
         match self {
             Json::Object(members) => members
@@ -105,7 +109,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Json::String(text) => Some(text),
@@ -113,7 +117,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The value of a number, rounded to the nearest `f64`.
+    /// Returns the value of a number, rounded to the nearest `f64`.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Json::Number(text) => text.parse().ok(),
@@ -121,7 +125,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The items of an array.
+    /// Returns the items of an array.
     pub fn as_array(&self) -> Option<&[Json<'a>]> {
         match self {
             Json::Array(items) => Some(items),
@@ -129,7 +133,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The members of an object, in file order.
+    /// Returns the members of an object, in file order.
     pub fn as_object(&self) -> Option<&[(Cow<'a, str>, Json<'a>)]> {
         match self {
             Json::Object(members) => Some(members),
@@ -137,7 +141,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Whether there is nothing in it: `null`, an empty string, array or object.
+    /// Returns whether the value is empty: `null`, or an empty string, array or object.
     pub fn is_empty(&self) -> bool {
         match self {
             Json::Null => true,
@@ -181,7 +185,7 @@ fn quote(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?)
 }
 
-/// A string, borrowed from the input where it holds no escape.
+/// A string, borrowed from the input if it contains no escapes.
 #[derive(Debug)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -204,7 +208,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// The members of an object in file order, values unread.
+/// The members of an object in file order, with unparsed values.
 #[derive(Debug)]
 pub(crate) struct Members<'a>(pub(crate) Vec<(Text<'a>, &'a RawValue)>);
 

@@ -1,7 +1,7 @@
-//! When do two JSON values say the same? Equality and hashes that agree with it.
+//! Compares JSON values, and hashes them consistently with that comparison.
 //!
-//! Spelling does not count: keys may stand in any order, of a repeated key the last one counts, as Python reads it, and
-//! `1` and `1.0` are equal.
+//! Spelling doesn't count: the order of keys is free, the last of a repeated key counts, as in
+//! Python, and `1` equals `1.0`.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -9,11 +9,12 @@ use foldhash::quality::FixedState;
 
 use super::{Json, MAX_DEPTH, NESTING_BYTES, walk};
 
-/// A number with at most this many characters has a value of its own in `f64`, which holds 15 decimal digits.
+/// Numbers of at most this many characters have distinct values in `f64`, which represents 15
+/// decimal digits.
 const EXACT: usize = 15;
 
-/// Whether two values are equal. Keys may stand in any order; of a repeated key the last counts, as Python reads it;
-/// `1` and `1.0` are equal, and longer numbers only when written alike.
+/// Returns whether two values are equal. The order of keys is free, and the last of a repeated key
+/// counts, as in Python. `1` equals `1.0`, but longer numbers are only equal if spelled the same.
 pub fn same(a: &Json<'_>, b: &Json<'_>) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => {
@@ -30,7 +31,7 @@ pub fn same(a: &Json<'_>, b: &Json<'_>) -> bool {
     }
 }
 
-/// The bits of a short number's value; bits, so that `-0.0` is not `0.0`.
+/// Returns the bits of a short number's value. Bits distinguish `-0.0` from `0.0`.
 fn value_of(number: &str) -> Option<u64> {
     let value: f64 = if number.len() <= EXACT {
         number.parse().ok()?
@@ -40,7 +41,8 @@ fn value_of(number: &str) -> Option<u64> {
     value.is_finite().then(|| value.to_bits())
 }
 
-/// The members of an object by key, without those that a later one of the same key replaces.
+/// Returns the members of an object sorted by key, without those that a later one of the same key
+/// replaces.
 pub(crate) fn members<'a>(object: &'a Json<'a>) -> Vec<(&'a str, &'a Json<'a>)> {
     let members = object.as_object().unwrap_or_default();
     let mut members: Vec<_> = members
@@ -53,8 +55,11 @@ pub(crate) fn members<'a>(object: &'a Json<'a>) -> Vec<(&'a str, &'a Json<'a>)> 
     members
 }
 
-/// A hash of a value by its checked text, without the members of an outermost object that `left_out` names. It is read in
-/// place: an output may be most of a line of many megabytes, and is no tree in memory for the sake of its hash.
+/// Hashes a value by its checked text, without the members of the outermost object that `left_out`
+/// selects.
+///
+/// It reads the text in place. An output may be most of a line of many megabytes, which shouldn't
+/// become a tree in memory just to be hashed.
 pub(crate) fn hash_of_text(text: &str, left_out: impl Fn(&str) -> bool) -> u64 {
     let mut budget = NESTING_BYTES.saturating_add(text.len().saturating_mul(8));
     hash_at(text, 0, &mut budget, &|depth, key| {
@@ -78,7 +83,7 @@ fn hash_at(
             walk::items(text)
                 .for_each(|item| hash_at(item, depth + 1, budget, left_out).hash(&mut state));
         }
-        // A sum, so that the order of keys does not count. Of a repeated key all values do.
+        // A sum, so that the order of keys doesn't count. All values of a repeated key do.
         Some(b'{') if !is_deep => {
             let member = |(name, value): (&str, &str)| {
                 let key = walk::string(name);
@@ -104,7 +109,7 @@ fn hash_at(
     state.finish()
 }
 
-/// Feeds what [`same`] looks at.
+/// Feeds everything that [`same`] compares.
 pub(crate) fn hash<H: Hasher>(value: &Json<'_>, state: &mut H) {
     std::mem::discriminant(value).hash(state);
     match value {

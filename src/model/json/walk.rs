@@ -1,5 +1,5 @@
-//! Where are the parts of a JSON text? For texts whose syntax was already checked, so that long strings are passed over
-//! and nothing is decoded; of any other text the parts end where it stops making sense.
+//! Finds the parts of a JSON text whose syntax was already checked, skipping long strings and
+//! decoding nothing. In any other text, the parts end where it stops being valid.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use memchr::{memchr, memchr2};
 
 use super::Text;
 
-/// The items of an array; none of any other value.
+/// Returns the items of an array, and nothing for any other value.
 pub(crate) fn items(array: &str) -> impl Iterator<Item = &str> {
     let mut cursor = Cursor::inside(array, b'[');
     std::iter::from_fn(move || cursor.value())
 }
 
-/// The members of an object, keys in their quotes; none of any other value.
+/// Returns the members of an object with their quoted keys, and nothing for any other value.
 pub(crate) fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut cursor = Cursor::inside(object, b'{');
     std::iter::from_fn(move || Some((cursor.value()?, cursor.value()?)))
 }
 
-/// The members of an object of which only the beginning is there; the last value as far as it goes.
+/// Returns the members of a truncated object. The last value may be incomplete.
 pub(crate) fn begun(object: &str) -> Vec<(&str, &str)> {
     let mut cursor = Cursor::inside(object, b'{');
     let mut members = Vec::new();
@@ -36,7 +36,8 @@ pub(crate) fn begun(object: &str) -> Vec<(&str, &str)> {
     members
 }
 
-/// The text of a JSON string; `None` where the value is none, or holds half of a surrogate pair.
+/// Returns the text of a JSON string, or `None` if the value isn't a string or contains half of a
+/// surrogate pair.
 pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     let inner = quoted(value)?;
     if memchr(b'\\', inner.as_bytes()).is_none() {
@@ -47,8 +48,8 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
         .map(|Text(text)| text)
 }
 
-/// What stands between the quotes of a value. They are compared as bytes: a pattern of one character is a call to
-/// `memcmp`, and there is one for every key that is read.
+/// Returns the text between the quotes of a value. The quotes are compared as bytes: a
+/// one-character pattern costs a call to `memcmp`, and this runs for every key.
 fn quoted(value: &str) -> Option<&str> {
     match value.as_bytes() {
         [b'"', .., b'"'] => value.get(1..value.len() - 1),
@@ -74,7 +75,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next value, behind blanks, commas and colons.
+    /// Returns the next value, after blanks, commas and colons.
     fn value(&mut self) -> Option<&'a str> {
         let bytes = self.text.as_bytes();
         let blank = |byte: &u8| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':');
@@ -85,7 +86,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// One past the last byte of the value at `start`; `None` where none begins or ends there.
+/// Returns one past the last byte of the value at `start`, or `None` if no value begins there or it
+/// has no end.
 fn end_of(bytes: &[u8], start: usize) -> Option<usize> {
     match bytes.get(start)? {
         b'"' => end_of_string(bytes, start),

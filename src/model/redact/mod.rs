@@ -1,7 +1,8 @@
-//! What of a trace is a secret, and how is it blanked? By the names of keys, by the shape of well-known ones, and wherever a
-//! value found so occurs again.
+//! Finds secrets in a trace and blanks them: by the names of keys, by the well-known shapes of some
+//! secrets, and wherever a value found that way occurs again.
 //!
-//! Lines come and go as text; knows no files. A [`Search`] reads all of them first, its [`Secrets`] blank them then.
+//! Works on lines as text and knows no files. First a [`Search`] reads all lines, then its
+//! [`Secrets`] blank them.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,15 +20,16 @@ use names::{Held, held};
 #[cfg(test)]
 mod tests;
 
-/// What stands in place of a blanked value; QitOS writes the same.
+/// The replacement for a blanked value. QitOS writes the same.
 pub const BLANK: &str = "__redacted__";
-/// A shorter value is blanked beside its key, and not looked for elsewhere: it may be any word.
+/// Shorter values are blanked next to their key but not elsewhere, because they may be any word.
 const MIN_SOUGHT_BYTES: usize = 5;
-/// A shorter value is looked for only as a word of its own.
+/// Shorter values are only blanked elsewhere as a separate word.
 const MIN_INSIDE_BYTES: usize = 8;
-/// At most this many values are looked for elsewhere.
+/// The most values that are searched for elsewhere.
 pub const MAX_SOUGHT: usize = 1_000;
-/// What stands beside the keys of secrets where no secret is meant; blanked elsewhere, it would take half of a trace along.
+/// Values that often follow a secret's key without being a secret. Blanking them elsewhere would
+/// destroy half of a trace.
 const COMMON: [&str; 20] = [
     "string",
     "number",
@@ -54,17 +56,18 @@ const COMMON: [&str; 20] = [
 /// How much of a trace was blanked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Blanked {
-    /// How many values stand beside keys that name a secret, or have the shape of one.
+    /// The number of values that follow the key of a secret or have the shape of one.
     pub found: usize,
-    /// How many different ones of them are blanked only there, because [`MAX_SOUGHT`] others are looked for already.
+    /// The number of distinct values that are blanked only in place, because [`MAX_SOUGHT`] others
+    /// are already searched for.
     pub not_sought: usize,
 }
 
-/// Looks for the secrets of a trace.
+/// Collects the secrets of a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     values: BTreeSet<String>,
-    /// What came after [`MAX_SOUGHT`] values, as hashes: there is no end to how long they are.
+    /// Values after the first [`MAX_SOUGHT`], as hashes, because they may be arbitrarily long.
     beyond: BTreeSet<u64>,
     found: usize,
 }
@@ -72,13 +75,13 @@ pub struct Search {
 /// The secrets found in a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
-    /// The longest first: one may be the beginning of another.
+    /// The longest come first, because one may be a prefix of another.
     sought: Vec<String>,
     blanked: Blanked,
 }
 
 impl Search {
-    /// Looks for secrets in a line or a manifest.
+    /// Searches a line or a manifest for secrets.
     pub fn read(&mut self, line: &[u8]) {
         if line.len() as u64 > MAX_LINE_BYTES {
             return;
@@ -90,7 +93,7 @@ impl Search {
         }
     }
 
-    /// The secrets, when all has been read.
+    /// Returns the secrets after all lines were read.
     pub fn end(self) -> Secrets {
         let mut sought: Vec<String> = self
             .values
@@ -136,7 +139,7 @@ impl Search {
         shapes::keys(text).for_each(|key| self.find(key));
         for found in text::values(text) {
             let value = text.get(found.range).unwrap_or_default();
-            // A short word without quotes may be one of the sentence, or of a program.
+            // A short unquoted word may be part of the sentence or of a program.
             if found.bare
                 && value.len() < MIN_INSIDE_BYTES
                 && value.chars().all(char::is_alphabetic)
@@ -173,18 +176,19 @@ impl Search {
 }
 
 impl Secrets {
-    /// How much is blanked.
+    /// Returns how much is blanked.
     pub fn blanked(&self) -> Blanked {
         self.blanked
     }
 
-    /// The line with every secret blanked. A line that is not JSON, or longer than the board parses, is blanked as a
-    /// whole: nobody can tell its keys.
+    /// Returns the line with every secret blanked. A line that isn't JSON, or is longer than the
+    /// board parses, is blanked as a whole, because its keys are unknown.
     pub fn blank(&self, line: &[u8]) -> String {
         self.blank_json(line).unwrap_or_else(|| quote(BLANK))
     }
 
-    /// The same; `None` where the line is not JSON, or longer than the board parses.
+    /// Returns the line with every secret blanked, or `None` if it isn't JSON or is longer than the
+    /// board parses.
     pub fn blank_json(&self, line: &[u8]) -> Option<String> {
         if line.len() as u64 > MAX_LINE_BYTES {
             return None;
@@ -201,7 +205,7 @@ impl Secrets {
                 Some(inner) => {
                     let mut blanked = String::new();
                     self.write(&inner, &mut blanked);
-                    // The text itself is kept where nothing in it was a secret, with its blanks.
+                    // If nothing in it was a secret, keep the text itself, with its white space.
                     out.push_str(&quote(if blanked == inner.to_string() {
                         text
                     } else {
@@ -240,7 +244,7 @@ impl Secrets {
                 }
                 out.push('}');
             }
-            // What is nested too deep to read may hold anything.
+            // A value nested too deep to read may contain anything.
             Json::Deep(_) => out.push_str(&quote(BLANK)),
             Json::Null | Json::Bool(_) => out.push_str(&json.to_string()),
         }
@@ -266,7 +270,7 @@ impl Secrets {
     }
 }
 
-/// Whether a value is looked for elsewhere.
+/// Returns whether a value is searched for elsewhere.
 fn is_sought(value: &str) -> bool {
     let common = COMMON
         .iter()
@@ -274,7 +278,8 @@ fn is_sought(value: &str) -> bool {
     value.len() >= MIN_SOUGHT_BYTES && !common && !BLANK.contains(value)
 }
 
-/// What to look for: the value itself, as JSON writes it in a text, as such a text reads, and what follows its scheme.
+/// Returns the forms to search for: the value itself, its JSON-escaped and JSON-decoded forms, and
+/// the part after a scheme.
 fn spellings(value: &str) -> Vec<String> {
     let mut all = vec![value.to_owned()];
     all.extend(text::after_scheme(value).map(str::to_owned));
@@ -293,7 +298,7 @@ fn spellings(value: &str) -> Vec<String> {
     all
 }
 
-/// The text without `word` where it has no letter and no digit beside it.
+/// Blanks `word` in the text where no letter or digit is next to it.
 fn without_word(text: &str, word: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -317,7 +322,7 @@ fn without_word(text: &str, word: &str) -> String {
     out
 }
 
-/// Whether a value can be a secret: truth values are switches, and some numbers are counts.
+/// Returns whether a value can be a secret. Booleans are switches, and some numbers are counts.
 fn may_hold(held: Held, value: &Json<'_>) -> bool {
     match value {
         Json::Bool(_) => false,
@@ -326,7 +331,7 @@ fn may_hold(held: Held, value: &Json<'_>) -> bool {
     }
 }
 
-/// JSON written into a text, such as the arguments of a call.
+/// Parses JSON written into a text, such as the arguments of a call.
 fn json_inside(text: &str) -> Option<Json<'_>> {
     let start = text.trim_start().as_bytes().first();
     let json = matches!(start, Some(b'{' | b'[')).then(|| Json::parse(text))??;

@@ -1,6 +1,6 @@
-//! Which keys name a secret? Only by their words; knows no values.
+//! Decides which keys name a secret, by their words alone. Knows no values.
 
-/// Words that make a key's value a secret.
+/// Words that mark a key's value as a secret.
 const WORDS: [&str; 15] = [
     "password",
     "passwords",
@@ -18,11 +18,11 @@ const WORDS: [&str; 15] = [
     "credentials",
     "apikey",
 ];
-/// The same at the end of a word that is written without a break: `dbpassword`.
+/// Endings with the same effect in words written without a break: `dbpassword`.
 const ENDINGS: [&str; 4] = ["password", "passwd", "secret", "apikey"];
-/// Words that do so only as the last one: `DB_PASS`, not `pass_rate` or `pin_memory`.
+/// Words with the same effect only at the end of a key: `DB_PASS`, not `pass_rate` or `pin_memory`.
 const LAST: [&str; 2] = ["pass", "pin"];
-/// The words before `key` or `keys` that make it one.
+/// Words with the same effect before `key` or `keys`.
 const KEYS: [&str; 7] = [
     "api",
     "access",
@@ -33,18 +33,19 @@ const KEYS: [&str; 7] = [
     "ssh",
 ];
 
-/// What of a value is secret because of its key.
+/// Which parts of a value are secret because of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Held {
     /// Nothing.
     Open,
-    /// Texts; its numbers are counts.
+    /// Texts. Numbers are counts.
     Texts,
     /// Texts and numbers.
     All,
 }
 
-/// What the name says: all of `password`, `API_KEY`, the texts of `accessToken`; nothing of `tokens`, `token_budget`, `key`.
+/// Returns what a key's name implies: everything for `password` and `API_KEY`, texts for
+/// `accessToken`, and nothing for `tokens`, `token_budget` or `key`.
 pub(super) fn held(key: &str) -> Held {
     let words = words(key);
     let Some(last) = words.last() else {
@@ -66,13 +67,13 @@ pub(super) fn held(key: &str) -> Held {
         || words.windows(2).any(pair);
     match secret {
         false => Held::Open,
-        // So many tokens, cookies or tests that pass.
+        // A number is a count of tokens, cookies or passed tests.
         true if token || last.ends_with('s') => Held::Texts,
         true => Held::All,
     }
 }
 
-/// The words of a name, in small letters: `accessToken` and `access_token` are the same two.
+/// Splits a name into lowercase words. `accessToken` and `access_token` have the same two.
 fn words(key: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut small = false;

@@ -1,7 +1,7 @@
-//! Which words of a text are secrets by their shape alone? Keys of well-known services begin with a word of their own, so
-//! that one that was pasted into a prompt is known without any name beside it.
+//! Finds secrets in a text by their shape alone. Keys of well-known services have distinctive
+//! prefixes, so a key pasted into a prompt is recognized without a name next to it.
 
-/// How such keys begin, and how long they are at least.
+/// The prefixes of such keys, and their minimum lengths.
 const SHAPES: [(&str, usize); 24] = [
     ("sk-", 20),
     ("sk_live_", 20),
@@ -26,14 +26,14 @@ const SHAPES: [(&str, usize); 24] = [
     ("npm_", 30),
     ("pypi-", 40),
     ("dop_v1_", 40),
-    // A signed token: two objects in base 64, and the signature.
+    // A signed token: two Base64 objects and the signature.
     ("eyJ", 40),
 ];
 
-/// Such words, in order.
+/// Returns the words of this shape, in order.
 pub(super) fn keys(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    // What no word can be shorter than is passed over at once.
+    // 20 is the shortest minimum length.
     let words = text
         .split(move |c: char| !is_part(c))
         .filter(|word| word.len() >= 20);
@@ -60,7 +60,7 @@ fn is_key(word: &str) -> bool {
                     .chars()
                     .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
         }
-        // A name of words with dashes between them is none.
+        // A name of words with dashes between them isn't a key.
         _ => {
             rest.bytes().any(|byte| byte.is_ascii_digit())
                 || rest.bytes().any(|byte| byte.is_ascii_uppercase())

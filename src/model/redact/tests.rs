@@ -1,6 +1,6 @@
 use super::*;
 
-/// The lines as they are without the secrets found in all of them.
+/// Returns the lines with all secrets found in them blanked.
 fn blanked(lines: &[&str]) -> Vec<String> {
     let secrets = secrets(lines);
     lines
@@ -15,7 +15,7 @@ fn secrets(lines: &[&str]) -> Secrets {
     search.end()
 }
 
-/// A text as it is without the secrets in it.
+/// Returns a text with its secrets blanked.
 fn said(text: &str) -> String {
     match Json::parse(&blanked(&[&quote(text)])[0]) {
         Some(Json::String(text)) => text.into_owned(),
@@ -79,27 +79,27 @@ fn names_that_are_secrets() {
 #[test]
 fn what_is_blanked_in_json() {
     for (line, expected) in [
-        // Where it stands, where it is said again, and in JSON inside of a text.
+        // In place, where repeated, and in JSON inside a text.
         (
             r#"{"api_key": "sk-12345678", "tokens": 5, "note": "use sk-12345678 twice", "raw": "{\"password\": \"x\"}", "token": 7}"#,
             r#"{"api_key": "__redacted__", "tokens": 5, "note": "use __redacted__ twice", "raw": "{\"password\": \"__redacted__\"}", "token": 7}"#,
         ),
-        // Whole objects, and what changed.
+        // Whole objects, and state changes.
         (
             r#"{"state_diff": {"token": {"before": "aaaaaaaa", "after": "bbbbbbbb"}}, "said": "bbbbbbbb!"}"#,
             r#"{"state_diff": {"token": "__redacted__"}, "said": "__redacted__!"}"#,
         ),
-        // A secret that begins another one.
+        // A secret that is a prefix of another.
         (
             r#"{"password": "hunter22", "secret": "hunter22-more", "said": "hunter22-more, hunter22"}"#,
             r#"{"password": "__redacted__", "secret": "__redacted__", "said": "__redacted__, __redacted__"}"#,
         ),
-        // A short one only as a word, a very short one nowhere else, a common word neither.
+        // A short value only as a word, a very short value or a common word nowhere else.
         (
             r#"{"password": "hello", "pwd": "abcd", "secret": {"type": "string"}, "said": "hello, hellos abcd a string xhello _hello_"}"#,
             r#"{"password": "__redacted__", "pwd": "__redacted__", "secret": "__redacted__", "said": "__redacted__, hellos abcd a string xhello ___redacted___"}"#,
         ),
-        // Numbers: secrets are blanked and looked for, counts are not.
+        // Numbers: secrets are blanked and searched for, counts aren't.
         (
             r#"{"password": 1234567, "pin": 42, "access_token": 20000, "same": 1234567, "said": "1234567 and 20000, 42"}"#,
             r#"{"password": "__redacted__", "pin": "__redacted__", "access_token": 20000, "same": "__redacted__", "said": "__redacted__ and 20000, 42"}"#,
@@ -108,27 +108,27 @@ fn what_is_blanked_in_json() {
             r#"{"pass": true, "tests": {"pass": 12}, "secret": false}"#,
             r#"{"pass": true, "tests": {"pass": 12}, "secret": false}"#,
         ),
-        // What follows the scheme.
+        // The part after a scheme.
         (
             r#"{"authorization": "Bearer abcdef-1234", "auth": {"cookie": "Basic dXNlcjpw"}, "said": "abcdef-1234 dXNlcjpw"}"#,
             r#"{"authorization": "__redacted__", "auth": {"cookie": "__redacted__"}, "said": "__redacted__ __redacted__"}"#,
         ),
-        // As JSON writes it.
+        // The JSON-escaped form.
         (
             r#"{"secret": "two\n\"lines\"", "said": "print 'two\\n\\\"lines\\\"' or two\n\"lines\""}"#,
             r#"{"secret": "__redacted__", "said": "print '__redacted__' or __redacted__"}"#,
         ),
-        // Already blanked, and nothing there.
+        // Already blanked, or empty.
         (
             r#"{"token": "__redacted__", "secret": "", "pwd": {}}"#,
             r#"{"token": "__redacted__", "secret": "", "pwd": {}}"#,
         ),
-        // A key that says it.
+        // A key that contains it.
         (
             r#"{"password": "swordfish", "swordfish": 1}"#,
             r#"{"password": "__redacted__", "__redacted__": 1}"#,
         ),
-        // Nothing secret: the text is as it was.
+        // No secrets: the text is unchanged.
         (
             r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#,
             r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#,
@@ -189,12 +189,12 @@ fn what_is_blanked_in_text() {
         ),
         ("token=abc\\nnext=1 abc", "token=__redacted__ abc"),
         ("pin: 12345, 12345", "pin: __redacted__, __redacted__"),
-        // The word is blanked here, and is any word there.
+        // The word is blanked here, but may be any word there.
         (
             "password: admin, the admin",
             "password: __redacted__, the admin",
         ),
-        // Nothing secret.
+        // No secrets.
         ("PASS: it_works", "PASS: it_works"),
         ("pass: 12, pass=3", "pass: 12, pass=3"),
         (

@@ -1,31 +1,32 @@
-//! Where in running text does a value stand beside a key that names a secret? `key=value`, `key: value`, `"key": "value"`.
+//! Finds values in running text that follow a key that names a secret: `key=value`, `key: value`,
+//! `"key": "value"`.
 //!
-//! Looks from each `:` and `=` to both sides instead of matching a pattern: in `env: PASS=x` the first pair must not
-//! hide the second.
+//! Looks in both directions from each `:` and `=` instead of matching a pattern. In `env: PASS=x`,
+//! the first pair must not hide the second.
 
 use std::ops::Range;
 
 use super::BLANK;
 use super::names::{Held, held};
 
-/// A longer word is no key.
+/// Longer words aren't keys.
 const MAX_KEY_BYTES: usize = 40;
-/// A shorter value is no secret.
+/// Shorter values aren't secrets.
 const MIN_VALUE_BYTES: usize = 3;
-/// What comes before the secret itself.
+/// Schemes that precede the secret itself.
 const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "digest"];
-/// What is said instead of a value.
+/// Words that mean there's no value.
 const NO_VALUES: [&str; 5] = ["true", "false", "null", "none", "nil"];
 
-/// A value beside a key that names a secret.
+/// A value that follows a key that names a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) range: Range<usize>,
-    /// It stands there without quotes: it may be a word of the sentence, or code.
+    /// Whether it has no quotes, so that it may be a word of the sentence, or code.
     pub(super) bare: bool,
 }
 
-/// All such values, in order.
+/// Returns all such values, in order.
 pub(super) fn values(text: &str) -> Vec<Value> {
     let mut found: Vec<Value> = Vec::new();
     for at in memchr::memchr2_iter(b':', b'=', text.as_bytes()) {
@@ -40,7 +41,7 @@ pub(super) fn values(text: &str) -> Vec<Value> {
     found
 }
 
-/// The text without them.
+/// Returns the text with all such values blanked.
 pub(super) fn without_values(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -53,7 +54,7 @@ pub(super) fn without_values(text: &str) -> String {
     out
 }
 
-/// What follows a scheme such as `Bearer`.
+/// Returns the part after a scheme such as `Bearer`.
 pub(super) fn after_scheme(text: &str) -> Option<&str> {
     SCHEMES.iter().find_map(|scheme| {
         let (first, rest) = text.split_at_checked(scheme.len())?;
@@ -64,14 +65,15 @@ pub(super) fn after_scheme(text: &str) -> Option<&str> {
     })
 }
 
-/// The value in `from`, which starts with the separator, if the key before it names a secret.
+/// Returns the value in `from`, which starts with the separator, if the key before it names a
+/// secret.
 fn value_between(before: &str, from: &str) -> Option<Value> {
-    // What may stand between a key and its separator: `headers["token"] =`, `**token**:`.
+    // Characters allowed between a key and its separator: `headers["token"] =`, `**token**:`.
     let named = before.trim_end_matches([' ', '\t', '"', '\'', '`', '*', '\\', ']']);
     let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     let key = named.get(named.trim_end_matches(in_name).len()..)?;
     let colon = from.starts_with(':');
-    // What tests print: `PASS: it_works`.
+    // Test runners print `PASS: it_works`.
     let passed = colon && named.len() == before.len() && key.eq_ignore_ascii_case("pass");
     if key.len() > MAX_KEY_BYTES || from.starts_with("::") || passed {
         return None;
@@ -104,7 +106,7 @@ fn value_between(before: &str, from: &str) -> Option<Value> {
     })
 }
 
-/// What stands between quotes of any kind, themselves escaped or not, that end on the same line.
+/// Returns the range between quotes of any kind, escaped or not, that close on the same line.
 fn quoted(rest: &str) -> Option<Range<usize>> {
     let slashes = rest.len() - rest.trim_start_matches('\\').len();
     let quote = rest
@@ -140,14 +142,16 @@ fn unescaped(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Whether a word without quotes ends here at the latest, and a cookie too.
+/// Returns whether `letter` ends a cookie or any unquoted word.
 fn ends_line(letter: char) -> bool {
     matches!(letter, '\n' | '\r' | '"' | '\'' | '`')
 }
 
-/// The word with which `rest` starts, or two where the first is a scheme; a cookie goes on to the end of its line.
+/// Returns the word at the start of `rest`, or two words if the first is a scheme. A cookie extends
+/// to the end of its line.
 ///
-/// Looks no further than the word goes: in a line of a megabyte there may be a hundred thousand of them.
+/// Looks no further than the end of the word, because a line of a megabyte may contain a hundred
+/// thousand of them.
 fn bare(rest: &str, cookie: bool) -> Range<usize> {
     let text = rest.trim_start_matches(['\\', '"', '\'', '`', '{', '[', '(', '<']);
     let word = |text: &str| {

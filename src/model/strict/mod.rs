@@ -1,7 +1,8 @@
-//! How does a value become JSON text that says exactly what the value says?
+//! Serializes values to JSON text that says exactly what the value says.
 //!
-//! `serde_json` writes `NaN` and the infinities as `null` without a word, and a reader then takes a number that went
-//! wrong for one that was never there. Here they are refused with their place, or written as words. Knows no file.
+//! `serde_json` silently writes `NaN` and the infinities as `null`, and a reader then mistakes a
+//! computation error for a missing number. Here they are rejected with their path, or written as
+//! words. Knows no files.
 
 use std::fmt;
 
@@ -13,26 +14,27 @@ use serde_json::value::RawValue;
 
 use super::json::Members;
 
-/// What becomes of numbers that JSON does not have.
+/// How to handle numbers that JSON can't represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonFinite {
-    /// They are an error: somewhere a computation went wrong.
+    /// Return an error, because a computation went wrong somewhere.
     Refuse,
-    /// They become the strings `"NaN"`, `"Infinity"` and `"-Infinity"`: for data of users, which the trace only carries.
+    /// Write the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. For user data that the trace only
+    /// carries.
     AsText,
 }
 
-/// A value that cannot be JSON, and the place of the fault in it.
+/// A value that can't be JSON, and the path to the fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotJson {
-    /// The place as a path, such as `critic_outputs[0].score`; empty where it is the whole value.
+    /// The path, such as `critic_outputs[0].score`. Empty for the whole value.
     pub path: String,
-    /// What is wrong there, as the rest of a sentence: "is NaN".
+    /// The fault, as the rest of a sentence: "is NaN".
     pub what: String,
 }
 
 impl NotJson {
-    /// The same fault, seen from the value that holds this one as `field`.
+    /// Returns the same fault, seen from a value that contains this one as `field`.
     #[must_use]
     pub fn inside(self, field: &str) -> Self {
         let path = match self.path.as_bytes().first() {
@@ -57,11 +59,13 @@ impl fmt::Display for NotJson {
 
 impl std::error::Error for NotJson {}
 
-/// Appends `value` to `out` as compact JSON, byte for byte what `serde_json` writes where it loses nothing.
+/// Appends `value` to `out` as compact JSON. The text is byte for byte the same as that of
+/// `serde_json`, unless that would lose information.
 ///
 /// # Errors
-/// A number that is not finite, unless it is to be text; a map key that is neither text nor a number; an error that
-/// the value itself reports. `out` is then as it was.
+/// Returns an error for a number that isn't finite, unless it should become text, for a map key
+/// that is neither text nor a number, and for errors that the value itself reports. `out` is then
+/// unchanged.
 pub fn write_json<T: Serialize + ?Sized>(
     value: &T,
     non_finite: NonFinite,
@@ -84,9 +88,9 @@ pub fn write_json<T: Serialize + ?Sized>(
         })
 }
 
-/// A JSON text over several lines, indented by two spaces as `serde_json` does.
+/// Formats a JSON text over several lines, with an indentation of two spaces as in `serde_json`.
 ///
-/// A second formatter would compile the serialisation of every type a second time.
+/// A second formatter would compile the serialization of every type a second time.
 pub fn indented(json: &[u8]) -> Vec<u8> {
     fn new_line(out: &mut Vec<u8>, depth: usize) {
         out.push(b'\n');
@@ -125,10 +129,10 @@ pub fn indented(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The top-level fields of a struct or map, each as its own JSON text, in the order in which they are serialised.
+/// Returns the top-level fields of a struct or map as separate JSON texts, in serialization order.
 ///
 /// # Errors
-/// As for [`write_json`]; and where the value is no struct and no map.
+/// As [`write_json`], and if the value is neither a struct nor a map.
 pub fn fields<T: Serialize + ?Sized>(
     value: &T,
     non_finite: NonFinite,
@@ -149,11 +153,13 @@ pub fn fields<T: Serialize + ?Sized>(
 
 const NON_FINITE: [&str; 3] = ["is NaN", "is Infinity", "is -Infinity"];
 
-/// Where a JSON text breaks off: the path of the value that was to come next.
+/// Returns the path of the value that would come next in an incomplete JSON text.
 ///
-/// Asking the text afterwards costs nothing where all goes well, and holds however a value calls its serializer.
+/// Parsing the text afterwards costs nothing on success, and works however a value calls its
+/// serializer.
 fn place(text: &[u8]) -> String {
-    /// An open array with the index of its current item, or an open object with the quoted key of its current member.
+    /// An open array with the index of its current item, or an open object with the quoted key of
+    /// its current member.
     enum Open<'a> {
         Array(usize),
         Object(Option<&'a [u8]>),
@@ -200,7 +206,7 @@ fn place(text: &[u8]) -> String {
     path
 }
 
-/// How far it is to the quote that ends a string.
+/// Returns the distance to the quote that ends a string.
 fn string_len(text: &[u8]) -> usize {
     let mut escaped = false;
     let end = text.iter().position(|letter| {
@@ -211,7 +217,7 @@ fn string_len(text: &[u8]) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// A value that is serialised through [`Strict`], and with it everything inside it.
+/// A value that is serialized through [`Strict`], together with everything inside it.
 struct Checked<'a, T: ?Sized> {
     value: &'a T,
     non_finite: NonFinite,
@@ -226,7 +232,7 @@ impl<T: Serialize + ?Sized> Serialize for Checked<'_, T> {
     }
 }
 
-/// A serializer, or a part of one, that looks at every float before the inner one sees it.
+/// A serializer, or a part of one, that checks every float before the inner one sees it.
 struct Strict<S> {
     inner: S,
     non_finite: NonFinite,
@@ -417,7 +423,7 @@ macro_rules! forward_fields {
 
 forward_fields! { SerializeStruct SerializeStructVariant }
 
-// Keys are left to the inner serializer, which refuses what can be no key, a float that is not finite too.
+// The inner serializer handles keys. It rejects invalid ones, including floats that aren't finite.
 impl<S: SerializeMap> SerializeMap for Strict<S> {
     type Ok = S::Ok;
     type Error = S::Error;

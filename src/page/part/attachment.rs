@@ -137,18 +137,18 @@ impl Attachment {
         let kind = inside.raster();
         let mut caption = match (kind, inside.mime) {
             (Some(kind), _) => kind.to_owned(),
-            (None, "") => "data of a type that is not recorded".to_owned(),
+            (None, "") => "data of unknown type".to_owned(),
             (None, mime) => mime.to_owned(),
         };
         caption.push_str(&format!(", {}", format::bytes(inside.bytes())));
         let picture = match (kind, fold.links.value.clone().as_str()) {
             (None, _) | (_, "") => None,
             (Some(_), _) if inside.data.len() > MAX_BYTES => {
-                caption.push_str(": too large to be shown");
+                caption.push_str(": too large to show");
                 None
             }
             (Some(_), _) if !fold.takes_picture() => {
-                caption.push_str(": one of too many pictures to be shown");
+                caption.push_str(": not shown (too many pictures)");
                 None
             }
             (Some(_), base) => Some(href::with_query(
@@ -247,6 +247,6 @@ mod tests {
         let one = format!(r#""data:image/png;base64,{}""#, png());
         let html = show(&format!("[{}]", vec![one; 30].join(",")));
         assert_eq!(html.matches("<img").count(), 20);
-        assert_eq!(html.matches("one of too many pictures").count(), 10);
+        assert_eq!(html.matches("not shown (too many pictures)").count(), 10);
     }
 }

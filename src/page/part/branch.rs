@@ -56,7 +56,7 @@ impl Branch {
         let chosen = note.and_then(|note| note.get("chosen")?.as_f64());
         let mut says = match word("selector") {
             Some(selector) => Phrase::new().text("Chosen by ").code(selector),
-            None => Phrase::new().dim("Who chose is not recorded"),
+            None => Phrase::new().dim("Selector not recorded"),
         };
         if let Some(why) = word("why") {
             says = says.text(format!(": {}", text::one_line(why, 300).0));

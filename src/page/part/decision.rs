@@ -63,11 +63,11 @@ impl Decision {
             .as_ref()
             .filter(|decision| !decision.value.is_empty())
         else {
-            out.says = Phrase::new().dim("None. The step ended before anything was decided.");
+            out.says = Phrase::new().dim("None. The step ended before a decision was made.");
             return out;
         };
         if !decision.value.is_object() {
-            out.says = Phrase::new().dim("Not recorded as a decision; see what else is recorded.");
+            out.says = Phrase::new().dim("Not recorded as a decision. See the rest of the record.");
             return out;
         }
         let mode = decision.mode.as_deref().unwrap_or("no mode");
@@ -77,12 +77,12 @@ impl Decision {
         out.says = match (mode, target) {
             ("act", _) if actions == 1 => "one action".into(),
             ("act", _) => format::counted(actions, "action").into(),
-            ("final", _) if sent_back(step) => "an answer, which a critic sent back".into(),
+            ("final", _) if sent_back(step) => "an answer, sent back by a critic".into(),
             ("final", _) => "an answer".into(),
             ("wait", _) => "nothing to do in this step".into(),
             ("handoff", Some(target)) => Phrase::new().text("hands over to ").strong(target),
-            ("handoff", None) => "hands over, to whom is not recorded".into(),
-            _ => Phrase::new().dim("a mode the board does not know"),
+            ("handoff", None) => "hands over (recipient not recorded)".into(),
+            _ => Phrase::new().dim("unknown mode"),
         };
         out.says = read_by(&step.parsing, out.says);
         out.answer = decision.answer.map(|answer| {
@@ -131,7 +131,9 @@ fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
     let mut says = match parsing.source.as_deref() {
         Some("agent") => says.text(", made by the agent itself"),
         Some("native_tool_calls") => says.text(", from native tool calls"),
-        Some("native_text_final") => says.text(", from plain text where tool calls were preferred"),
+        Some("native_text_final") => {
+            says.text(", from plain text although tool calls were preferred")
+        }
         Some("agent_interpretation") => says.text(", interpreted by the agent"),
         Some("parser") | None => says,
         Some(other) => says.text(", source ").code(other),
@@ -140,7 +142,7 @@ fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
         says = says.text(", parsed by ").code(parser);
         says = match attempts.len() {
             0 => says,
-            1 => says.text(" at the first attempt"),
+            1 => says.text(" on the first attempt"),
             n => {
                 let tried = attempts.iter().map(|attempt| {
                     let part = |key: &str| attempt.get(key).and_then(Json::as_str).unwrap_or("?");
@@ -155,7 +157,7 @@ fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
         says = says.dim(" · fallback parser");
     }
     if parsing.is_salvaged {
-        says = says.dim(" · output had to be repaired");
+        says = says.dim(" · output was repaired");
     }
     if let Some(reason) = parsing.no_native_calls.as_deref() {
         says = says.dim(" · tool calls not used: ").code(reason);
@@ -236,7 +238,7 @@ mod tests {
         assert!(
             read(r#"{"decision": {"mode": "branch"}}"#)
                 .1
-                .contains("does not know")
+                .contains("unknown mode")
         );
         assert!(
             read(r#"{"decision": {"mode": "final", "final_answer": {"a": 1}}}"#)

@@ -101,15 +101,15 @@ impl FileEdit {
             EditKind::Inserted => "inserted".to_owned(),
             EditKind::Added => "new file".to_owned(),
             EditKind::Written => {
-                "written whole; what was there before is not in the call".to_owned()
+                "whole file written (the call doesn't include the previous content)".to_owned()
             }
             EditKind::Deleted => "deleted".to_owned(),
             EditKind::Moved(to) => format!("moved to {to}"),
         };
         let came = match done {
             Some(true) => None,
-            Some(false) => Some("asked for, and the call failed".to_owned()),
-            None => Some("asked for; whether it was done is not recorded".to_owned()),
+            Some(false) => Some("requested, but the call failed".to_owned()),
+            None => Some("requested, outcome not recorded".to_owned()),
         };
         let note = [came, Some(kind).filter(|kind| !kind.is_empty())];
         let note: Vec<String> = note.into_iter().flatten().collect();
@@ -125,7 +125,7 @@ impl FileEdit {
         let more = match all.len() - rows.len() {
             0 => Line::default(),
             left => format!(
-                "and {}, which the raw line has",
+                "and {} (see the raw record)",
                 format::counted(left, "more line")
             )
             .into(),
@@ -148,10 +148,10 @@ fn numbered(lines: &RangeInclusive<u32>, told: usize) -> String {
     let gone = lines.clone().count();
     match (gone, told) {
         (0, _) => format!("before line {first}"),
-        (1, 0) => format!("line {first} goes, whose text the call does not hold"),
+        (1, 0) => format!("line {first} removed (text not in the call)"),
         (1, _) => format!("line {first}"),
-        (_, 0) => format!("lines {first} to {last} go, whose texts the call does not hold"),
-        _ => format!("lines {first} to {last} go; the call holds only the first"),
+        (_, 0) => format!("lines {first} to {last} removed (text not in the call)"),
+        _ => format!("lines {first} to {last} removed (only the first ones are in the call)"),
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
         let new: String = (0..2000).map(|n| format!("line {n}\n")).collect();
         let html = html(&serde_json::json!({"path": "a", "old": "", "new": new}).to_string());
         assert!(
-            html.contains("more lines, which the raw line has"),
+            html.contains("more lines (see the raw record)"),
             "{}",
             html.len()
         );

@@ -210,7 +210,7 @@ impl Fold {
         let goes_on = if head.ends_with('\n') {
             ""
         } else {
-            ", the line goes on"
+            ", line continues"
         };
         let size = format::bytes(text.len() as u64);
         let more = match self.links.part(pointer, 1) {
@@ -475,7 +475,7 @@ mod tests {
         let More::Here { label, rest } = folded.more else {
             panic!("folds in place")
         };
-        assert!(label.ends_with("the line goes on"), "{label}");
+        assert!(label.ends_with(", line continues"), "{label}");
         assert_eq!(format!("{}{rest}", folded.shown), text);
         let odd = format!("a{}", "é".repeat(4000));
         assert_eq!(Fold::new(links()).text(&odd, "").shown.len(), SHORT - 1);

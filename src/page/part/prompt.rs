@@ -184,7 +184,7 @@ impl Prompt {
             .map(|(_, step)| format!(" since step {step}"))
             .unwrap_or_default();
         out.summary = match new.count {
-            0 => format!("no new message{since}").into(),
+            0 => format!("no new messages{since}").into(),
             _ if again.count + before + setup.count == 0 => new.words("message").into(),
             _ => format!("{}{since}", new.words("new message")).into(),
         };
@@ -201,7 +201,7 @@ impl Prompt {
         out.earlier = match (again.count, before) {
             (0, 0) => Line::default(),
             (0, before) => format!(
-                "{}, shown in the steps before",
+                "{}, shown in earlier steps",
                 format::counted(before, "earlier message")
             )
             .into(),
@@ -413,7 +413,7 @@ mod tests {
         let (ours, other) = (read(true), read(false));
         assert_eq!(
             ours.earlier.as_str(),
-            "12 earlier messages, shown in the steps before"
+            "12 earlier messages, shown in earlier steps"
         );
         assert!(ours.summary.as_str().starts_with("1 new message, "));
         assert_eq!(
@@ -474,7 +474,7 @@ mod tests {
             .iter()
             .map(|message| message.texts[0].shown.as_str())
             .collect();
-        assert_eq!(said, ["And?", "Go on."], "said twice is said anew");
+        assert_eq!(said, ["And?", "Go on."], "a repeated message counts as new");
         assert!(
             prompt.earlier.as_str().starts_with("1 earlier message, "),
             "{}",
@@ -483,7 +483,7 @@ mod tests {
         let html = prompt.render().unwrap();
         assert!(
             !html.contains("Be exact.") && html.contains("/setup"),
-            "the system prompt stands apart: {html}"
+            "the system prompt is shown separately: {html}"
         );
     }
 

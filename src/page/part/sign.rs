@@ -69,7 +69,7 @@ impl Sign {
             CriticAction::Retry => Self::word("mk retry", "retry", "retry"),
             CriticAction::Stop => Self::word("mk stop", "critic", "stop"),
             CriticAction::Failed => Self::word("mk err", "error", "failed"),
-            CriticAction::Other => Self::plain("mk", "another word"),
+            CriticAction::Other => Self::plain("mk", "other action"),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Draws numbers as small pictures. They use only classes and presentation attributes, since the
-//! pages allow no inline style. Every picture has a text, or the same number beside it.
+//! pages allow no inline style. Every picture has a text, or the same number next to it.
 
 use askama::Template;
 use askama::filters::HtmlSafe;

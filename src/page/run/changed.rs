@@ -22,7 +22,7 @@ pub(crate) const MAX_WALKS: usize = 2;
 const FILES: usize = 100;
 /// Edits of a file per page.
 const EDITS: usize = 50;
-/// Steps listed beside a file, at most.
+/// Steps listed for a file, at most.
 const STEPS: usize = 12;
 /// Longer paths aren't linked; bytes.
 const MAX_PATH: usize = 1_000;
@@ -94,7 +94,7 @@ impl<'a> ChangedTab<'a> {
         } = &*self.all;
         let mut words = match edits {
             0 if *pending > 0 => "No file edits found so far.".to_owned(),
-            0 => "No call is known to ask for a change of a file.".to_owned(),
+            0 => "No file edits found.".to_owned(),
             _ => format!(
                 "{} in {}.",
                 counted(*edits, "edit"),
@@ -108,31 +108,31 @@ impl<'a> ChangedTab<'a> {
             );
             let (read, all) = (count(read as u64), counted(all, "step"));
             words.push_str(&format!(
-                " These are the edits of the first {read} of {all}: load the page again for more."
+                " This covers the first {read} of {all}. Reload the page for more."
             ));
         }
         if *left_out > 0 {
             words.push_str(&format!(
-                " {} besides, which are not listed.",
-                counted(*left_out, "edit")
+                " {} {} listed.",
+                counted(*left_out, "more edit"),
+                if *left_out == 1 { "isn't" } else { "aren't" }
             ));
         }
         if *unread > 0 {
             words.push_str(&format!(
-                " {} cannot be read; what they changed is not known.",
-                counted(*unread, "step")
+                " {} couldn't be read, so {} edits are unknown.",
+                counted(*unread, "step"),
+                if *unread == 1 { "its" } else { "their" }
             ));
         }
         words.push_str(match edits {
-            0 => " What commands do to files is not seen here.",
-            _ => " What commands do to files is not seen here, and lines of failed edits are not added up.",
+            0 => " Changes made by shell commands aren't tracked.",
+            _ => " Changes made by shell commands aren't tracked. Failed edits aren't counted.",
         });
         if self.lens.summary.partial {
-            words.push_str(" The run is still being read: load the page again for all of it.");
+            words.push_str(" The run is still being indexed. Reload the page for the rest.");
         } else if self.lens.is_alive() {
-            words.push_str(
-                " The list does not grow by itself: load the page again for later steps.",
-            );
+            words.push_str(" This list doesn't update by itself. Reload the page for later steps.");
         }
         words
     }
@@ -205,7 +205,7 @@ impl<'a> ChangedTab<'a> {
         let first = self.first.min(total);
         (first > 0).then(|| {
             Link::new(
-                format!("earlier {}", page.min(first)),
+                format!("{} earlier", page.min(first)),
                 self.at(path, first.saturating_sub(page)),
             )
         })
@@ -215,7 +215,7 @@ impl<'a> ChangedTab<'a> {
         let ((total, page), path) = (self.window(), self.chosen.as_deref().unwrap_or_default());
         let end = self.first.saturating_add(page);
         let left = total.saturating_sub(end);
-        (left > 0).then(|| Link::new(format!("later {}", page.min(left)), self.at(path, end)))
+        (left > 0).then(|| Link::new(format!("{} later", page.min(left)), self.at(path, end)))
     }
 }
 
@@ -223,7 +223,7 @@ impl<'a> ChangedTab<'a> {
 fn told(edit: &Edited) -> Option<&'static str> {
     match edit.ok {
         Some(false) => Some("failed"),
-        None => Some("not known whether done"),
+        None => Some("outcome unknown"),
         Some(true) if edit.is_left => Some(LEFT),
         Some(true) => None,
     }
@@ -240,7 +240,7 @@ fn lines(file: &File) -> Phrase {
     let lines = lines.classed("minus", format!("−{}", count(file.removed as u64)));
     match file.uncounted {
         0 => lines,
-        more => lines.dim(format!(" and {} not counted", counted(more, "edit"))),
+        more => lines.dim(format!(" ({} not counted)", counted(more, "edit"))),
     }
 }
 
@@ -267,7 +267,7 @@ fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Sho
             head
         };
         let told = |told: FileEdit| FileEdit {
-            name: format!("Edit {} of the file", at + 1).into(),
+            name: format!("Edit {} of this file", at + 1).into(),
             ..told
         };
         shown.push(Shown {
@@ -283,11 +283,13 @@ fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Sho
 /// Explains why the lines of an edit aren't shown.
 fn not_shown(edit: &Edited) -> &'static str {
     match (edit.lines, edit.call) {
-        (Some(_), _) => "The step of this edit cannot be read any more.",
-        (None, Some(_)) => "This edit is too large to be shown line by line; its step has it.",
+        (Some(_), _) => "The step of this edit can no longer be read.",
+        (None, Some(_)) => {
+            "This edit is too large to show line by line. Its step has the whole edit."
+        }
         // Records outside the calls may state only that a file changed.
         (None, None) => {
-            "Which lines changed is not recorded, or they are too many; the step has what is recorded."
+            "Changed lines not recorded, or too many to show. The step has the full record."
         }
     }
 }

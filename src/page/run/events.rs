@@ -95,7 +95,7 @@ impl<'a> EventsTab<'a> {
         match index.event_count() - index.events_read() {
             unread if unread > 0 && self.phase.is_empty() => {
                 format!(
-                    "{first} to {end} of {total} lines, {} of them no JSON",
+                    "{first} to {end} of {total} lines, {} not JSON",
                     count(unread as u64)
                 )
             }
@@ -104,13 +104,13 @@ impl<'a> EventsTab<'a> {
     }
 
     fn earlier(&self) -> Option<Link> {
-        let label = format!("earlier {}", PER_PAGE.min(self.first));
+        let label = format!("{} earlier", PER_PAGE.min(self.first));
         (self.first > 0).then(|| self.link(label, self.first.saturating_sub(PER_PAGE)))
     }
 
     fn later(&self) -> Option<Link> {
         let left = self.total - self.end();
-        (left > 0).then(|| self.link(format!("later {}", PER_PAGE.min(left)), self.end()))
+        (left > 0).then(|| self.link(format!("{} later", PER_PAGE.min(left)), self.end()))
     }
 
     fn link(&self, label: String, after: usize) -> Link {
@@ -195,7 +195,7 @@ impl<'a> EventsTab<'a> {
         let index = self.lens.index;
         let error = || index.groups().get(index.group_at(n)?)?.error.as_ref();
         match error().filter(|(phase, _)| *phase == event.phase && !event.ok) {
-            _ if !event.fate.is_readable() => "not an event; see the raw line",
+            _ if !event.fate.is_readable() => "not an event (see the raw line)",
             Some((_, text)) => text,
             None => "",
         }

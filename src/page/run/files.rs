@@ -44,9 +44,9 @@ impl<'a> ManifestTab<'a> {
                     lens.index.format(),
                 );
                 let note = match missing {
-                    true => "There is no manifest.json.".to_owned(),
+                    true => "This run has no manifest.json.".to_owned(),
                     false if format.is_one_file() => format!("A {} has no manifest.", format.name),
-                    false => format!("It cannot be read: {why}"),
+                    false => format!("The manifest can't be read: {why}"),
                 };
                 return Self {
                     lens,
@@ -62,10 +62,10 @@ impl<'a> ManifestTab<'a> {
         let json = Json::parse(&record.text);
         let note = match &json {
             None => {
-                "The file is not JSON; it is shown as it is. The rest of this page keeps the last good one.".to_owned()
+                "The file isn't JSON and is shown as is. The rest of this page uses the last valid version.".to_owned()
             }
             Some(Json::Object(_)) if repairs.is_empty() => String::new(),
-            Some(Json::Object(_)) => format!("Shown after a repair: {}.", repairs.join(", ")),
+            Some(Json::Object(_)) => format!("Shown after repair: {}.", repairs.join(", ")),
             Some(_) => "The file is JSON, but not an object.".to_owned(),
         };
         let json = json.unwrap_or(Json::Deep(&record.text));
@@ -108,15 +108,15 @@ impl<'a> ManifestTab<'a> {
         };
         let check = |what, counted: Option<i64>, there: usize| {
             let verdict = match counted {
-                None => Phrase::new().dim("not counted"),
-                Some(counted) if counted == there as i64 => Phrase::from("equal"),
+                None => Phrase::new().dim("not recorded"),
+                Some(counted) if counted == there as i64 => Phrase::from("match"),
                 Some(_) if index.segments().len() > 1 => {
-                    Phrase::from("the last writer counts only what it wrote itself")
+                    Phrase::from("the last writer counted only its own lines")
                 }
                 Some(0) if !manifest.is_final() => {
-                    Phrase::from("counted only when the run is finished")
+                    Phrase::from("recorded only when the run finishes")
                 }
-                Some(_) => Phrase::new().strong("differ"),
+                Some(_) => Phrase::new().strong("mismatch"),
             };
             (
                 what,
@@ -137,9 +137,9 @@ impl<'a> ManifestTab<'a> {
 fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
     let fired = |id: &str| match lens.index.stop() {
         Some(stop) if &*stop.criterion == id => "ended the run",
-        Some(stop) if stop.also.iter().any(|also| also == id) => "true at the same moment",
-        _ if lens.is_alive() => "has not ended it",
-        _ => "did not end it",
+        Some(stop) if stop.also.iter().any(|also| also == id) => "also true",
+        _ if lens.is_alive() => "not fired yet",
+        _ => "not fired",
     };
     let from = |entry: &Json<'_>| {
         entry
@@ -202,7 +202,7 @@ fn in_short(rule: &Json<'_>) -> String {
         return rule.to_string();
     };
     if rule.get("opaque").is_some() {
-        return "a rule in code; its answers are recorded with the steps".to_owned();
+        return "rule in code (its verdicts are recorded with the steps)".to_owned();
     }
     let kind = rule.get("type").and_then(Json::as_str).unwrap_or("no type");
     let others = members
@@ -253,7 +253,7 @@ impl<'a> IssuesTab<'a> {
         let unlisted = self.lens.summary.issues.0.saturating_sub(self.issues.len());
         let more = (unlisted > 0).then(|| {
             let words = format!(
-                "{} more of the same sorts, counted and not listed",
+                "{} more of these kinds (not listed)",
                 count(unlisted as u64)
             );
             (Sign::plain("mk", "note"), words)
@@ -262,14 +262,14 @@ impl<'a> IssuesTab<'a> {
     }
 
     fn earlier(&self) -> Option<Link> {
-        let label = format!("earlier {PER_PAGE}");
+        let label = format!("{PER_PAGE} earlier");
         (self.first > 0).then(|| self.link(label, self.first.saturating_sub(PER_PAGE)))
     }
 
     fn later(&self) -> Option<Link> {
         let end = self.first + PER_PAGE;
         let left = self.issues.len().saturating_sub(end);
-        (left > 0).then(|| self.link(format!("later {}", PER_PAGE.min(left)), end))
+        (left > 0).then(|| self.link(format!("{} later", PER_PAGE.min(left)), end))
     }
 
     fn link(&self, label: String, after: usize) -> Link {

@@ -303,8 +303,8 @@ pub(crate) async fn page(
         "" | "timeline" | "state" | "events" | "files" | "prompt" | "manifest" | "issues"
     ) {
         let error = WebError::not_found(
-            "A run page has no tab",
-            "It has steps, timeline, state, events, files, prompt, manifest and issues.",
+            "Unknown tab:",
+            "A run has the tabs steps, timeline, state, events, files, prompt, manifest and issues.",
         );
         return Err(error
             .named(&shown.tab)
@@ -565,7 +565,7 @@ fn past_the_end(to: &str, is_only: bool) -> &'static str {
 
 fn gone() -> WebError {
     WebError::not_found(
-        "This step is not there any more",
-        "The files changed while the page was made.",
+        "This step no longer exists",
+        "The files changed while the page was being built.",
     )
 }

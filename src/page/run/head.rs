@@ -107,7 +107,7 @@ impl<'a> RunHead<'a> {
         let took = summary.took_words().map(|took| match summary.duration_ms {
             Some(_) => Phrase::from(took),
             None => Phrase::from(format!("{took} · "))
-                .link("time goes backwards", href::tab(lens.key(), "issues")),
+                .link("timestamps go backwards", href::tab(lens.key(), "issues")),
         });
         add(if lens.is_alive() { "so far" } else { "took" }, took);
         add("tokens", summary.tokens_words().map(Phrase::from));
@@ -140,25 +140,25 @@ impl<'a> RunHead<'a> {
             ))
         };
         add(
-            "goes on",
+            "resumed",
             manifest
                 .and_then(|manifest| manifest.resumed_after)
                 .map(resumed),
         );
         let among = || {
             Phrase::new().dim(format!(
-                "the newest of {} in this directory; the numbers are its own, the lists hold the lines of all",
+                "newest of {} in this directory (totals cover this run, lists cover all)",
                 summary.runs_here()
             ))
         };
         add("run", (summary.runs_here() > 1).then(among));
         let in_parts = || {
             Phrase::from(format!(
-                "in {} parts; the numbers are those of all",
+                "in {} parts (totals cover all of them)",
                 summary.parts
             ))
         };
-        add("made", (summary.parts > 1).then(in_parts));
+        add("recorded", (summary.parts > 1).then(in_parts));
         let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
         let kin = (lens.kin)();
         let parent = kin.iter().find_map(|kin| match kin {
@@ -170,7 +170,7 @@ impl<'a> RunHead<'a> {
                 .link("compare", href::compare(key.as_str(), lens.key())),
                 None => link(key)
                     .text(" · ")
-                    .link("its step", href::run_started(key.as_str(), lens.key())),
+                    .link("calling step", href::run_started(key.as_str(), lens.key())),
             }),
             Kin::Child(_) | Kin::Branch(_) | Kin::Segment(_) => None,
         });
@@ -207,20 +207,14 @@ impl<'a> RunHead<'a> {
         );
         let relation = &summary.relation;
         let copies = |steps: usize| {
-            let words = Phrase::from(format!(
-                "{} at its beginning",
-                format::counted(steps, "step")
-            ));
+            let words = Phrase::from(format!("{} at the start", format::counted(steps, "step")));
             let from = match &relation.copied {
                 Some((from, _)) => words
                     .text(", from ")
                     .link(from.as_str(), href::run(from.as_str())),
                 None => words,
             };
-            from.text(match steps {
-                1 => "; it counts in that run, and in no number of this one",
-                _ => "; they count in that run, and in no number of this one",
-            })
+            from.text(" (counted only in the original run)")
         };
         add(
             "copied",
@@ -228,7 +222,7 @@ impl<'a> RunHead<'a> {
                 .filter(|steps| *steps > 0)
                 .map(copies),
         );
-        let duplicate = |key: &RunKey| link(key).text("; it counts there");
+        let duplicate = |key: &RunKey| link(key).text(" (counted there)");
         add(
             "duplicate of",
             relation.duplicate_of.as_ref().map(duplicate),
@@ -265,17 +259,13 @@ impl<'a> RunHead<'a> {
             .map(|apart| format::counted(apart.ids.len(), "sub-agent"));
         add(
             "sub-agents",
-            apart.map(|runs| {
-                Phrase::from(format!(
-                    "{runs}; what they took counts in rows of their own"
-                ))
-            }),
+            apart.map(|runs| Phrase::from(format!("{runs} (counted in their own rows)"))),
         );
         // A parent run that isn't on the board is shown by its id.
         let relation = if summary.branched_after.is_some() {
             "branched from"
         } else {
-            "part of"
+            "parent run"
         };
         add(
             relation,

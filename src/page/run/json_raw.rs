@@ -1,5 +1,5 @@
-//! Writes the three files of a run as one JSON document, streamed line by line as strings, so that
-//! nothing is held in memory twice.
+//! Writes the three files of a run as one JSON document. Lines are streamed as strings, so that no
+//! file is held in memory.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -19,15 +19,15 @@ impl JsonSchema for Raw {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let text = serde_json::json!({ "oneOf": [
-            { "type": "string", "description": "Byte for byte." },
+            { "type": "string", "description": "The exact text." },
             { "type": "object", "required": ["base64"], "properties": { "base64": { "type": "string" } },
-              "description": "Bytes that are not UTF-8." },
+              "description": "Bytes that aren't valid UTF-8." },
             { "type": "object", "required": ["too_long"], "properties": { "too_long": { "type": "integer" } },
-              "description": "The length in bytes of what is too long to be held." },
+              "description": "The length in bytes of a line that is too long to return." },
         ] });
         let lines = serde_json::json!({ "type": ["array", "null"], "items": text });
         schemars::json_schema!({
-            "description": "The files of a run; null where one is not there or cannot be read.",
+            "description": "The files of a run. A missing or unreadable file is null.",
             "type": "object",
             "required": ["manifest", "steps", "events"],
             "properties": { "manifest": { "anyOf": [text, { "type": "null" }] }, "steps": lines, "events": lines },

@@ -83,7 +83,7 @@ struct Rule {
     result: Standing,
     /// Whether it was true at the same moment but didn't end the run.
     also: bool,
-    /// Whether the last records suggest that it ended the run, although no file says so.
+    /// Whether the last records suggest that it ended the run, although no file records it.
     inferred: bool,
     measured: Option<Number>,
     limit: Option<Number>,

@@ -1,4 +1,4 @@
-//! Draws the scores and times of the listed steps: one picture for each of the two columns, beside
+//! Draws the scores and times of the listed steps: one picture per column, next to
 //! the rows.
 //!
 //! One picture per row would be more than half of the page's elements. Each path holds all bars of

@@ -1,4 +1,4 @@
-//! Shows a run: header, verdict, tabs, and the list of steps beside the current step.
+//! Shows a run: header, verdict, tabs, and the list of steps next to the current step.
 //!
 //! Every part has its own id. One template renders it, both on the page and in [`RunPulse`].
 

@@ -98,7 +98,7 @@ impl<'a> PendingSlot<'a> {
         let took = stretch.micros?;
         let nothing_after = stretch.end == group.end && took == 0;
         Some(if nothing_after {
-            Phrase::new().dim("nothing after it")
+            Phrase::new().dim("no later events")
         } else {
             Phrase::from(micros(took))
         })
@@ -119,7 +119,7 @@ impl<'a> PendingSlot<'a> {
             .as_deref()
             .and_then(|call| Some(call.split_once('(')?.0));
         let mut says = vec![match tool.filter(|_| waits) {
-            Some(tool) => Phrase::new().text("Waiting for the result of ").code(tool),
+            Some(tool) => Phrase::new().text("Waiting for ").code(tool),
             None => Phrase::new().dim(stages.join(" → ")),
         }];
         if name == "DECIDE" {
@@ -164,7 +164,8 @@ fn title(group: &Group) -> String {
 
 /// Names an unfinished step: `step 9`.
 pub(crate) fn name(group: &Group) -> String {
-    group
-        .step_id
-        .map_or_else(|| "step without id".to_owned(), |id| format!("step {id}"))
+    group.step_id.map_or_else(
+        || "step without an id".to_owned(),
+        |id| format!("step {id}"),
+    )
 }

@@ -19,10 +19,10 @@ use crate::page::run::steps::WINDOW;
 
 /// The sort orders: the name in the address and the label on the page.
 const SORTS: [(&str, &str); 5] = [
-    ("", "in order"),
+    ("", "in run order"),
     ("time", "longest first"),
     ("tokens", "most tokens first"),
-    ("cost", "dearest first"),
+    ("cost", "most expensive first"),
     ("score", "lowest score first"),
 ];
 /// Tools that the page offers, at most. The address accepts any tool.
@@ -200,9 +200,9 @@ impl<'a> Picker<'a> {
         let to =
             |label: &str, from| Link::new(label, self.pick.address(self.lens.key(), from, None));
         let before =
-            (self.pick.from > 0).then(|| to("those before", self.pick.from.saturating_sub(WINDOW)));
+            (self.pick.from > 0).then(|| to("previous", self.pick.from.saturating_sub(WINDOW)));
         let after = self.pick.from + self.shown.len();
-        let after = (after < self.count).then(|| to("those after", after));
+        let after = (after < self.count).then(|| to("next", after));
         let all = Link::new("all steps", href::run(self.lens.key()));
         [before, after, Some(all)].into_iter().flatten().collect()
     }
@@ -246,7 +246,7 @@ mod tests {
             ..Pick::default()
         };
         assert_eq!(picked(tool("read")), [0, 2]);
-        assert_eq!(picked(tool("nobody has it")), [0_usize; 0]);
+        assert_eq!(picked(tool("unused")), [0_usize; 0]);
         assert_eq!(
             picked(Pick {
                 errors: true,

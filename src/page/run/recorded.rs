@@ -1,4 +1,4 @@
-//! Lists the recorded facts about a run's end, word for word, beside the board's explanation.
+//! Lists the recorded facts about a run's end, verbatim, next to the board's explanation.
 
 use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};
@@ -119,11 +119,11 @@ fn from(limit: LimitFrom) -> &'static str {
         LimitFrom::SetBy(Origin::Task) => " set by the task's budget",
         LimitFrom::SetBy(Origin::Engine) => " set by the engine's budget",
         LimitFrom::SetBy(Origin::Cli) => " set on the command line",
-        LimitFrom::SetBy(Origin::Default) => " the engine's default; nobody set one",
+        LimitFrom::SetBy(Origin::Default) => " engine default",
         LimitFrom::Criteria | LimitFrom::Inferred => {
             " inferred from where the budget ended the run"
         }
-        LimitFrom::State => " from the agent's state; the engine's own budget is not recorded",
+        LimitFrom::State => " from the agent's state (engine budget not recorded)",
     }
 }
 
@@ -136,9 +136,9 @@ fn rule(stop: &StopVerdict) -> Phrase {
         None => says.text(format!(": {}", one_line(&stop.reading.detail, 200).0)),
     };
     match stop.gate {
-        Some(Gate::BeforeStep) => says.dim(" · asked before the step"),
-        Some(Gate::AfterDecide) => says.dim(" · asked after the decision"),
-        Some(Gate::AfterStep) => says.dim(" · asked after the step"),
+        Some(Gate::BeforeStep) => says.dim(" · checked before the step"),
+        Some(Gate::AfterDecide) => says.dim(" · checked after the decision"),
+        Some(Gate::AfterStep) => says.dim(" · checked after the step"),
         None if stop.step.is_none() => says.dim(" · before the first step"),
         None => says,
     }

@@ -77,10 +77,7 @@ impl Source {
     }
 
     fn unreadable(&self, why: &str) -> WebError {
-        let error = WebError::not_found(
-            "This cannot be read now",
-            &format!("The system says: {why}."),
-        );
+        let error = WebError::not_found("Can't read", &format!("Reason: {why}."));
         error
             .named(self.file.name())
             .link("The run", href::run(self.run.key().as_str()))
@@ -122,7 +119,7 @@ impl Source {
         let read = blocking(move || {
             let at = params.text("at");
             let missing = || {
-                WebError::not_found("There is no picture at", "The line has none there.").named(at)
+                WebError::not_found("No picture at", "The record has no picture there.").named(at)
             };
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 return Err(missing());
@@ -142,9 +139,8 @@ impl Source {
     async fn text(self, params: Params) -> Answer {
         let read = blocking(move || {
             let at = params.text("at");
-            let missing = || {
-                WebError::not_found("There is no value at", "The line has none there.").named(at)
-            };
+            let missing =
+                || WebError::not_found("No value at", "The record has no value there.").named(at);
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 return Err(missing());
             }
@@ -172,18 +168,18 @@ impl Source {
         };
         let shown = blocking(move || {
             let at = params.text("at");
-            let whole = |error: WebError| error.link("The whole line", self.links.raw.clone());
+            let whole = |error: WebError| error.link("Raw line", self.links.raw.clone());
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 let error = WebError::not_found(
-                    "This line is not taken apart",
-                    "It has more bytes than the board parses.",
+                    "Too large to parse:",
+                    "The line is longer than the board parses. Open the raw line instead.",
                 );
                 return Err(whole(error.named(&self.name)));
             }
             let Some(value) = value_of(&self.read()?, at, part, self.links.clone()) else {
                 let error = WebError::not_found(
-                    "There is no value at",
-                    "The line has none there, or no such part.",
+                    "No value at",
+                    "The record has no value there, or the value has no such part.",
                 );
                 return Err(whole(error.named(at)));
             };
@@ -269,17 +265,16 @@ pub(crate) async fn asset(StepParam(run, n): StepParam, LastPart(which): LastPar
             .ok()
             .and_then(|at| step.pictures.get(at));
         let path = picture.and_then(|picture| picture.path.as_deref());
-        let missing =
-            |why: &str| WebError::not_found("There is no such picture", why).named(&which);
-        let path = path.ok_or_else(|| missing("The step names none at this place."))?;
+        let missing = |why: &str| WebError::not_found("No such picture:", why).named(&which);
+        let path = path.ok_or_else(|| missing("The step has no picture with this number."))?;
         let (path, bytes) = run
             .dir()
             .read_asset(path)
-            .map_err(|error| missing(&format!("It is {error}.")))?;
+            .map_err(|error| missing(&format!("Reason: {error}.")))?;
         let mime = path
             .to_str()
             .and_then(picture_type)
-            .ok_or_else(|| missing("Its name is not that of a picture."))?;
+            .ok_or_else(|| missing("The file name isn't that of a picture."))?;
         Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
     });
     read.await.flatten()

@@ -31,9 +31,9 @@ pub(crate) const WINDOW: usize = 60;
 pub(crate) const HELD: usize = 120;
 
 /// The label of a step on an abandoned branch.
-pub(crate) const LEFT: &str = "the run went back to before this step";
+pub(crate) const LEFT: &str = "abandoned: the run was rewound to before this step";
 /// The label of a step copied from another run.
-pub(crate) const COPIED: &str = "copied from another run, where it counts";
+pub(crate) const COPIED: &str = "copied from another run and counted there";
 
 /// The steps `first..end`, which have a row on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -152,7 +152,7 @@ pub(crate) struct StepsTab<'a> {
 impl HtmlSafe for StepsTab<'_> {}
 
 impl<'a> StepsTab<'a> {
-    /// Shows the rows of a window beside step `n`.
+    /// Shows the rows of a window next to step `n`.
     pub(crate) fn new(
         lens: &'a Lens<'a>,
         window: Window,
@@ -170,7 +170,7 @@ impl<'a> StepsTab<'a> {
         }
     }
 
-    /// Shows the selected rows beside step `n`, or beside the first selected step.
+    /// Shows the selected rows next to step `n`, or next to the first selected step.
     pub(crate) fn picked(
         lens: &'a Lens<'a>,
         picker: Picker<'a>,
@@ -208,15 +208,15 @@ impl<'a> StepsTab<'a> {
     fn earlier(&self) -> Option<Link> {
         let first = self.rows.window.first;
         (first > 0 && !self.rows.is_picked)
-            .then(|| self.link(format!("earlier {}", WINDOW.min(first)), first))
+            .then(|| self.link(format!("{} earlier", WINDOW.min(first)), first))
     }
 
     fn later(&self) -> Option<Link> {
         let (end, total) = (self.rows.window.end, self.rows.lines.steps);
         let next = (end + WINDOW).min(total);
         (end < total && !self.rows.is_picked).then(|| match next == total {
-            true => Link::new("to the last steps", href::run(self.lens.key())),
-            false => self.link(format!("later {WINDOW}"), next),
+            true => Link::new("last steps", href::run(self.lens.key())),
+            false => self.link(format!("{WINDOW} later"), next),
         })
     }
 
@@ -224,7 +224,7 @@ impl<'a> StepsTab<'a> {
     fn nothing(&self) -> &'static str {
         let none_matches = self.rows.is_picked && !self.lens.index.steps().is_empty();
         if none_matches {
-            "No step matches"
+            "No steps match"
         } else {
             self.lens.no_step()
         }
@@ -240,7 +240,7 @@ pub(crate) struct StepRows<'a> {
     pub window: Window,
     lines: ListLines,
     rows: Vec<StepRow<'a>>,
-    /// The bars beside the rows.
+    /// The bars next to the rows.
     marks: Marks,
     /// Whether the rows are a selection, or sorted.
     is_picked: bool,
@@ -412,11 +412,11 @@ impl<'a> StepRow<'a> {
         asked(self.step).or_else(compacted).or_else(copied)
     }
 
-    /// Lists the critics with their scores, which are drawn beside the row. Otherwise explains why
+    /// Lists the critics with their scores, which are drawn next to the row. Otherwise explains why
     /// there are none.
     fn scores(&self) -> String {
         if self.is_pending() {
-            return "no line end".to_owned();
+            return "incomplete line".to_owned();
         }
         let scores = self.step.critics.iter().map(|mark| {
             let name = self.lens.index.name(mark.name);
@@ -532,7 +532,7 @@ pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     }
     if let Some((group, (_, text))) = group.and_then(|group| Some((group, group.error.as_ref()?))) {
         let recovered = if group.recovered {
-            ", reported to recovery"
+            ", passed to recovery"
         } else {
             ""
         };
@@ -547,9 +547,9 @@ pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
         return Some(error(format!("{what}{text}")));
     }
     if step.is_undecided() {
-        return Some(error("no decision is recorded".to_owned()));
+        return Some(error("no decision recorded".to_owned()));
     }
-    let meaning = format!("the command returned {}", step.returncode?).into();
+    let meaning = format!("the command exited with code {}", step.returncode?).into();
     Some(Sign {
         class: "mk err",
         icon: "",
@@ -564,14 +564,14 @@ fn asked(step: &StepHead) -> Option<Sign> {
         return Some(Sign::icon(
             "mk retry",
             "retry",
-            format!("retry asked for: {reason}"),
+            format!("retry requested: {reason}"),
         ));
     }
     if step.is_left {
         return Some(Sign::icon("mk", "split", LEFT));
     }
     step.asked(CriticAction::Stop)
-        .then(|| Sign::icon("mk stop", "critic", format!("stop asked for: {reason}")))
+        .then(|| Sign::icon("mk stop", "critic", format!("stop requested: {reason}")))
 }
 
 /// The end of the list (`#endslot`): the END event, and events of steps without a line.
@@ -606,7 +606,7 @@ impl EndSlot<'_> {
                 continue;
             };
             let events = format::counted(group.end - group.first, "event");
-            let rest = format!(" has {events} and was never written to steps.jsonl");
+            let rest = format!(" has {events} but was never written to steps.jsonl");
             lines.push(line(
                 Status::Of(RunStatus::Unknown),
                 one(group, "a"),
@@ -655,7 +655,7 @@ impl EndSlot<'_> {
     }
 }
 
-/// Names a step: `step 9`, or `a step without id`.
+/// Names a step: `step 9`, or `a step without an id`.
 fn one(group: &Group, article: &str) -> String {
     if group.step_id.is_some() {
         name(group)

@@ -224,7 +224,7 @@ fn what_is_not_known_is_left_out() {
     }
     assert!(
         html.contains("Trace health")
-            && html.contains("No manifest, no stop check and no END event"),
+            && html.contains("No readable manifest, stop check or END event."),
         "{html}"
     );
     assert_eq!(
@@ -318,7 +318,7 @@ fn the_tabs_show_their_contents() {
     );
     let beyond = IssuesTab::new(&lens, 5_000).render().unwrap();
     assert!(
-        !beyond.contains("Clean") && beyond.contains("earlier 200"),
+        !beyond.contains("Clean") && beyond.contains("200 earlier"),
         "{beyond}"
     );
     let manifest = ManifestTab::new(&run.lens()).render().unwrap();
@@ -461,7 +461,10 @@ fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
         &untimed.lens(),
         Content::Timeline(Timeline::new(&untimed.lens(), Some(50))),
     );
-    assert!(html.contains("No time is recorded"), "{html}");
+    assert!(
+        html.contains("No times are recorded for these steps, so there is no chart."),
+        "{html}"
+    );
     assert!(
         !html.contains("tl-pic") && html.contains("Steps 25 to 74 of 90"),
         "{html}"
@@ -500,14 +503,11 @@ fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
         "{facts}"
     );
     assert!(
-        facts.contains(
-            "1 step at its beginning; it counts in that run, and in no number of this one"
-        ),
+        facts.contains("1 step at the start (counted only in the original run)"),
         "{facts}"
     );
     let timeline = Timeline::new(&lens, None).render().unwrap();
-    let copied =
-        "The first step is copied from another run, which took the time that is drawn before 0";
+    let copied = "The first step was copied from another run. Times before 0 belong to that run.";
     assert!(timeline.contains(copied), "{timeline}");
     assert_eq!(
         timeline.matches("copied: ").count(),

@@ -78,15 +78,15 @@ impl<'a> Verdict<'a> {
     /// Describes the certainty of the verdict. Empty if the verdict is recorded.
     fn certainty(&self) -> &'static str {
         match self.lens.summary.verdict.certainty {
-            _ if self.lens.summary.verdict.is_denied() => "The records contradict each other.",
+            _ if self.lens.summary.verdict.is_denied() => "The records conflict with each other.",
             Certainty::Inferred if self.lens.index.format().is_one_file() => {
-                "Inferred from the last records: none says that the run is over, and it may be gone on with."
+                "Inferred from the last records. No end marker; the session may continue."
             }
             Certainty::Inferred if !self.lens.is_alive() => {
-                "Inferred: no file says how the run ended."
+                "Inferred: no file records how the run ended."
             }
             Certainty::Recorded | Certainty::Inferred => "",
-            Certainty::Unknown => "The files do not tell why.",
+            Certainty::Unknown => "The trace doesn't record why.",
         }
     }
 
@@ -152,31 +152,31 @@ impl<'a> Verdict<'a> {
         let words = match life.basis {
             // The evidence explains a crash.
             Basis::End | Basis::Manifest | Basis::Teardown => return None,
-            Basis::Process => return Some("The recorded process does not exist any more".into()),
+            Basis::Process => return Some("The recorded process no longer exists".into()),
             Basis::Closed => {
-                return Some("Nothing can be added to its file, so it does not go on".into());
+                return Some("The file is final, so the run can't continue".into());
             }
-            Basis::Nothing => return Some("Nothing carries a time".into()),
+            Basis::Nothing => return Some("No timestamps recorded".into()),
             Basis::Away => {
                 return Some(
-                    "A file of the run cannot be read right now; the board tries again".into(),
+                    "A file of the run can't be read right now. The board keeps trying.".into(),
                 );
             }
-            Basis::Event => "The newest event is from",
-            Basis::ManifestTime if lens.index.format().is_one_file() => "The newest record is from",
+            Basis::Event => "Last event",
+            Basis::ManifestTime if lens.index.format().is_one_file() => "Last record",
             Basis::ManifestTime if lens.index.last_ts().is_some() => {
-                "Newer than the newest event is the manifest, which is from"
+                "Last update (manifest, newer than the last event)"
             }
-            Basis::ManifestTime => "No event has a time; the manifest is from",
+            Basis::ManifestTime => "Last update (manifest; events have no timestamps)",
             Basis::FileTime if lens.index.last_ts().is_some() => {
-                "Newer than the newest event are the files, the newest from"
+                "Last update (file time, newer than the last event)"
             }
             Basis::FileTime => {
-                "Nothing in the files has a time; a copy would change that of the newest file, which is from"
+                "Last update (file time, which copying resets; the records have no timestamps)"
             }
         };
         let Some(sign) = life.sign else {
-            return Some(format!("{words} an unknown time").into());
+            return Some(format!("{words}: unknown").into());
         };
         let asks = lens
             .index
@@ -184,18 +184,18 @@ impl<'a> Verdict<'a> {
             .get()
             .is_some_and(|manifest| manifest.asks_user.is_some());
         let turn = match (life.liveness, life.silent) {
-            (Liveness::Waiting, _) if asks => "It asks its user something. ",
+            (Liveness::Waiting, _) if asks => "Waiting for the user's reply. ",
             (Liveness::Unknown, _) if asks => {
-                "It asked its user something; whether that is answered is not known. "
+                "It asked the user a question. Whether it was answered is unknown. "
             }
-            (Liveness::Waiting, _) => "Its last turn is over, and its user may go on with it. ",
+            (Liveness::Waiting, _) => "The last turn is over. The user may continue. ",
             (Liveness::Unknown, Silent::Waits) => {
-                "Its last turn is over; whether its user goes on with it is not known. "
+                "The last turn is over. Whether the user will continue is unknown. "
             }
             _ => "",
         };
         let says = Phrase::new()
-            .text(format!("{turn}{words} "))
+            .text(format!("{turn}{words}: "))
             .age(format::age(sign, lens.now, lens.zone), lens.iso(sign));
         Some(match lens.index.slowest_gap() {
             0 => says,
@@ -227,7 +227,7 @@ impl<'a> Verdict<'a> {
     /// Returns the heading of the rules: their results, or the room left if the run is alive.
     fn rules_title(&self) -> &'static str {
         if self.lens.is_alive() {
-            "Room left"
+            "Headroom"
         } else {
             "Stop rules"
         }

@@ -46,8 +46,8 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         None => select(&runs, &query, sort, limit, after_key),
     };
     if selection.after_ignored {
-        let detail = "after takes what next held in the answer before.";
-        return Err(WebError::bad_request("Not a cursor:", detail).named(after));
+        let detail = "after must be the value of next from the previous response.";
+        return Err(WebError::bad_request("Invalid cursor:", detail).named(after));
     }
     let roots = state.library.status().roots;
     let skipped = roots

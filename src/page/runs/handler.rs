@@ -26,9 +26,13 @@ use crate::page::shell::{NavItem, Shell, Skipped};
 /// `GET /`
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
     show(state, params, |context, runs| {
-        if let Some(after) = context.after.as_deref().filter(|after| !is_cursor(after, context.sort)) {
-            let detail = "after is the end of the window before; the links at the foot of the table hold it.";
-            return Err(WebError::bad_request("Not a place in the list:", detail).named(after));
+        if let Some(after) = context
+            .after
+            .as_deref()
+            .filter(|after| !is_cursor(after, context.sort))
+        {
+            let detail = "Use the links below the table, which contain valid values of after.";
+            return Err(WebError::bad_request("Invalid list position:", detail).named(after));
         }
         html(&list::page(context, runs))
     })
@@ -168,7 +172,7 @@ pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
     } else {
         text.parse()
     };
-    parsed.map_err(|why: String| WebError::bad_request("Nothing is sorted by", &why).named(text))
+    parsed.map_err(|why: String| WebError::bad_request("Can't sort by", &why).named(text))
 }
 
 /// Returns the column to group runs by, if any.
@@ -184,8 +188,8 @@ pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError
     found.map(Some).ok_or_else(|| {
         let names: Vec<&str> = Column::grouping().map(|column| column.name).collect();
         WebError::bad_request(
-            "Nothing is grouped by",
-            &format!("group takes one of {}.", names.join(", ")),
+            "Can't group by",
+            &format!("Use one of {}.", names.join(", ")),
         )
         .named(text)
     })
@@ -211,11 +215,8 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     });
     found.map_err(|name| {
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let detail = format!(
-            "cols takes some of {}, with commas between them.",
-            names.join(", ")
-        );
-        WebError::bad_request("There is no column", &detail).named(name)
+        let detail = format!("Choose from {}, separated by commas.", names.join(", "));
+        WebError::bad_request("Unknown column", &detail).named(name)
     })
 }
 
@@ -281,8 +282,8 @@ pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
 pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
     let runs = state.library.runs();
     let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
-    let detail = "No directory of that name below the root holds a trace. If a run of that name is about to start, this page turns into it.";
-    WebError::not_found("There is no run called", detail)
+    let detail = "No trace with this name was found below the root. This page will load the run when it appears.";
+    WebError::not_found("No run named", detail)
         .named(key)
         .close_to(close.map(|run| run.summary()).collect())
         .awaiting(key)
@@ -291,7 +292,7 @@ pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
 /// Answers requests for unknown addresses.
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
     WebError::not_found(
-        "There is no page at",
+        "No page at",
         "The address may be mistyped, or from another version of the board.",
     )
     .named(uri.path())

@@ -171,7 +171,7 @@ impl JsonSchema for RunRow<'_> {
         let properties: serde_json::Map<_, _> = fields.collect();
         let required: Vec<_> = properties.keys().cloned().collect();
         schemars::json_schema!({
-            "description": "What lists show of a run. What is not known is null.",
+            "description": "A run as shown in lists. Unknown values are null.",
             "type": "object",
             "properties": properties,
             "required": required,

@@ -54,7 +54,7 @@ pub(crate) struct RunsPulse<'a> {
 }
 
 pub(crate) enum RunsNews<'a> {
-    /// Nothing that this page shows.
+    /// The page shows none of the changes.
     Nothing,
     /// The whole body, because the kind of page changed: the first run appeared, the last one
     /// vanished, or the filter started or stopped matching any runs.

@@ -52,16 +52,16 @@ impl<'a> Heat<'a> {
     pub(crate) fn caption(&self) -> String {
         let per = self.scores.steps.div_ceil(self.columns);
         let mut caption = if per > 1 {
-            format!("a column is {per} steps and has the lowest score of them")
+            format!("each column shows the lowest score of {per} steps")
         } else {
-            "the lower the score, the darker".to_owned()
+            "darker means a lower score".to_owned()
         };
         let more = self.scores.lanes.len() - self.lanes().len();
         if more > 0 {
             let _ = write!(
                 caption,
-                "; {} more critics are not drawn",
-                format::count(more as u64)
+                ", {} not shown",
+                format::counted(more, "more critic")
             );
         }
         caption

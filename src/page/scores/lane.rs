@@ -140,7 +140,7 @@ impl<'a> LaneView<'a> {
     /// Describes the picture in words.
     pub(crate) fn description(&self) -> String {
         let (Some((_, last)), Some((n, lowest))) = (self.sums.last, self.sums.lowest) else {
-            return "No score.".to_owned();
+            return "No scores.".to_owned();
         };
         let (scores, lowest) = (format::counted(self.sums.scored, "score"), in_words(lowest));
         let of = if self.view.is_whole() {
@@ -149,7 +149,7 @@ impl<'a> LaneView<'a> {
             "Of all steps: "
         };
         format!(
-            "{of}{scores}; the last is {}, the lowest {lowest} at step {}.",
+            "{of}{scores}. Last: {}. Lowest: {lowest} at step {}.",
             in_words(last),
             self.lens.label(n)
         )
@@ -185,7 +185,7 @@ impl<'a> LaneView<'a> {
         let (low, high) = self.frame.range;
         if !self.lane.fits() {
             caption.push(format!(
-                "scores do not fit 0 to 1; this axis is from {} to {}",
+                "scores outside 0 to 1, axis from {} to {}",
                 bare(low),
                 bare(high)
             ));
@@ -197,28 +197,25 @@ impl<'a> LaneView<'a> {
             );
             let (first, last) = (self.lens.label(first), self.lens.label(last));
             caption.push(format!(
-                "steps {first} to {last} of {total}; the numbers beside it are of all"
+                "steps {first} to {last} of {total} (the numbers cover all steps)"
             ));
         }
         let [points, links] =
             [self.points, self.dots.len()].map(|number| format::count(number as u64));
         if self.line.is_band {
-            let what = "the band lies between the lowest and the highest of each pixel";
             caption.push(format!(
-                "{points} points; {what}; {links} lead to their step"
+                "{points} points, drawn as a band from lowest to highest per pixel, {links} clickable"
             ));
         } else if self.dots.len() < self.points {
-            caption.push(format!(
-                "{links} of {points} points lead to their step, the lowest and highest of each part"
-            ));
+            caption.push(format!("{links} of {points} points are clickable"));
         }
         if let Some(threshold) = self.threshold.filter(|_| self.level().is_none()) {
             caption.push(format!(
-                "the threshold {} lies outside this axis",
+                "the threshold {} is outside this axis",
                 in_words(threshold)
             ));
         }
-        caption.join("; ")
+        caption.join(" · ")
     }
 }
 

@@ -192,17 +192,17 @@ impl<'a> ScoresBody<'a> {
     fn nothing(&self) -> String {
         let steps = self.lens.index.steps().len();
         let nothing = match steps {
-            0 => format!("{}, so no score of one is known.", self.lens.no_step()),
-            1 => "No critic spoke in the one step of this run.".to_owned(),
+            0 => format!("{}, so there are no scores.", self.lens.no_step()),
+            1 => "No critic output in the only step of this run.".to_owned(),
             _ => format!(
-                "No critic spoke in the {} of this run.",
+                "No critic output in the {} of this run.",
                 format::counted(steps, "step")
             ),
         };
         let more = if self.lens.is_alive() {
-            "The run goes on."
+            "The run is still active."
         } else {
-            "A critic is part of an agent: it scores each step and may ask for a retry or a stop."
+            "A critic is part of an agent. It scores each step and can request a retry or a stop."
         };
         format!("{nothing} {more}")
     }
@@ -218,11 +218,11 @@ impl<'a> ScoresBody<'a> {
         let critic = &self.query.critic;
         match self.scores.lanes.len().saturating_sub(MAX_LANES) {
             _ if !critic.is_empty() && !self.scores.has(critic) => {
-                format!("No critic of this run is called {critic}.")
+                format!("This run has no critic named {critic}.")
             }
             0 => String::new(),
             more => format!(
-                "{} have no lane here; the CSV has them all.",
+                "Not charted: {}. The CSV has all of them.",
                 format::counted(more, "more critic")
             ),
         }
@@ -289,9 +289,9 @@ struct Requests<'a> {
 impl Requests<'_> {
     fn about(&self) -> String {
         match self.earlier {
-            0 => "the score that went with it, and the critic's next one".to_owned(),
+            0 => "with the critic's score and its next one".to_owned(),
             more => format!(
-                "the last {MAX_REQUESTS}; {} before them are not listed",
+                "the last {MAX_REQUESTS} ({} earlier ones not listed)",
                 format::count(more as u64)
             ),
         }
@@ -376,15 +376,15 @@ fn or_no_score(score: Option<f64>) -> String {
 fn rank(pair: &Pair) -> (String, &'static str) {
     let rank = match pair.rank {
         Rank::TooFew => return ("too few".to_owned(), "fewer than 3 steps with both scores"),
-        Rank::Flat => return ("none".to_owned(), "one of them never changes its score"),
+        Rank::Flat => return ("none".to_owned(), "one critic's score never changes"),
         Rank::Of(rank) => rank,
     };
     let words = match rank {
         0.7.. => "rise and fall together",
-        0.3.. => "rise and fall together more often than not",
-        -0.3.. => "have little to do with each other",
-        -0.7.. => "one rises where the other falls more often than not",
-        _ => "one rises where the other falls",
+        0.3.. => "mostly rise and fall together",
+        -0.3.. => "uncorrelated",
+        -0.7.. => "one mostly rises when the other falls",
+        _ => "one rises when the other falls",
     };
     (format::score(rank), words)
 }

@@ -32,8 +32,8 @@ pub(crate) const MAX_LINES: usize = 6;
 /// Columns of a band, at most.
 const BAND_COLUMNS: usize = 200;
 /// Explains the band to the reader.
-pub(crate) const BAND: &str = "The band is where the middle half of the runs lies, the line inside it their median; \
-                        a run's value is its lowest score in a column. The first run is drawn as a line.";
+pub(crate) const BAND: &str = "The band covers the middle half of the runs, with their median as a line. \
+                        Each run counts with its lowest score per column. The first run is drawn as a line.";
 
 /// The axis along which steps are placed: its name, and its labels with their positions from 0 to
 /// 1.
@@ -202,14 +202,13 @@ impl Overlay {
             .collect();
         let mut captions = Vec::new();
         if overlay.lines.iter().any(|line| line.trace.is_band) {
-            captions.push(
-                "a long run is a band between the lowest and the highest of each pixel".to_owned(),
-            );
+            captions
+                .push("long runs are drawn as a band from lowest to highest per pixel".to_owned());
         }
         if off > 0 {
             let points = format::counted(off, "score");
             captions.push(format!(
-                "{points} outside 0 to 1 drawn at the edge; pointing at one says the number"
+                "{points} outside 0 to 1 drawn at the edge (hover for the number)"
             ));
         }
         overlay.caption = captions.join(" · ");

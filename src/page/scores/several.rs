@@ -88,14 +88,14 @@ impl<'a> SeveralPage<'a> {
                 if silent == 1 { "has" } else { "have" },
             );
             notes.push(match critic {
-                Some(name) => format!("{count} {verb} no score of {name}."),
+                Some(name) => format!("{count} {verb} no score from {name}."),
                 None => format!("{count} {verb} no scores."),
             });
         }
         if along == Along::Aligned && runs.len() > MAX_LINES {
             along = Along::Step;
             notes.push(format!(
-                "Steps are aligned for up to {MAX_LINES} runs; these stand by their step."
+                "Only up to {MAX_LINES} runs can be aligned. These are placed by step number."
             ));
         }
         if runs.len() > MAX_LINES {
@@ -235,7 +235,7 @@ impl Along {
 
 /// Returns the note that replaces the picture if the range is empty. The axis goes from 0 to `end`.
 fn nothing_in(query: &Query, along: Along, end: f64) -> String {
-    let unit = if along == Along::Progress { " %" } else { "" };
+    let unit = if along == Along::Progress { "%" } else { "" };
     let what = if along == Along::Progress {
         "share of the run"
     } else {
@@ -288,10 +288,7 @@ fn draw(
                 let here = f64::from(part) / 4.0;
                 (
                     here,
-                    format!(
-                        "{:.0} %",
-                        (view.from + here * (view.to - view.from)) * 100.0
-                    ),
+                    format!("{:.0}%", (view.from + here * (view.to - view.from)) * 100.0),
                 )
             };
             Axis {
@@ -365,7 +362,7 @@ fn draw_aligned(
             .map(|n| tick(lens, n))
             .collect()
     });
-    let name = "step of A; steps of the others stand over the one that asks for the same";
+    let name = "step of A, with matching steps of the other runs aligned to it";
     let axis = Axis {
         name,
         ticks: ticks.unwrap_or_default(),

@@ -158,7 +158,7 @@ impl<'a> Table<'a> {
     /// States which critics the spread is based on, if not on all.
     pub(crate) fn spread_of(&self) -> &'static str {
         if self.on_scale() < self.body.scores.lanes.len() {
-            " of critics on 0 to 1"
+            " (critics on a 0 to 1 scale)"
         } else {
             ""
         }

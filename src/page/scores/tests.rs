@@ -44,7 +44,7 @@ fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
     )
 }
 
-/// Calls `look` with the only lane of a run.
+/// Calls `look` with a run's only lane.
 fn only_lane<T>(run: &Recorded, query: Query, look: impl FnOnce(&LaneView<'_>) -> T) -> T {
     let lens = run.lens();
     let body = ScoresBody::new(&lens, query);
@@ -151,8 +151,8 @@ fn a_long_lane_stays_small_and_says_what_it_leaves_out() {
         );
         let caption = lane.caption();
         assert!(
-            caption.starts_with(&format!("{said} points; the band"))
-                && caption.contains("lead to their step"),
+            caption.starts_with(&format!("{said} points, drawn as a band"))
+                && caption.ends_with(" clickable"),
             "{caption}"
         );
     });
@@ -190,7 +190,8 @@ fn a_lane_counts_below_its_threshold_and_has_a_range_where_it_must() {
         ..Query::default()
     };
     let far = run([r#""score": 70"#, r#""score": 95.5"#]);
-    let caption = "scores do not fit 0 to 1; this axis is from 0 to 100; the threshold 900 lies outside this axis";
+    let caption =
+        "scores outside 0 to 1, axis from 0 to 100 · the threshold 900 is outside this axis";
     only_lane(&far, query.clone(), |lane| {
         assert_eq!(lane.caption(), caption)
     });

@@ -15,11 +15,11 @@ const RUNS: [&str; 2] = ["fix_bug", "critic_stop"];
 
 fn samples() -> Library {
     let root = Path::new("sample_runs");
-    // Two runs are known at once; all of them take a while in debug.
+    // Loading two runs is quick; all of them take a while in debug builds.
     Library::load(RUNS.iter().map(|run| root.join(run)).collect())
 }
 
-/// What is answered to these lines, by id.
+/// Returns the responses to these lines.
 fn ask_lines(text: &str) -> Vec<Value> {
     let mut out = Vec::new();
     talk(samples(), Cursor::new(text.to_owned()), &mut out).unwrap();
@@ -48,7 +48,7 @@ fn ask(requests: &[(&str, Value)]) -> Vec<Value> {
     answers
 }
 
-/// What tools answer: the document, or the words of an error.
+/// Returns the tools' results: the document, or the error text.
 fn call(calls: &[(&str, Value)]) -> Vec<Result<Value, String>> {
     let call = |(name, arguments): &(&str, Value)| {
         (
@@ -135,7 +135,7 @@ fn a_request_may_name_its_version_itself() {
             (&json!(-32022), &json!(MODERN_VERSION))
         );
     }
-    // Those of before the word existed get nothing that they do not know.
+    // Clients older than this field get only fields that they know.
     let fields: Vec<_> = answers[4]["result"].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["tools"]);
 }
@@ -289,7 +289,7 @@ fn the_state_without_a_step_is_that_after_the_last_one_also_where_steps_are_skip
     };
     let state: Value = serde_json::from_str(&text_of(1)).unwrap();
     assert_eq!(state["n"], 17, "{state}");
-    let steps = "It has 101 steps; the board keeps 18 of them, numbered 0 to 17.";
+    let steps = "It has 101 steps (the board keeps 18, numbered 0 to 17).";
     assert!(text_of(2).contains(steps), "{}", text_of(2));
 }
 
@@ -314,17 +314,17 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
         ("list_runs", json!({ "sort": "height" })),
     ]);
     let words = [
-        "hint: there is critic_stop",
+        "hint: did you mean critic_stop?",
         "unknown field `rn`",
         "missing field `run`",
-        "max_bytes is \"all\", not a whole number",
+        "max_bytes must be a whole number, not \"all\"",
         "400",
         "invalid value: integer `-1`",
         "400",
         "400",
         "its keys are",
         "error: ",
-        "hint: rules takes a list",
+        "hint: rules must be a list",
         "max_steps",
         "height",
     ];
@@ -396,7 +396,7 @@ fn garbage_is_answered_and_the_talk_goes_on() {
     assert_eq!(codes(list.as_array().unwrap()), [None, None, Some(-32600)]);
 }
 
-/// Requests that come when a test sends them.
+/// Requests that arrive when a test sends them.
 struct Piped(mpsc::Receiver<String>, Vec<u8>);
 
 impl Read for Piped {
@@ -411,7 +411,7 @@ impl Read for Piped {
     }
 }
 
-/// Tells what is written, line by line.
+/// Passes on written output, line by line.
 struct Told(mpsc::Sender<Value>, Vec<u8>);
 
 impl Write for Told {
@@ -487,7 +487,7 @@ fn a_request_that_was_cancelled_is_not_answered() {
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "a" } });
     let state = AppState::new(Arc::new(samples()), "localhost", watch::channel(false).1);
     let session = Session::new(state, Duration::ZERO);
-    // On one thread lines that are there are taken before any of them is answered.
+    // On a single thread, all available lines are taken before any of them is answered.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -573,7 +573,7 @@ fn a_cut_is_named_by_its_place() {
         cuts[1],
         "/steps/0/observation: the first 20000 of 60000 bytes"
     );
-    assert!(cuts[2].starts_with("whole it has "), "{cuts:?}");
+    assert!(cuts[2].starts_with("the full document has "), "{cuts:?}");
     assert!(
         short["steps"][0]["observation"]
             .as_str()

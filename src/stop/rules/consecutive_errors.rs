@@ -1,12 +1,12 @@
-//! Did too many steps in a row fail?
+//! Defines the rule that stops after too many failed steps in a row.
 
 use super::*;
 
-/// Ends after so many failed steps in a row.
+/// Stops after this many failed steps in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsecutiveErrors {
-    /// Failed steps; 0 is off.
+    /// Number of failed steps; 0 is off.
     pub max: u64,
 }
 
@@ -59,7 +59,7 @@ impl Condition for ConsecutiveErrors {
         let (count, limit) = (stats.consecutive_errors, self.max);
         let reading = Self::ROW.compare(count, Op::AtLeast, limit);
         if count < limit && stats.untold_errors.saturating_add(count) >= limit {
-            return Check::Unknown("whether each step failed".into());
+            return Check::Unknown("whether some steps failed".into());
         }
         if count < limit {
             return Check::Pass(reading);

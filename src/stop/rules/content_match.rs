@@ -1,4 +1,5 @@
-//! Does the model's text match a pattern? A pattern that does not compile stops the run at its first gate.
+//! Defines the rule that matches the model's text against a pattern. A pattern that doesn't compile
+//! stops the run at its first gate.
 
 use regex::{Regex, RegexBuilder};
 
@@ -6,11 +7,11 @@ use super::*;
 use crate::stop::facts::Text;
 use crate::stop::spec::MAX_REGEX_BYTES;
 
-/// Ends when the model's text matches, before its actions run.
+/// Stops if the model's text matches the pattern, before the step's actions run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContentMatch {
-    /// A regular expression, found anywhere; empty is off.
+    /// A regular expression that may match anywhere in the text; empty is off.
     pub pattern: String,
 }
 
@@ -20,7 +21,7 @@ impl ContentMatch {
         label: "Forbidden text",
         usage: "content_match=REGEX",
         example: "content_match=(?i)done",
-        when: "the model's text, not empty, matches",
+        when: "the model's text is not empty and matches the pattern",
         off: Some("content_match="),
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Text)),
@@ -62,7 +63,7 @@ impl Rule for ContentMatch {
 
     fn lint(&self) -> Option<String> {
         let error = self.regex().err()?.to_string();
-        // Of a syntax error the last line says what is wrong; those before draw where.
+        // The last line of a syntax error says what is wrong. The lines before it show where.
         let why = error
             .lines()
             .last()
@@ -85,7 +86,7 @@ impl Condition for Matcher {
         AFTER_DECIDE
     }
 
-    /// A step without text matches nothing, not even a pattern that matches the empty text.
+    /// A step without text never matches, even if the pattern matches the empty string.
     fn check(&self, _: GateSet, _: &Stats, facts: &StepFacts) -> Check {
         if self.pattern.is_empty() {
             return Check::Off("empty pattern".into());
@@ -107,7 +108,7 @@ impl Condition for Matcher {
     }
 }
 
-/// A rule that cannot do its work must not let a single step through.
+/// Stops the run before its first step, because a rule that can't work must not let any step run.
 struct Invalid {
     pattern: String,
     error: String,

@@ -1,20 +1,20 @@
-//! Do a critic's scores stay low?
+//! Defines the rule that stops when a critic's scores stay low.
 
 use serde_json::Number;
 
 use super::*;
 use crate::stop::stats::Below;
 
-/// Ends when a critic's scores stay low.
+/// Stops when a critic's scores stay low.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CriticBelow {
     /// The critic's name.
     pub critic: String,
-    /// The score that is still good enough.
+    /// The lowest score that is good enough. Only scores below it count as low.
     #[serde(deserialize_with = "finite_number")]
     pub score: f64,
-    /// Scores in a row; 0 is off.
+    /// Number of low scores in a row; 0 is off.
     #[serde(default = "one")]
     pub steps: u64,
 }
@@ -29,7 +29,7 @@ impl CriticBelow {
         label: "Low score",
         usage: "critic_below=NAME:SCORE[:STEPS]",
         example: "critic_below=tests:0.5:2",
-        when: "scores in a row < score, steps of them",
+        when: "scores below score in a row >= steps",
         off: Some("critic_below=tests:0.5:0"),
         unit: "score",
         field: Some(Field::new(FieldGroup::Critics, Input::Score)),
@@ -53,16 +53,17 @@ impl CriticBelow {
         ..Row::BASE
     };
 
-    /// `NAME:SCORE` or `NAME:SCORE:STEPS`; a name may hold colons itself.
+    /// Parses `NAME:SCORE` or `NAME:SCORE:STEPS`. The name may contain colons.
     fn parse(text: &str) -> Result<Self, SpecError> {
         let wrong = || {
             SpecError::new(format!(
-                "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"
+                "critic_below needs NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"
             ))
         };
         let make = |critic: &str, score: &str, steps: u64| {
             let score: f64 = score.trim().parse().ok().filter(|_| !critic.is_empty())?;
-            // Else NaN would be read as the end of a critic's name, and the steps as the score.
+            // Rejecting NaN here keeps `NAME:NaN:2` from being parsed as the critic `NAME:NaN` with
+            // the score 2.
             Some(finite(score).map(|score| Self {
                 critic: critic.to_owned(),
                 score,
@@ -118,7 +119,8 @@ impl Rule for CriticBelow {
     }
 }
 
-/// No score is below NaN, and each or none is below an infinite one.
+/// Rejects NaN and infinite scores: no score is below NaN, and an infinite limit is above all
+/// scores or none.
 fn finite(score: f64) -> Result<f64, SpecError> {
     let wrong = || {
         SpecError::new(format!(
@@ -131,7 +133,7 @@ fn finite(score: f64) -> Result<f64, SpecError> {
         .ok_or_else(wrong)
 }
 
-/// The rule with the name under which its row of low scores is counted.
+/// The rule with the key under which its low scores in a row are counted.
 struct Compiled {
     rule: CriticBelow,
     key: String,
@@ -190,7 +192,8 @@ impl Condition for Compiled {
         }
     }
 
-    /// A step without a score cannot end a row of low ones; one that could not be read may have had one.
+    /// A step without a score doesn't end a streak of low scores. A step that couldn't be read may
+    /// have had a score.
     fn settles(&self, answer: &Check, stats: &Stats) -> bool {
         let unread = stats.below.get(&self.key).is_some_and(|row| row.unread > 0);
         matches!(answer, Check::Pass(_) | Check::Stop { .. }) && !unread
@@ -205,7 +208,10 @@ impl Condition for Compiled {
         if *steps == 0 {
             return off_at_zero();
         }
-        let untold = || Check::Unknown(Cow::Owned(format!("each score of the critic {critic}")));
+        let untold = || {
+            let needs = format!("the score from the critic {critic} in some steps");
+            Check::Unknown(Cow::Owned(needs))
+        };
         let row = stats.below.get(&self.key);
         let may_be_low =
             row.is_some_and(|row| row.len < *steps && row.len.saturating_add(row.untold) >= *steps);
@@ -213,13 +219,14 @@ impl Condition for Compiled {
             if facts.is_unread && may_be_low {
                 return untold();
             }
-            // A step without a score neither ends nor lengthens a row. A critic that never gave one may have another name.
+            // A step without a score neither ends nor extends a streak. If the critic never gave a
+            // score, its name may be wrong.
             return match row.is_some_and(|row| row.counted > 0) {
                 true => Check::Pass(Reading::text(format!("{critic} gave no score"))),
                 false if stats.judges.contains(critic) => Check::Unknown(Cow::Owned(format!(
-                    "{critic} scored the run as a whole, at its end; a score of any step by {critic}"
+                    "a step score from {critic} (it scored only the whole run)"
                 ))),
-                false => Check::Unknown(Cow::Owned(format!("a score of the critic {critic}"))),
+                false => Check::Unknown(Cow::Owned(format!("a score from the critic {critic}"))),
             };
         };
         let reading = Reading {

@@ -1,8 +1,8 @@
-//! Is there a final result?
+//! Defines the rule that accepts any final result.
 
 use super::*;
 
-/// Accepts any final result that is not empty.
+/// Accepts any non-empty final result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FinalResult {}

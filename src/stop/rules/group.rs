@@ -1,11 +1,11 @@
-//! Is one, or is each, of several rules true?
+//! Defines the rules that combine other rules: any of them, or all of them.
 
 use super::*;
 
-/// Groups may lie this deep in each other.
+/// Maximum nesting depth of groups.
 const MAX_NESTING: usize = 16;
 
-/// True where one member is.
+/// Stops if any member stops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnyOf {
@@ -13,7 +13,7 @@ pub struct AnyOf {
     pub of: Vec<StopSpec>,
 }
 
-/// True where every member that is not off is.
+/// Stops if every member that isn't off stops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllOf {
@@ -27,7 +27,7 @@ impl AnyOf {
         label: "Any of",
         usage: r#"{"type":"any_of","of":[RULE, ..]}"#,
         example: r#"{"type":"any_of","of":[{"type":"max_steps","steps":8}]}"#,
-        when: "one member is true",
+        when: "any member is true",
         ..Row::BASE
     };
 }
@@ -38,7 +38,7 @@ impl AllOf {
         label: "All of",
         usage: r#"{"type":"all_of","of":[RULE, ..]}"#,
         example: r#"{"type":"all_of","of":[{"type":"max_steps","steps":8}]}"#,
-        when: "every member that is not off is true",
+        when: "every member that isn't off is true",
         ..Row::BASE
     };
 }
@@ -85,7 +85,8 @@ impl Rule for AllOf {
 
 type Members = Vec<Box<dyn Condition>>;
 
-/// A member that fails closed makes its whole group fail closed; in an `all_of` it would else be outvoted.
+/// If a member fails closed, the whole group is replaced by that member. Otherwise, the other
+/// members of an `all_of` could keep it from stopping the run.
 fn compile(
     row: &Row,
     of: &[StopSpec],
@@ -155,7 +156,7 @@ impl Condition for Any {
             on = true;
         }
         match unknown {
-            _ if !on => Check::Off("every member is off".into()),
+            _ if !on => Check::Off("all members are off".into()),
             Some(needs) => Check::Unknown(needs),
             None => Check::Pass(Reading {
                 detail: misses.join("; ").into(),
@@ -168,7 +169,7 @@ impl Condition for Any {
 struct All(Members);
 
 impl Condition for All {
-    /// Only at the last of its gates can every member be true.
+    /// Only at the latest of its members' gates can every member be true.
     fn gates(&self) -> GateSet {
         let last = self
             .0
@@ -186,7 +187,8 @@ impl Condition for All {
         self.0.iter().all(|member| member.settles(answer, stats))
     }
 
-    /// True under the first member's code, with the evidence of all. A member that is off is left out.
+    /// Stops with the first member's code and the evidence of all members. Members that are off are
+    /// skipped.
     fn check(&self, _: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
         let mut first: Option<(Code, Reading)> = None;
         let mut unknown = None;
@@ -209,7 +211,7 @@ impl Condition for All {
             (Some(reading), _, _) => Check::Pass(reading),
             (None, Some(needs), _) => Check::Unknown(needs),
             (None, None, Some((code, reading))) => Check::Stop { code, reading },
-            (None, None, None) => Check::Off("every member is off".into()),
+            (None, None, None) => Check::Off("all members are off".into()),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Does the answer hold a word?
+//! Defines the rule that accepts an answer with a keyword.
 
 use super::*;
 
-/// Accepts an answer that holds a word.
+/// Accepts an answer that contains the keyword.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keyword {
-    /// The word, as it is spelled; empty is off.
+    /// The keyword, case-sensitive; empty is off.
     pub keyword: String,
 }
 
@@ -16,7 +16,7 @@ impl Keyword {
         label: "Keyword in the answer",
         usage: "keyword=TEXT",
         example: "keyword=DONE",
-        when: "the answer holds the keyword",
+        when: "the answer contains the keyword",
         off: Some("keyword="),
         accepts: true,
         reads: Reads::Texts,

@@ -1,13 +1,13 @@
-//! Does the model repeat itself?
+//! Defines the rule that stops when the model repeats itself.
 
 use super::*;
 
-/// Ends when the model says the same again and again, or calls the same with the same arguments and says nothing. Steps
-/// with neither are skipped.
+/// Stops when the model repeats the same text, or makes the same tool calls with the same arguments
+/// and no text. Steps with neither text nor calls are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopDetection {
-    /// Equal texts in a row; below 2 is off.
+    /// Number of equal texts in a row; below 2 is off.
     pub window: u64,
 }
 
@@ -84,7 +84,7 @@ impl Condition for LoopDetection {
             };
         }
         if row.gap {
-            Check::Unknown("the model's text of every step".into())
+            Check::Unknown("the model's text in some steps".into())
         } else {
             Check::Pass(reading)
         }

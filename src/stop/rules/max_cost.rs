@@ -1,8 +1,9 @@
-//! Did the completed steps cost too much?
+//! Defines the cost limit on completed steps.
 
 use super::*;
 
-/// Ends when completed steps cost this much; unknown where a step does not say what it cost.
+/// Stops when the completed steps have cost this much. The result is unknown if a step's cost isn't
+/// recorded and the known costs are below the limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxCost {
@@ -17,7 +18,7 @@ impl MaxCost {
         label: "Cost",
         usage: "max_cost=USD",
         example: "max_cost=0.5",
-        when: "dollars that completed steps cost >= usd",
+        when: "cost of completed steps in dollars >= usd",
         off: Some("max_cost=0"),
         unit: "usd",
         counts: Counts::Cost,
@@ -46,7 +47,7 @@ impl MaxCost {
             .filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
         let wrong = || {
             SpecError::new(format!(
-                "max_cost needs dollars, as in max_cost=0.5, not {text:?}"
+                "max_cost needs an amount in dollars, as in max_cost=0.5, not {text:?}"
             ))
         };
         usd.map(|usd| Self { usd }).ok_or_else(wrong)
@@ -65,7 +66,7 @@ impl Rule for MaxCost {
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         if !self.usd.is_finite() || self.usd < 0.0 {
             return Err(SpecError::new(format!(
-                "max_cost needs dollars from 0 on, not {}",
+                "max_cost must be at least 0 dollars, not {}",
                 self.usd
             )));
         }

@@ -1,12 +1,12 @@
-//! Was the model asked often enough?
+//! Defines the limit on decisions.
 
 use super::*;
 
-/// Ends after so many decisions; the actions of the last one are not done.
+/// Stops after this many decisions. The actions of the last decision aren't executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxRounds {
-    /// Decisions; 0 is off.
+    /// Number of decisions; 0 is off.
     pub rounds: u64,
 }
 

@@ -1,12 +1,12 @@
-//! Did the run take too long by the end of a step?
+//! Defines the time limit that is checked at the end of each step.
 
 use super::*;
 
-/// Ends when a step is over at this time or later.
+/// Stops if a step ends at this time or later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxRuntime {
-    /// Seconds since the run began, to the millisecond; 0 is off.
+    /// Seconds since the run began, rounded to milliseconds; 0 is off.
     #[serde(serialize_with = "whole_where_it_is")]
     pub seconds: f64,
 }
@@ -17,7 +17,7 @@ impl MaxRuntime {
         label: "Run time",
         usage: "max_runtime=SECONDS",
         example: "max_runtime=60",
-        when: "time at the step's end >= seconds",
+        when: "run time at the end of a step >= seconds",
         off: Some("max_runtime=0"),
         unit: "ms",
         counts: Counts::Time,
@@ -26,7 +26,7 @@ impl MaxRuntime {
             unit: "s",
             ..Field::new(FieldGroup::Limits, Input::Number)
         }),
-        scale: Some(Scale::whole("seconds at a step's end", |value, _| {
+        scale: Some(Scale::whole("seconds at the end of a step", |value, _| {
             MaxRuntime { seconds: value }.into()
         })),
         parse: |args| MaxRuntime::parse(&args.text()?).map(StopSpec::from),
@@ -41,20 +41,21 @@ impl MaxRuntime {
             .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
         let wrong = || {
             SpecError::new(format!(
-                "max_runtime needs seconds, as in max_runtime=60, not {text:?}"
+                "max_runtime needs a number of seconds, as in max_runtime=60, not {text:?}"
             ))
         };
         seconds.map(|seconds| Self { seconds }).ok_or_else(wrong)
     }
 
-    /// Saturates where it is too large for a number of milliseconds. Only 0 itself is 0, for that is off.
+    /// Returns the limit in milliseconds, saturating at `u64::MAX`. A limit above 0 is at least 1
+    /// ms, since 0 is off.
     fn ms(&self) -> u64 {
         let ms = (self.seconds * 1000.0).round() as u64;
         if self.seconds > 0.0 { ms.max(1) } else { 0 }
     }
 }
 
-/// 60 seconds are written as `60`, as other writers of the rule do.
+/// Writes 60 seconds as `60` rather than `60.0`, as other writers of this rule do.
 fn whole_where_it_is<S: serde::Serializer>(
     seconds: &f64,
     serializer: S,
@@ -82,7 +83,7 @@ impl Rule for MaxRuntime {
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         if !self.seconds.is_finite() || self.seconds < 0.0 {
             return Err(SpecError::new(format!(
-                "max_runtime needs seconds from 0 on, not {}",
+                "max_runtime must be at least 0 seconds, not {}",
                 self.seconds
             )));
         }
@@ -106,7 +107,7 @@ impl Condition for MaxRuntime {
         Some(self.ms()).filter(|ms| *ms > 0)
     }
 
-    /// Time only grows.
+    /// Elapsed time never decreases, so a pass settles all earlier steps.
     fn settles(&self, answer: &Check, _: &Stats) -> bool {
         matches!(answer, Check::Pass(_))
     }

@@ -1,12 +1,12 @@
-//! Were enough steps completed?
+//! Defines the limit on completed steps.
 
 use super::*;
 
-/// Ends after so many completed steps. Also read as potato's `max_iterations`.
+/// Stops after this many completed steps. Also parsed under potato's name, `max_iterations`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxSteps {
-    /// Steps; 0 is off.
+    /// Number of steps; 0 is off.
     #[serde(alias = "max")]
     pub steps: u64,
 }

@@ -1,4 +1,4 @@
-//! What does a limit measure? The comparisons that a rule and the budget share, each under its own code.
+//! Compares measurements with limits, for the rules and budget limits that count the same quantity.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use crate::stop::check::Check;
 use crate::stop::rules::plain;
 use crate::stop::stats::{Stats, waited_for_people, without_noise};
 
-/// A limit on completed steps.
+/// Checks a limit on completed steps.
 pub(in crate::stop) fn steps(code: &str, stats: &Stats, limit: u64) -> Check {
     at_least(code, stats.steps, limit, "steps")
 }
 
-/// A counter that stops at its limit.
+/// Checks a counter that stops the run when it reaches its limit.
 pub(super) fn at_least(code: &str, measured: u64, limit: u64, unit: &'static str) -> Check {
     let reading = Reading::compare(measured, Op::AtLeast, limit, unit);
     Check::of(Code::from(code), reading, measured >= limit, || {
@@ -22,9 +22,12 @@ pub(super) fn at_least(code: &str, measured: u64, limit: u64, unit: &'static str
     })
 }
 
-/// A limit on elapsed time; the slowest step is the place to look. Where a run as a whole took longer than its steps tell,
-/// what went by after the newest of their times may have come to the limit; where it took less than its records span, some
-/// of that does not count, and nobody knows which.
+/// Checks a limit on elapsed time. Shows the slowest step as evidence.
+///
+/// Returns `Unknown` in two more cases than a missing time. If the recorded duration of the run is
+/// longer than its steps' times show, the limit may have been reached after the latest recorded
+/// time. If it is shorter than the span of the run's records, part of that span doesn't count, and
+/// it's unknown which part.
 pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) -> Check {
     let Some(elapsed) = stats.elapsed_ms else {
         return Check::Unknown("the time of this step".into());
@@ -38,7 +41,7 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
             let more = took
                 .ms
                 .map(|ms| format!("{} ms", ms.saturating_sub(took.until_ms)));
-            Check::Unknown(more.map_or("when the last step was over".into(), |more| {
+            Check::Unknown(more.map_or("the end time of the last step".into(), |more| {
                 apart("took", &more)
             }))
         });
@@ -47,9 +50,8 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
         took.ms.map_or(0, |ms| took.until_ms.saturating_sub(ms))
     });
     if !holds(elapsed.saturating_sub(more)) {
-        let when = format!(
-            "when the {more} ms went by that its records span beyond the time that it is said to have taken"
-        );
+        let when =
+            format!("which {more} ms between the run's records don't count toward its duration");
         return Check::Unknown(when.into());
     }
     let slowest = stats
@@ -63,7 +65,8 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
     }
 }
 
-/// A limit on what completed steps cost. What is known may be enough to stop; what is missing leaves a pass uncertain.
+/// Checks a cost limit on completed steps. The known costs may be enough to stop. Otherwise, a
+/// missing cost makes the result unknown.
 pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
     let spent = stats.spent();
     let reading = Reading {
@@ -94,7 +97,7 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
                 reading: reading.detail(detail),
             }
         }
-        false if stats.cost_missing > 0 => Check::Unknown("the cost of every step".into()),
+        false if stats.cost_missing > 0 => Check::Unknown("the cost of some steps".into()),
         false if holds(without_noise(spent + stats.cost_apart)) => {
             Check::Unknown(apart("spent", &format!("${}", plain(stats.cost_apart))))
         }
@@ -102,7 +105,8 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
     }
 }
 
-/// A limit on tokens. What is known may be enough to stop; what is missing leaves a pass uncertain.
+/// Checks a limit on tokens. The known tokens may be enough to stop. Otherwise, a missing count
+/// makes the result unknown.
 pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> Check {
     let total = stats.tokens.total();
     let reading = Reading::compare(total, op, limit, "tokens");
@@ -125,7 +129,7 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
         };
     }
     match stats.tokens_apart {
-        _ if stats.usage_missing > 0 => Check::Unknown("the token usage of every step".into()),
+        _ if stats.usage_missing > 0 => Check::Unknown("the token usage of some steps".into()),
         more if op.holds(total.saturating_add(more), limit) => {
             Check::Unknown(apart("used", &format!("{more} tokens")))
         }
@@ -134,7 +138,8 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
     }
 }
 
-/// The fact that is missing where a run took more as a whole than its steps say, and that may have come to the limit.
+/// Names the missing fact when a run's recorded total exceeds the sum of its steps and the
+/// difference may have reached the limit.
 fn apart(took: &str, what: &str) -> Cow<'static, str> {
-    format!("when the run {took} the {what} that none of its steps says").into()
+    format!("the step that {took} the remaining {what}").into()
 }

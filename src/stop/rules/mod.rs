@@ -1,8 +1,9 @@
-//! Which rules are there, and what is known of each? One file a rule, and one row of [`RULES`].
+//! Defines the built-in rules: one file per rule, and one row per rule in [`RULES`].
 //!
-//! A row holds what is the same for all rules of a kind: names, unit, how the short form is read, what a form and a sweep
-//! may vary. Engine, agent files, what-if, sweep, the verdict page, `--rule`, `--help` and RULES.md take it from there, so
-//! that a new rule is a file and a row. Knows no page and no command line.
+//! A row holds what all rules of one kind share: names, unit, how the short form is parsed, and
+//! what a form or sweep can vary. The engine, agent files, what-if, the sweep, the verdict page,
+//! `--rule`, `--help` and RULES.md all read the rows, so a new rule needs only a file and a row.
+//! Independent of pages and the command line.
 
 mod consecutive_errors;
 mod content_match;
@@ -35,24 +36,26 @@ use super::spec::{Args, SpecError};
 use super::stats::Stats;
 use crate::model::{Code, Evidence, Gate, Op, Outcome, Reading, Source};
 
-/// Declares the rules, each by its type in its module: the enum of all of them, and the table of their rows.
+/// Declares the rules, each by its module and type. Generates the enum of all rules and the table
+/// of their rows.
 macro_rules! rules {
     ($($module:ident::$rule:ident,)*) => {
         $(pub use $module::$rule;)*
 
-        /// A rule as written. The seven forms of awaken parse unchanged; an unknown type or key is refused.
+        /// A built-in rule. awaken's seven JSON forms parse unchanged. Unknown types and keys are
+        /// refused.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "type", rename_all = "snake_case")]
         #[non_exhaustive]
-        #[allow(missing_docs, reason = "each rule says what it is")]
+        #[allow(missing_docs, reason = "each rule has its own documentation")]
         pub enum StopSpec {
             $($rule($rule),)*
         }
 
-        /// Every rule: limits first, then guards, then those that accept answers, then groups.
+        /// Every rule: limits first, then guards, then rules that accept answers, then groups.
         pub(crate) static RULES: &[&Row] = &[$($rule::ROW),*];
 
-        /// How the fields of each rule are read, in the order of [`RULES`].
+        /// Deserializes the fields of each rule, in the order of [`RULES`].
         static READERS: &[fn(Value) -> serde_json::Result<StopSpec>] =
             &[$(|fields| $rule::deserialize(fields).map(StopSpec::$rule)),*];
 
@@ -106,7 +109,8 @@ rules! {
     group::AllOf,
 }
 
-// By hand: the derived code for a tagged enum is the largest piece of this crate, once for each source it is read from.
+// Implemented by hand: the derived code for a tagged enum is the largest piece of this crate, and
+// is compiled once per data format.
 impl<'de> Deserialize<'de> for StopSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
@@ -116,7 +120,7 @@ impl<'de> Deserialize<'de> for StopSpec {
             return Err(D::Error::missing_field("type"));
         };
         let Value::String(name) = name else {
-            return Err(D::Error::custom("the type of a rule is its name, a text"));
+            return Err(D::Error::custom("the type of a rule must be a string"));
         };
         match RULES
             .iter()
@@ -127,7 +131,7 @@ impl<'de> Deserialize<'de> for StopSpec {
             None => {
                 let known: Vec<_> = RULES.iter().map(|row| format!("`{}`", row.name)).collect();
                 Err(D::Error::custom(format!(
-                    "unknown variant `{name}`, expected one of {}",
+                    "unknown rule `{name}`, expected one of {}",
                     known.join(", ")
                 )))
             }
@@ -135,82 +139,82 @@ impl<'de> Deserialize<'de> for StopSpec {
     }
 }
 
-/// The rule called `name` in JSON and in the short form.
+/// Returns the rule with this name. JSON and the short form use the same names.
 pub(crate) fn row(name: &str) -> Option<&'static Row> {
     RULES.iter().copied().find(|row| row.name == name)
 }
 
-/// How a run ends under a code, and the reason older viewers read.
+/// Returns the outcome of a run that ends with this code, and the stop reason for older viewers.
 pub(super) fn ending(code: &Code, source: &Source) -> (Outcome, &'static str) {
     let known = row(code.as_str()).and_then(|row| row.ending);
     known.unwrap_or_else(|| (code.outcome(source), code.stop_reason(source)))
 }
 
-/// What is the same for all rules of a kind.
+/// What all rules of one kind share.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// The `type` in JSON, and what the short form begins with.
+    /// The `type` in JSON, and the start of the short form.
     pub name: &'static str,
-    /// Another name under which it is read.
+    /// Another name that is accepted when parsing.
     pub alias: Option<&'static str>,
-    /// What people call it.
+    /// The display name.
     pub label: &'static str,
-    /// How the short form is written; the name where only JSON says the rule.
+    /// Syntax of the short form. For rules that only have a JSON form, the JSON.
     pub usage: &'static str,
-    /// A rule that is well written: the short form, or JSON where there is none.
+    /// A valid rule: in the short form, or in JSON if there is none.
     pub example: &'static str,
-    /// What to show beside one that is not, where the example is no help.
+    /// The example to show next to an invalid rule, if `example` doesn't help.
     pub correction: Option<&'static str>,
     pub when: &'static str,
     /// The example, switched off.
     pub off: Option<&'static str>,
-    /// Of the numbers that are compared.
+    /// The unit of the compared numbers.
     pub unit: &'static str,
     pub counts: Counts,
-    /// How a run ends by it and the reason older viewers read, where the model does not know its code.
+    /// The outcome and the stop reason for older viewers, if `model` doesn't know the rule's code.
     pub ending: Option<(Outcome, &'static str)>,
-    /// The start of the sentence about a run that it ended: `Step limit reached`.
+    /// The start of the sentence about a run that this rule ended, such as `Step limit reached`.
     pub headline: Option<&'static str>,
-    /// Whether it accepts answers; all others end a run without one.
+    /// Whether the rule accepts answers. All other rules end a run without one.
     pub accepts: bool,
     pub reads: Reads,
-    /// Its field in a form; without one it is typed.
+    /// The rule's form field. A rule without one has to be typed.
     pub field: Option<Field>,
-    /// Its number that a sweep can vary.
+    /// The rule's number that a sweep can vary.
     pub scale: Option<Scale>,
     pub parse: fn(&mut Args<'_>) -> Result<StopSpec, SpecError>,
 }
 
-/// Of which sum of a run a rule measures how much is used.
+/// The total that a rule limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counts {
     Steps,
     Tokens,
     Time,
     Cost,
-    /// No sum that grows with every step.
+    /// The rule doesn't limit a total that grows with every step.
     Other,
 }
 
-/// How much of a recorded step a rule looks at; each holds all before it.
+/// How much of a recorded step a rule reads. Each level includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reads {
     Numbers,
-    /// Whether texts are equal, and whether there is an answer.
+    /// Whether texts are equal, and whether the step has an answer.
     Hashes,
     Texts,
 }
 
-/// A rule's field in a form.
+/// A rule's form field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
     pub group: FieldGroup,
     pub input: Input,
-    /// What stands after the field.
+    /// The unit shown after the field.
     pub unit: &'static str,
 }
 
-/// Fields that stand together.
+/// Groups of form fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldGroup {
     Limits,
@@ -219,40 +223,41 @@ pub(crate) enum FieldGroup {
     Critics,
 }
 
-/// What a field takes.
+/// The kind of input of a form field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// Nothing: the rule is on or off.
+    /// A checkbox that switches the rule on or off.
     Check,
     /// A number.
     #[default]
     Number,
-    /// Words.
+    /// Text.
     Text,
-    /// The name of a tool.
+    /// A tool's name.
     Tool,
-    /// For each critic a score, and for how many in a row.
+    /// For each critic, a score and a number of scores in a row.
     Score,
 }
 
 /// The number of a rule that a sweep can vary.
 #[derive(Debug)]
 pub(crate) struct Scale {
-    /// What it counts.
+    /// What the number counts.
     pub counts: &'static str,
-    /// The smallest that does not switch the rule off; `None` where any number may stand.
+    /// The smallest value that doesn't switch the rule off. `None` if any number is allowed.
     pub least: Option<f64>,
-    /// The distance of two numbers in a range that does not say how many.
+    /// The step between values in a range that doesn't specify a count.
     pub grain: f64,
     /// Whether a larger number stops more runs.
     pub stricter_upwards: bool,
-    /// Whether it is one critic's.
+    /// Whether the number belongs to one critic.
     pub per_critic: bool,
-    /// The first, the last and how many to try where neither a person nor what the runs took says which.
+    /// The first value, the last value and the number of values to try by default, if neither the
+    /// user nor the runs' data determine them.
     pub usual: (f64, f64, usize),
-    /// Well written limits.
+    /// An example of valid limits.
     pub example: &'static str,
-    /// The rule with this number.
+    /// Builds the rule with this number.
     pub at: fn(f64, &Critic) -> StopSpec,
 }
 
@@ -260,7 +265,7 @@ pub(crate) struct Scale {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Critic {
     pub name: String,
-    /// How many low scores in a row.
+    /// Number of low scores in a row.
     pub steps: u64,
 }
 
@@ -269,7 +274,8 @@ impl Row {
         self.name == name || self.alias == Some(name)
     }
 
-    /// A policy over the numbers of steps, without a field; `name` and `parse` are to be replaced.
+    /// The defaults: a policy that reads only the steps' numbers and has no form field. A row must
+    /// set at least `name` and `parse`.
     const BASE: Row = Row {
         name: "",
         alias: None,
@@ -290,7 +296,7 @@ impl Row {
         parse: |args| Err(args.only_json()),
     };
 
-    /// The code of its stops.
+    /// The code of the rule's stops.
     fn code(&self) -> Code {
         Code::from(self.name)
     }
@@ -311,7 +317,7 @@ impl Field {
 }
 
 impl Scale {
-    /// Whole numbers from 1 on.
+    /// A scale of whole numbers from 1 up.
     const fn whole(counts: &'static str, at: fn(f64, &Critic) -> StopSpec) -> Self {
         let usual = (1.0, 10.0, 10);
         Self {
@@ -327,7 +333,7 @@ impl Scale {
     }
 }
 
-/// The limit of a rule, to be written by whoever shows it.
+/// A rule's limit, to be formatted for display.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Amount<'a> {
     Count(u64),
@@ -339,59 +345,61 @@ pub(crate) enum Amount<'a> {
 
 /// A rule as written.
 pub(super) trait Rule {
-    /// What stands behind `name=` in the short form; `None` where the name is enough, or JSON alone says the whole.
+    /// Returns the text after `name=` in the short form. `None` if the name is enough, or if only
+    /// JSON can express the rule.
     fn value(&self) -> Option<String>;
 
     fn limit(&self) -> Amount<'_>;
 
-    /// Makes the rule ready to be asked.
+    /// Compiles the rule so that it can be checked.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Fails if the rule can't be used.
     fn compile(&self, compiler: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError>;
 
-    /// What is doubtful about the rule though it can be used.
+    /// Returns a warning about a rule that can be used but is probably a mistake.
     fn lint(&self) -> Option<String> {
         None
     }
 
-    /// The members of a group.
+    /// Returns the members, if the rule is a group.
     fn members(&self) -> Option<&[StopSpec]> {
         None
     }
 }
 
-/// What rules are compiled with.
+/// The context for compiling rules.
 #[derive(Clone, Copy)]
 pub(super) struct Compiler<'a> {
     pub(super) schemas: Option<SchemaCompiler<'a>>,
-    /// Groups around the rule.
+    /// Number of groups that enclose the rule.
     pub(super) depth: usize,
 }
 
-/// A rule ready to be asked: patterns and schemas compiled, units converted. A pure function over the fold and one step's
-/// facts.
+/// A compiled rule, with patterns and schemas compiled and units converted. A pure function of the
+/// totals and one step's facts.
 pub(super) trait Condition: Send + Sync {
-    /// Where the rule is asked.
+    /// Returns the gates at which the rule is checked.
     fn gates(&self) -> GateSet;
 
-    /// Asks the rule; of a group, those members whose gate is `due`.
+    /// Checks the rule. A group checks only the members whose gate is `due`.
     fn check(&self, due: GateSet, stats: &Stats, facts: &StepFacts) -> Check;
 
-    /// Takes in what the general fold cannot know: it depends on the rule's own numbers.
+    /// Updates totals that depend on the rule's own numbers, which [`Stats::fold`] can't compute.
     fn fold(&self, _: &mut Stats, _: &StepFacts) {}
 
-    /// Whether this answer settles that the rule was not true at earlier steps at which it could not be told.
+    /// Returns whether this answer proves that the rule wasn't true at earlier steps at which it
+    /// couldn't be evaluated.
     fn settles(&self, _: &Check, _: &Stats) -> bool {
         false
     }
 
-    /// The time of a run in milliseconds from which on this is true whatever else happens.
+    /// Returns the run time in milliseconds from which the rule is always true.
     fn ends_at_ms(&self) -> Option<u64> {
         None
     }
 
-    /// Whether it stops at the first gate because it cannot do its work.
+    /// Returns whether the rule stops the run at its first gate because it can't work.
     fn fails_closed(&self) -> bool {
         false
     }
@@ -412,18 +420,18 @@ fn span(facts: &StepFacts, start: usize, end: usize) -> Evidence {
     }
 }
 
-/// A number in JSON, which has no others; those of other formats that are not finite come as `null`.
+/// Deserializes a finite number. JSON has no other numbers, but some formats allow non-finite ones,
+/// which arrive as `null`.
 fn finite_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = Option::<f64>::deserialize(deserializer)?.filter(|number| number.is_finite());
-    number.ok_or_else(|| {
-        serde::de::Error::custom("a finite number is needed, not NaN or an infinite one")
-    })
+    number.ok_or_else(|| serde::de::Error::custom("the number must be finite, not NaN or infinite"))
 }
 
-/// From here on, 2^53, a number in memory need not be the one that was written.
+/// 2^53. From here on, an `f64` may differ from the number that was written.
 pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A number as it is written, and a very large or small one without its hundreds of digits.
+/// Formats a number. Very large and very small numbers use scientific notation instead of hundreds
+/// of digits.
 pub(crate) fn plain(number: f64) -> String {
     let is_usual = number == 0.0 || !number.is_finite() || (1e-16..1e16).contains(&number.abs());
     if is_usual {

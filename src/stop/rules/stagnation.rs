@@ -1,15 +1,16 @@
-//! Does the state no longer change?
+//! Defines the rule that stops when the state no longer changes.
 
 use super::*;
 
-/// Ends when the state does not change.
+/// Stops when the state doesn't change.
 ///
-/// Counts the steps that left the state as the step before them did, as QitOS does: with a limit of 3 the fourth equal
-/// state stops. The first step of a run has none before it and never counts.
+/// Counts the steps that left the state as the previous step did, like QitOS. With a limit of 3,
+/// the fourth equal state stops the run. The first step of a run has no previous step and never
+/// counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stagnation {
-    /// Steps in a row that left the state as the step before did; 0 is off.
+    /// Number of steps in a row that left the state unchanged; 0 is off.
     pub steps: u64,
 }
 
@@ -19,7 +20,7 @@ impl Stagnation {
         label: "State unchanged",
         usage: "stagnation=N",
         example: "stagnation=3",
-        when: "steps in a row that left the state as the step before them did >= steps",
+        when: "steps in a row that didn't change the state >= steps",
         off: Some("stagnation=0"),
         unit: "steps without change",
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),
@@ -77,7 +78,7 @@ impl Condition for Stagnation {
             };
         }
         if row.gap {
-            Check::Unknown("the state's signature of every step".into())
+            Check::Unknown("the state signature of some steps".into())
         } else {
             Check::Pass(reading)
         }

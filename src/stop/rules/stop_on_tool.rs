@@ -1,12 +1,12 @@
-//! Was a forbidden tool asked for?
+//! Defines the rule that stops when a tool is requested.
 
 use super::*;
 
-/// Ends when a tool is asked for, before it runs.
+/// Stops when a tool is requested, before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopOnTool {
-    /// Its exact name; empty is off.
+    /// The exact name of the tool; empty is off.
     pub tool_name: String,
 }
 

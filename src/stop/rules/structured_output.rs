@@ -1,4 +1,4 @@
-//! Is the answer JSON, and does it fit its schema?
+//! Defines the rule that requires a JSON answer, optionally with a schema.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::*;
 use crate::stop::custom::SchemaCheck;
 use crate::stop::text::fenced;
 
-/// Accepts an answer that is JSON.
+/// Accepts an answer that is valid JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StructuredOutput {
-    /// The JSON Schema it must fit; draft 2020-12 unless its `$schema` names another. Needs the feature `schema`,
-    /// or a validator of one's own.
+    /// The JSON Schema for the answer. Uses draft 2020-12 unless `$schema` names another. Needs the
+    /// feature `board` or a custom validator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// Whether a fenced block of the answer will do.
+    /// Whether JSON in a fenced code block of the answer is accepted.
     #[serde(default)]
     pub fenced: bool,
 }
@@ -28,7 +28,7 @@ impl StructuredOutput {
         usage: "structured_output[=SCHEMA.json]",
         example: "structured_output",
         correction: Some(r#"{"type":"structured_output","schema":{"type":"object"}}"#),
-        when: "the answer, or a fenced block of it, is JSON and fits the schema",
+        when: "the answer, or a fenced block in it, is JSON that matches the schema",
         accepts: true,
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Check)),
@@ -51,7 +51,7 @@ impl Rule for StructuredOutput {
     fn limit(&self) -> Amount<'_> {
         Amount::Text(
             if self.schema.is_some() {
-                "fits a schema"
+                "matches a schema"
             } else {
                 "any"
             }
@@ -85,7 +85,7 @@ fn built_in(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
 
 #[cfg(not(feature = "board"))]
 fn built_in(_: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
-    Err("it needs the feature `board`, which this build is without; without a schema any JSON is accepted".into())
+    Err("it needs the feature `board`, which is missing from this build. Without a schema, any JSON is accepted".into())
 }
 
 struct Compiled {
@@ -98,7 +98,8 @@ impl Condition for Compiled {
         AFTER_STEP
     }
 
-    /// JSON as the whole answer or, where allowed, as a fenced block of it. Equal keys are accepted, the last counts.
+    /// Accepts JSON as the whole answer or, if allowed, as a fenced block in it. If a key is
+    /// repeated, the last value counts.
     fn check(&self, _: GateSet, _: &Stats, facts: &StepFacts) -> Check {
         let Some(answer) = facts.answer() else {
             return Check::Unknown("the answer's text".into());
@@ -132,7 +133,8 @@ impl Condition for Compiled {
                     step: facts.step,
                     instance_path: path,
                 };
-                // Of several reasons, a schema's is the more useful one to send back to the model.
+                // If several parts fail, a schema mismatch is the most useful feedback for the
+                // model.
                 miss = Some(Reading::text(detail).evidence([evidence]));
                 continue;
             }

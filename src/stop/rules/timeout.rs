@@ -1,8 +1,8 @@
-//! Did the run take too long by a decision?
+//! Defines the time limit that is checked at each decision.
 
 use super::*;
 
-/// Ends when a decision comes later than this.
+/// Stops if a decision comes later than this.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeout {
@@ -16,7 +16,7 @@ impl Timeout {
         label: "Time at a decision",
         usage: "timeout=SECONDS",
         example: "timeout=60",
-        when: "time at the decision > seconds",
+        when: "run time at the decision > seconds",
         off: Some("timeout=0"),
         unit: "ms",
         counts: Counts::Time,
@@ -76,7 +76,7 @@ impl Condition for Timeout {
         (self.seconds > 0).then(|| self.seconds.saturating_mul(1000).saturating_add(1))
     }
 
-    /// Time only grows.
+    /// Elapsed time never decreases, so a pass settles all earlier steps.
     fn settles(&self, answer: &Check, _: &Stats) -> bool {
         matches!(answer, Check::Pass(_))
     }

@@ -1,12 +1,12 @@
-//! Were more tokens used than allowed?
+//! Defines the limit on tokens.
 
 use super::*;
 
-/// Ends when more tokens were used.
+/// Stops if more tokens than this were used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBudget {
-    /// Tokens sent and received; 0 is off.
+    /// Input and output tokens; 0 is off.
     pub max_total: u64,
 }
 
@@ -16,11 +16,11 @@ impl TokenBudget {
         label: "Tokens",
         usage: "token_budget=N",
         example: "token_budget=1000",
-        when: "tokens sent and received > max_total",
+        when: "input and output tokens > max_total",
         off: Some("token_budget=0"),
         unit: "tokens",
         counts: Counts::Tokens,
-        headline: Some("Token limit passed"),
+        headline: Some("Token limit exceeded"),
         field: Some(Field::new(FieldGroup::Limits, Input::Number)),
         scale: Some(Scale {
             example: "1000..20000/20",

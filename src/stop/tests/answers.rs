@@ -1,4 +1,4 @@
-//! Edge cases 7 to 10: what counts as an answer, and what a limit does to it.
+//! Edge cases 7 to 10: which texts count as an answer, and how limits affect them.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn case_8_a_budget_reached_with_text_but_no_answer_truncates() {
     assert_eq!(
         run(&[], &[reply]).code(),
         "none",
-        "a reply is a candidate, and only a final decision is enough"
+        "a reply is only a candidate; a final decision is accepted"
     );
 }
 
@@ -94,17 +94,17 @@ fn case_9_the_completion_list_decides_in_its_order() {
     assert_eq!(
         run(&["final_result"], &[answer(0, " \n")]).code(),
         "none",
-        "an empty answer is no result"
+        "an empty answer isn't a result"
     );
     assert_eq!(
         run(&[], &[answer(0, "")]).code(),
         "final",
-        "without rules the decision is enough"
+        "without rules, the decision is enough"
     );
     assert_eq!(
         run(&["keyword="], &[answer(0, "x")]).code(),
         "final",
-        "a list that is off is no list"
+        "a list whose rules are all off doesn't count"
     );
 }
 
@@ -161,7 +161,8 @@ fn case_10_json_plain_fenced_padded_and_with_prose() {
     assert_eq!(&block[start as usize..end as usize], "{\"a\": 1}\n");
 }
 
-/// A validator that knows `{"required": [..]}`, `true` and `false`, enough to show the seam.
+/// A validator that only supports `{"required": [..]}`, `true` and `false`, enough to test the
+/// interface.
 struct Required(Option<Vec<String>>);
 
 impl SchemaCheck for Required {
@@ -253,7 +254,7 @@ fn case_10_a_schema_is_compiled_once_and_a_bad_one_is_a_build_error() {
     assert_eq!(
         go(json!(false), "{}").code(),
         "none",
-        "the schema false fits nothing"
+        "nothing matches the schema false"
     );
     let miss = &go(json!({"required": ["a"]}), "{}").refused[0].reading;
     assert_eq!(

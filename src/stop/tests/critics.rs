@@ -49,17 +49,17 @@ fn case_15_failed_steps_in_a_row() {
     assert_eq!(
         run(&["max_steps=2"], &[act(0), act(1)]).code(),
         "max_steps",
-        "a recovered step still asks limits"
+        "limits are checked after a recovered step"
     );
     assert_eq!(
         run(&["max_rounds=2"], &[decide(0), decide(1)]).code(),
         "max_rounds",
-        "and a failed decision is one"
+        "a failed decision counts as a round"
     );
     assert_eq!(
         run(&["token_budget=20"], &[decide(0), decide(1)]).code(),
         "token_budget",
-        "whose tokens count"
+        "its tokens count"
     );
 }
 
@@ -74,7 +74,10 @@ fn case_15_a_step_that_is_not_recovered_ends_the_run_and_its_answer_is_not_accep
         "none",
         "recovered, but no answer"
     );
-    lost.error.as_mut().expect("there is one").recovered = false;
+    lost.error
+        .as_mut()
+        .expect("the step has an error")
+        .recovered = false;
     let run = run(&[], &[lost]);
     assert_eq!(
         (run.code(), run.verdict().source.as_str()),
@@ -170,7 +173,7 @@ fn case_16_a_score_that_stays_low() {
     assert_eq!(
         (gap.place().0, gap.unknown.len()),
         (Some(3), 0),
-        "between scores a missing one breaks nothing"
+        "a missing score doesn't break a streak"
     );
     let least = run(
         &["critic_below=tests:0.5"],
@@ -182,7 +185,7 @@ fn case_16_a_score_that_stays_low() {
     assert_eq!(
         late.unknown.len(),
         1,
-        "before the first one nobody knows whether the name is right"
+        "before the first score, the name may be wrong"
     );
     let twice = run(
         &["critic_below=tests:0.5:2", "critic_below=tests:0.5:2"],
@@ -218,7 +221,7 @@ fn case_17_stagnation_starts_afresh_with_each_run_and_needs_signatures() {
     let blind: Vec<_> = (0..9).map(StepFacts::unknown).collect();
     let run = live(&set, &(), Stats::default(), &blind);
     assert_eq!((run.code(), run.unknown.len()), ("none", 9));
-    assert_eq!(run.unknown[0].needs, "the state's signature of every step");
+    assert_eq!(run.unknown[0].needs, "the state signature of some steps");
     let changed: Vec<_> = (0..9)
         .map(|n| StepFacts {
             signature: Some(n / 2),
@@ -228,7 +231,7 @@ fn case_17_stagnation_starts_afresh_with_each_run_and_needs_signatures() {
     assert_eq!(
         live(&set, &(), Stats::default(), &changed).code(),
         "none",
-        "a critic that changes the state is a change"
+        "a critic's change of the state counts"
     );
 }
 
@@ -260,7 +263,7 @@ fn case_18_groups() {
     assert_eq!(
         run(&[off], &steps(5)).code(),
         "max_steps",
-        "a member that is off is left out"
+        "a member that is off is skipped"
     );
     let all_off = set(&[r#"{"type":"any_of","of":[{"type":"timeout","seconds":0}]}"#]);
     assert!(matches!(
@@ -290,7 +293,7 @@ fn case_18_groups() {
     for kind in ["any_of", "all_of"] {
         let empty: StopSpec = format!(r#"{{"type":"{kind}","of":[]}}"#)
             .parse()
-            .expect("it is well written");
+            .expect("the rule parses");
         let wrong = StopSet::<()>::builder()
             .rule(empty)
             .build()
@@ -316,11 +319,11 @@ fn case_18_groups_of_completion_rules_accept() {
         .build();
     assert_eq!(
         misplaced.expect_err("a limit accepts nothing").to_string(),
-        "accept[0] never accepts an answer; it belongs to the policies"
+        "accept[0] never accepts an answer, so it must be a policy"
     );
 }
 
-/// Of the last of `steps` and the rule: the step at which it stops, and the first at which it cannot be told.
+/// Returns the step at which the rule stops, and the first step at which it can't be evaluated.
 fn first(rule: &str, steps: &[StepFacts]) -> (Option<u64>, Option<u64>) {
     let firsts = set(&[rule]).firsts(Stats::default(), steps);
     let first = &firsts.rules[0];

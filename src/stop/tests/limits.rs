@@ -1,10 +1,9 @@
-//! Edge cases 1 to 6, 20 to 23 and 27: limits, their order, and where a stop stands.
+//! Edge cases 1 to 6, 20 to 23 and 27: limits, their order, and where a run stops.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Per rule: the step at which it stops, the gate, and the operator of its verdict.
 #[test]
 fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_say() {
     let paid = |step: u64, cost_usd: Option<f64>| StepFacts {
@@ -48,13 +47,13 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
             gap.unknown[0].step,
             gap.unknown[0].needs.as_str()
         ),
-        (None, 1, "the cost of every step")
+        (None, 1, "the cost of some steps")
     );
     let enough = set.replay(&[paid(0, None), paid(1, Some(0.3))]);
     assert_eq!(
         enough.verdict.and_then(|verdict| verdict.step),
         Some(1),
-        "what is known is enough"
+        "the known costs are enough"
     );
     let huge = set
         .replay(&[paid(0, Some(1e300))])
@@ -117,7 +116,7 @@ fn case_1_time_at_one_below_and_one_above() {
         ("max_runtime=1", 999, "none"),
         ("max_runtime=1", 1000, "max_runtime"),
         ("max_runtime=1", 1001, "max_runtime"),
-        // Only 0 is off; less than a millisecond is a limit, too.
+        // Only 0 is off. Less than a millisecond is a limit, too.
         ("max_runtime=0.0001", 0, "none"),
         ("max_runtime=0.0001", 1, "max_runtime"),
         ("max_runtime=1e300", u64::MAX - 1, "none"),
@@ -129,7 +128,7 @@ fn case_1_time_at_one_below_and_one_above() {
     assert_eq!(
         stopped.place(),
         (Some(2), Some(Gate::BeforeStep)),
-        "20 ms are not beyond 20 ms, 30 are"
+        "20 ms isn't more than 20 ms, but 30 ms is"
     );
     assert_eq!(stopped.verdict().reading.op, Some(Op::Above));
     assert_eq!(stopped.verdict().limit_from, Some(Origin::Task));
@@ -192,7 +191,7 @@ fn case_2_zero_is_off_for_policies_and_nothing_for_a_budget() {
     assert_eq!(
         budget(Budget::default(), &steps(500)).code(),
         "none",
-        "no limit never stops"
+        "without a limit, the run never stops"
     );
 }
 
@@ -275,11 +274,11 @@ fn case_6_missing_usage_is_unknown_and_all_calls_of_a_step_count() {
     };
     let unsure = run(&["token_budget=40"], &[silent.clone(), step(1)]);
     assert_eq!(unsure.code(), "none");
-    assert_eq!(unsure.unknown[0].needs, "the token usage of every step");
+    assert_eq!(unsure.unknown[0].needs, "the token usage of some steps");
     assert_eq!(
         run(&["token_budget=20"], &[silent, step(1), step(2)]).code(),
         "token_budget",
-        "enough is known to stop"
+        "the known tokens are enough to stop"
     );
 
     let repaired = Usage::default().plus(Usage::reported(10, 5));
@@ -320,7 +319,7 @@ fn case_20_swapping_two_rules_changes_the_winner_and_only_the_winner() {
     assert_eq!(
         one.verdict().criterion,
         "stop[3]",
-        "a rule that is not true yet does not win by its place"
+        "a rule that isn't true yet doesn't win by its position"
     );
     let still: Vec<_> = (0..3)
         .map(|n| StepFacts {

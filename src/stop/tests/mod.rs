@@ -1,4 +1,5 @@
-//! The edge cases of the stop rules, and the property that holds them together.
+//! Tests the edge cases of the stop rules, and the property that a replay gives the recorded
+//! verdict.
 
 mod answers;
 mod critics;
@@ -12,7 +13,8 @@ mod texts;
 
 use super::*;
 
-/// A good step: ten milliseconds, 10 tokens in and 5 out, one action, a state of its own, no text.
+/// Returns a successful step that takes ten milliseconds, with 10 input tokens, 5 output tokens,
+/// one action, a unique state and no text.
 fn step(n: u64) -> StepFacts {
     StepFacts {
         reached: Gate::AfterStep,
@@ -29,7 +31,7 @@ fn steps(count: u64) -> Vec<StepFacts> {
     (0..count).map(step).collect()
 }
 
-/// A step that ends in a final decision.
+/// Returns a step with a final decision.
 fn answer(n: u64, text: &str) -> StepFacts {
     StepFacts {
         candidate: true,
@@ -39,7 +41,7 @@ fn answer(n: u64, text: &str) -> StepFacts {
     }
 }
 
-/// A step whose model said something beside its action.
+/// Returns a step whose model wrote text next to its action.
 fn said(n: u64, text: &str) -> StepFacts {
     StepFacts {
         text: Text::Known(text.to_owned()),
@@ -68,7 +70,7 @@ fn critic(name: &str, wish: CriticWish) -> CriticFact {
     }
 }
 
-/// What an engine knows of a step when it stands at `gate`.
+/// Returns the facts that an engine knows about a step at `gate`.
 fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts {
     let mut facts = match gate {
         Gate::AfterStep => whole.clone(),
@@ -90,7 +92,7 @@ fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts 
     facts
 }
 
-/// How a run went that an engine would have made of these steps.
+/// The run that an engine would have made of these steps.
 struct Run {
     verdict: Option<StopVerdict>,
     recorded: Vec<StepFacts>,
@@ -110,7 +112,7 @@ impl Run {
         self.verdict.as_ref().expect("the run was stopped")
     }
 
-    /// Where it stopped: the last step that ran and the gate.
+    /// Returns where the run stopped: the last step that ran and the gate.
     fn place(&self) -> (Option<u64>, Option<Gate>) {
         (self.verdict().step, self.verdict().gate)
     }
@@ -147,24 +149,24 @@ fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Ru
     run
 }
 
-/// Runs these rules (in the short form) over steps.
+/// Runs the rules, given in the short form, over the steps.
 fn run(rules: &[&str], steps: &[StepFacts]) -> Run {
     live(&set(rules), &(), Stats::default(), steps)
 }
 
 fn set(rules: &[&str]) -> StopSet {
-    let parse = |rule: &&str| rule.parse::<StopSpec>().expect("the rule is well written");
+    let parse = |rule: &&str| rule.parse::<StopSpec>().expect("the rule parses");
     let builder = rules
         .iter()
         .map(parse)
         .fold(StopSet::<()>::builder(), StopSetBuilder::rule);
-    builder.build().expect("the set is sound")
+    builder.build().expect("the set is valid")
 }
 
 fn budget(budget: Budget, steps: &[StepFacts]) -> Run {
     let set = StopSet::builder()
         .budget(budget)
         .build()
-        .expect("a budget is sound");
+        .expect("the budget is valid");
     live(&set, &(), Stats::default(), steps)
 }

@@ -1,4 +1,4 @@
-//! Edge cases 24 and 25: the recorded rules over the recorded facts give the recorded verdict.
+//! Edge cases 24 and 25: the recorded rules on the recorded facts yield the recorded verdict.
 
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn critics() -> impl Strategy<Value = Vec<CriticFact>> {
         1 => Just(CriticWish::Stop),
         1 => Just(CriticWish::Failed),
     ];
-    // Eighths, since serde_json may read other fractions one unit in the last place off.
+    // Eighths, because serde_json may be off by one unit in the last place for other fractions.
     let score = prop::option::of((0_u8..8).prop_map(|eighths| f64::from(eighths) / 8.0));
     let one = ("[ab]", wish, score).prop_map(|(name, wish, score)| CriticFact {
         name,
@@ -118,7 +118,7 @@ prop_compose! {
     }
 }
 
-/// The steps in order, each beginning a second after the one before.
+/// Returns the steps in order, each starting a second after the previous one.
 fn in_order(mut steps: Vec<StepFacts>) -> Vec<StepFacts> {
     for (facts, n) in steps.iter_mut().zip(0_u64..) {
         facts.step = n;
@@ -154,20 +154,21 @@ proptest! {
             let origin = Origin::Task;
             builder = builder.budget(Budget::default().steps(steps, origin).time(time, origin).tokens(tokens, origin));
         }
-        let set = builder.build_fail_closed().expect("the rules are sound");
+        let set = builder.build_fail_closed().expect("the rules are valid");
         let run = live(&set, &9, Stats::default(), &in_order(steps));
 
-        // Through text and back, as a trace would have it.
+        // Round-trips through text, like a trace.
         let rules = serde_json::to_string(&set.record()).expect("rules can be written");
         let facts = serde_json::to_string(&run.recorded).expect("facts can be written");
         let rules: StopRules = serde_json::from_str(&rules).expect("rules can be read");
         let facts: Vec<StepFacts> = serde_json::from_str(&facts).expect("facts can be read");
-        let again = StopSet::<()>::builder().rules(rules).build_fail_closed().expect("the recorded rules are sound");
+        let again = StopSet::<()>::builder().rules(rules).build_fail_closed().expect("the recorded rules are valid");
         let replayed = again.replay(&facts);
         prop_assert_eq!(&replayed.verdict, &run.verdict);
         prop_assert_eq!(&replayed.stats, &run.stats);
 
-        // Asked by itself, a rule is first true where the run ended, if at all; and the one that ended it is.
+        // Evaluated independently, a rule stops where the run ended or not at all, and the rule that
+        // ended the run does stop.
         let firsts = again.firsts(Stats::default(), &facts);
         let reached = facts.last().map(|last| last.reached);
         for first in &firsts.rules {
@@ -207,7 +208,7 @@ fn case_25_earlier_same_and_not_reached() {
 
 #[test]
 fn rules_asked_each_by_itself_do_not_end_the_record_for_each_other() {
-    // The answer of step 3 was vetoed; the run went on.
+    // A critic vetoed the answer of step 3, and the run continued.
     let vetoed = StepFacts {
         critics: vec![critic("a", CriticWish::Retry)],
         ..answer(3, "no")
@@ -305,7 +306,7 @@ fn case_25_what_the_record_lacks_is_named() {
     assert_eq!(unknown.len(), 7, "all but max_steps: {unknown:?}");
     assert!(
         unknown.iter().all(|(_, step)| *step == 0),
-        "each at its first step only"
+        "each is reported only at its first step"
     );
     assert_eq!(
         set(&["max_steps=2"])

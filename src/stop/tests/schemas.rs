@@ -1,4 +1,4 @@
-//! Edge case 10 with the validator that the feature `schema` brings.
+//! Edge case 10 with the built-in JSON Schema validator.
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ fn judge_in(schema: Value, fenced: bool, text: &str) -> Run {
         })
         .build();
     live(
-        &set.expect("the schema is sound"),
+        &set.expect("the schema is valid"),
         &(),
         Stats::default(),
         &[answer(0, text)],
@@ -30,7 +30,7 @@ fn accepts(schema: Value, text: &str) -> bool {
     judge_in(schema, false, text).code() == "structured_output"
 }
 
-/// What the miss says, and where.
+/// Returns the message of the mismatch, and its evidence.
 fn miss(schema: Value, text: &str) -> (String, Vec<Evidence>) {
     let run = judge_in(schema, false, text);
     assert_eq!(run.code(), "none");
@@ -106,7 +106,7 @@ fn case_10_padding_trailing_prose_bare_scalar_and_duplicate_keys_with_a_schema()
     );
     assert!(
         accepts(person(), r#"{"name": 1, "name": "Ada"}"#),
-        "the last of equal keys counts"
+        "the last of repeated keys counts"
     );
     assert!(!accepts(person(), r#"{"name": "Ada", "name": 1}"#));
 }
@@ -175,7 +175,7 @@ fn case_10_a_remote_reference_is_a_build_error_and_nobody_is_asked() {
         .set_nonblocking(true)
         .expect("a listener that does not wait");
     let address = listener.local_addr().expect("its address");
-    // A file that is a sound schema: would it be read, the build would succeed.
+    // The file is a valid schema, so the build would succeed if it were read.
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("schema.json");
     std::fs::write(&file, "true").expect("a file");
@@ -237,7 +237,8 @@ fn case_10_references_inside_the_schema_are_followed() {
     );
 }
 
-/// `d0` is twice `d1`, `d1` is twice `d2`, .. to a schema of `bottom`.
+/// Returns a schema in which `d0` refers twice to `d1`, `d1` twice to `d2`, and so on, down to
+/// `bottom`.
 fn doubling(times: usize, keyword: &str, bottom: &Value) -> Value {
     let target = |at: usize| json!({"$ref": format!("#/$defs/d{at}")});
     let twice = |at: usize| {
@@ -260,7 +261,7 @@ fn case_10_a_bomb_of_references_is_refused_when_built() {
     for keyword in ["allOf", "anyOf", "prefixItems"] {
         let wrong = refusal(doubling(30, keyword, &json!({"type": "integer"})));
         assert!(
-            wrong.contains("unfold to more than 1000000 subschemas"),
+            wrong.contains("expand to more than 1000000 subschemas"),
             "{wrong}"
         );
         assert!(
@@ -287,7 +288,7 @@ fn case_10_a_bomb_of_references_is_refused_when_built() {
     );
     assert!(
         refusal(chain(|at| at.max(1) - 1)).contains("nested deeper than 128"),
-        "a chain, met from its end"
+        "a chain, followed from its end"
     );
 }
 
@@ -298,9 +299,9 @@ fn case_10_a_schema_that_refers_to_itself_ends() {
         json!({"$ref": ""}),
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
     ] {
-        assert!(accepts(round.clone(), "1"), "it asks for nothing: {round}");
+        assert!(accepts(round.clone(), "1"), "it requires nothing: {round}");
     }
-    // Two ways into each level: a walk of every way would take 2^120 steps.
+    // Each level can be reached in two ways, so checking every path would take 2^120 steps.
     let twice = json!({"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]});
     assert!(accepts(twice, &nested(120)));
     let never = json!({"anyOf": [
@@ -370,7 +371,7 @@ fn case_10_rules_of_a_record_have_their_schemas_compiled_too() {
     let set = StopSet::<()>::builder()
         .rules(rules(person()))
         .build_fail_closed()
-        .expect("a sound schema");
+        .expect("a valid schema");
     let facts = [answer(0, "{}"), answer(1, r#"{"name": "Ada"}"#)];
     let run = live(&set, &(), Stats::default(), &facts);
     assert_eq!((run.code(), run.place().0), ("structured_output", Some(1)));
@@ -397,7 +398,7 @@ fn case_10_a_validator_that_is_handed_in_takes_its_place() {
         .schemas(|_| Err("no, says mine".into()))
         .build();
     assert!(
-        own.expect_err("mine refuses")
+        own.expect_err("my validator refuses it")
             .to_string()
             .ends_with("no, says mine")
     );

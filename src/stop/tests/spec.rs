@@ -1,4 +1,4 @@
-//! Edge case 26: how rules are written, and what their codes mean to others.
+//! Edge case 26: the syntax of rules, and the meaning of their codes for other tools.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn case_26_what_is_not_a_rule_is_refused() {
     let wrong = serde_json::from_str::<StopRules>(r#"{"policies":[{"type":"sunset"}]}"#)
         .expect_err("unknown");
     assert!(
-        wrong.to_string().contains("unknown variant `sunset`"),
+        wrong.to_string().contains("unknown rule `sunset`"),
         "the rule is named: {wrong}"
     );
 }
@@ -226,7 +226,7 @@ fn a_verdict_is_written_as_designed_and_read_tolerantly() {
     let foreign =
         r#"{"source":"policy","code":"sunset","outcome":"halted","moon":"full","measured":1.5}"#;
     let read: StopVerdict =
-        serde_json::from_str(foreign).expect("unknown codes and keys are kept out of the way");
+        serde_json::from_str(foreign).expect("unknown codes and keys are accepted");
     assert_eq!(read.code, Code::Custom("sunset".into()));
 }
 
@@ -240,7 +240,7 @@ fn the_table_of_rules_is_made_from_the_code() {
             row.name
         );
     }
-    // The page is part of the documentation; a rule that changes must change it.
+    // RULES.md is part of the documentation and must match the rules.
     assert_eq!(include_str!("../RULES.md"), rules_table());
 }
 
@@ -255,7 +255,7 @@ fn a_rule_is_shown_as_it_can_be_typed() {
         "content_match=",
     ];
     for text in typed.chain(more) {
-        let spec: StopSpec = text.parse().expect("well written");
+        let spec: StopSpec = text.parse().expect("the rule parses");
         assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{text}");
         assert!(
             serde_json::to_string(&spec)
@@ -275,10 +275,10 @@ fn every_row_is_whole() {
         assert_eq!(
             spec.to_string().parse(),
             Ok(spec.clone()),
-            "{name} is read as it is shown"
+            "{name} parses as displayed"
         );
         let json = serde_json::to_string(&spec).expect("it can be written");
-        assert_eq!(json.parse(), Ok(spec.clone()), "{name} has a form in JSON");
+        assert_eq!(json.parse(), Ok(spec.clone()), "{name} has a JSON form");
         assert!(
             !row.label.is_empty() && !row.when.is_empty() && row.usage.contains(name),
             "{name}"
@@ -286,7 +286,7 @@ fn every_row_is_whole() {
         assert_eq!(
             super::super::row(name).map(|row| row.label),
             Some(row.label),
-            "{name} is the only one of its name"
+            "the name {name} is unique"
         );
         assert!(
             row.correction
@@ -304,7 +304,7 @@ fn every_row_is_whole() {
         if let Some(scale) = &row.scale {
             assert!(
                 !row.unit.is_empty() && row.field.is_some(),
-                "a number that can be varied has a unit: {name}"
+                "a number that a sweep can vary has a unit: {name}"
             );
             let critic = Critic {
                 name: "tests".into(),

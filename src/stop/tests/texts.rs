@@ -1,4 +1,4 @@
-//! Edge cases 11 to 14: rules about what the model said and asked for.
+//! Edge cases 11 to 14: rules on the model's text and its tool calls.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn case_11_an_invalid_pattern_is_refused_or_fails_closed() {
     assert_eq!(
         greedy.lint().len(),
         1,
-        "a pattern that grows beyond its size is refused"
+        "a pattern whose compiled size is too large is refused"
     );
 }
 
@@ -113,7 +113,7 @@ fn case_13_equal_texts_in_a_row() {
     assert_eq!(
         again.place().0,
         Some(5),
-        "the row begins again after a break"
+        "the streak restarts after a break"
     );
     let long: Vec<_> = (0..100).map(|n| said(n, "same")).collect();
     assert_eq!(
@@ -150,7 +150,11 @@ fn case_13_redacted_texts_are_compared_and_unknown_ones_are_not_guessed() {
         &[said(0, "a"), hole, said(2, "a"), said(3, "b"), said(4, "c")],
     );
     let at: Vec<_> = unsure.unknown.iter().map(|unknown| unknown.step).collect();
-    assert_eq!(at, [1, 2], "once another text came the row is known again");
+    assert_eq!(
+        at,
+        [1, 2],
+        "after a different text, the streak is known again"
+    );
 }
 
 #[test]
@@ -165,11 +169,7 @@ fn case_14_the_second_of_two_calls_stops_before_it_runs() {
         run_two.verdict().reading.evidence,
         [Evidence::Action { step: 0, action: 1 }]
     );
-    assert_eq!(
-        run_two.recorded.len(),
-        1,
-        "the step is recorded all the same"
-    );
+    assert_eq!(run_two.recorded.len(), 1, "the step is still recorded");
     assert_eq!(run_two.verdict().stop_reason, "agent_condition");
     assert_eq!(run_two.verdict().outcome, Outcome::Halted);
     assert_eq!(

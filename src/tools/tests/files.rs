@@ -1,4 +1,4 @@
-//! Changing files, and staying inside.
+//! Tests changing files, and staying inside the workspace.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -26,7 +26,7 @@ async fn a_file_is_written_whole_with_the_directories_on_the_way() {
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
-    assert_eq!(left, ["c.txt"], "no temporary file stays");
+    assert_eq!(left, ["c.txt"], "no temporary file is left");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_script_stays_executable_and_a_link_stays_a_link() {
     );
 }
 
-/// The content after lines are replaced, or what is said instead.
+/// Returns the content after replacing lines, or the error.
 async fn spliced(old: &str, start: u64, end: u64, text: &str) -> Result<String, String> {
     let place = Place::new();
     place.write("f", old);
@@ -123,7 +123,7 @@ async fn lines_are_replaced_inserted_appended_and_deleted() {
     assert_eq!(ok("a\nb\n", 3, 2, "x").await, "a\nb\nx\n");
     assert_eq!(ok("a\nb\n", 1, 1, "").await, "b\n");
     assert_eq!(ok("", 1, 0, "x").await, "x\n");
-    // The end of the last line is as it was, and lines do not run into each other.
+    // The last line keeps its ending, and lines aren't joined.
     assert_eq!(ok("a\nb", 2, 2, "x").await, "a\nx");
     assert_eq!(ok("a\nb", 3, 2, "x").await, "a\nb\nx\n");
     assert_eq!(ok("a\r\nb\r\n", 2, 2, "x\ny").await, "a\r\nx\r\ny\r\n");
@@ -250,7 +250,7 @@ async fn no_tool_writes_where_the_run_is_recorded() {
         &*runs.join("this"),
         &*place.root().join("not there"),
     ]);
-    // Known by what it is: another name of it is the same directory.
+    // The directory is recognised under another name.
     fs::rename(&runs, place.root().join("renamed")).unwrap();
     symlink("renamed", &runs).unwrap();
     let (write, edit) = (
@@ -313,7 +313,7 @@ async fn no_tool_writes_where_the_run_is_recorded() {
     assert_eq!(
         named.hits.len(),
         1,
-        "`other` alone; who names a record may look at it: {named:?}"
+        "only `other`: a record may be searched if it is named: {named:?}"
     );
     let listed = call_beside(
         &ListDir::new(place.workspace.clone()),
@@ -326,7 +326,7 @@ async fn no_tool_writes_where_the_run_is_recorded() {
     assert_eq!(
         names,
         ["alias", "line", "own.txt", "runs"],
-        "the links are there, the directory is passed over"
+        "the links are listed, the directory is skipped"
     );
 }
 
@@ -370,7 +370,7 @@ async fn a_link_that_comes_and_goes_leads_nowhere() {
     let place = Place::new();
     place.write("dir/secret.txt", "harmless\n");
     symlink(place.outside(), place.root().join("link")).unwrap();
-    // `dir` is the directory and the link by turns, and never missing.
+    // `dir` alternates between the directory and the link, and is never missing.
     let over = Arc::new(AtomicBool::new(false));
     let (a, b, until) = (
         place.root().join("dir"),

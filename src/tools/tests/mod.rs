@@ -1,4 +1,4 @@
-//! Do the tools do what they say, and nothing beyond it?
+//! Tests that the tools do what they promise and nothing more.
 
 mod files;
 mod reading;
@@ -10,7 +10,7 @@ use std::path::Path;
 use super::Workspace;
 use crate::engine::{OffLimits, Tool, ToolCx, ToolError};
 
-/// A workspace beside a file that nobody may reach.
+/// A workspace next to a file that tools must not reach.
 struct Place {
     dir: tempfile::TempDir,
     workspace: Workspace,
@@ -45,13 +45,13 @@ impl Place {
     }
 }
 
-/// Calls a tool with arguments as a model writes them.
+/// Calls a tool with JSON arguments, as a model writes them.
 async fn call<T: Tool>(tool: &T, args: serde_json::Value) -> Result<T::Output, ToolError> {
     let off_limits = OffLimits::default();
     call_beside(tool, args, &off_limits).await
 }
 
-/// The same while a run is recorded somewhere.
+/// Calls a tool while a run is recorded in a directory.
 async fn call_beside<T: Tool>(
     tool: &T,
     args: serde_json::Value,

@@ -1,4 +1,4 @@
-//! Reading, listing and searching.
+//! Tests reading, listing and searching.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Running commands, and what is left of them.
+//! Tests running commands, and what remains of them afterwards.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,12 +10,12 @@ use serde_json::json;
 use super::super::{RunCommand, passed_on};
 use super::{Place, call};
 
-/// Commands with nothing but a path to their programs.
+/// Returns a tool with a minimal environment.
 fn shell(place: &Place) -> RunCommand {
     RunCommand::new(place.workspace.clone()).environment(passed_on(std::env::vars_os()))
 }
 
-/// Waits until a process is no more; one that nobody asked about yet is a zombie and does nothing.
+/// Returns whether a process has ended. A zombie counts as ended.
 fn is_gone(pid: &str) -> bool {
     let pid: i32 = pid.trim().parse().unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -107,7 +107,8 @@ async fn a_key_of_ours_does_not_reach_a_command() {
         "{}",
         ran.stdout
     );
-    // The first two are passed on, and a shell sets the others itself. A command inherits nothing else.
+    // The first two are passed on, and a shell sets the others itself. A command inherits nothing
+    // else.
     let is_expected =
         |name: &str| ["PATH", "LC_ALL", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name);
     let names = ran

@@ -1,5 +1,5 @@
-//! What does a board keep of a run beside its index: where it lies, written down so that its row can be shown before its
-//! files are here, and its records, unpacked.
+//! Stores the location of a run, so that its row can be shown before its files are available, and
+//! decompresses its records.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,29 +9,32 @@ use serde::{Deserialize, Serialize};
 use super::{Holder, Member, RunDir, Shape};
 use crate::format::{number_of, numbered};
 
-/// A run below a root. Only the build that wrote it understands it.
+/// The location of a run below a root. Only the build that wrote it can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLocation {
-    /// The way from the root to its directory.
+    /// The path from the root to the run's directory.
     below: PathBuf,
-    /// The number of its tool and the name of its file, where it is one.
+    /// The number of the tool and the file's name, if the run is a single file.
     single: Option<(usize, PathBuf)>,
-    /// Of a run that shares its file, its name there; none stands for the file itself. Alone, the two would both be null.
+    /// The run's name inside its file, if several runs share the file. The inner `None` stands for
+    /// the file itself. The tuple keeps both `None`s distinct in JSON.
     member: Option<(Option<String>,)>,
 }
 
 impl RunDir {
-    /// Whether another of the same path is read in the same way: their files are the traces of one tool.
+    /// Returns whether another run at the same path is read the same way, because both are traces
+    /// of the same tool.
     pub fn is_read_as(&self, other: &Self) -> bool {
         self.tool().map(std::ptr::from_ref) == other.tool().map(std::ptr::from_ref)
     }
 
-    /// Unpacks the records, where they lie in an archive, so that reading them and then parts of them unpacks them once.
+    /// Decompresses the records if they are in an archive, so that reading them and then parts of
+    /// them decompresses them once.
     pub fn unpack(&self) {
         self.member.iter().for_each(Member::unpack);
     }
 
-    /// What tells where it lies, without its root.
+    /// Returns the run's location without its root.
     pub fn known(&self) -> Option<RunLocation> {
         let single = match &self.single {
             Some((tool, name)) => Some((number_of(tool)?, PathBuf::from(&**name))),
@@ -48,7 +51,7 @@ impl RunDir {
         })
     }
 
-    /// The run that was written down so, below `root`. Nothing is looked at.
+    /// Returns the run at a stored location below `root`, without accessing any files.
     pub fn of_known(root: PathBuf, known: RunLocation) -> Option<Self> {
         let Some((tool, name)) = known.single else {
             return Some(Self::new(root, known.below));

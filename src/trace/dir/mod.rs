@@ -1,4 +1,5 @@
-//! Which files has a run, and how are they read? Only regular files below the root, whatever their names become.
+//! Defines the files of a run and reads them. Only regular files below the root are opened, even if
+//! their names change concurrently.
 
 #[cfg(feature = "board")]
 pub(super) mod known;
@@ -23,25 +24,26 @@ use super::stamp::{Stamp, Stamps};
 use crate::format::{Origin, Shape, Tool};
 use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
 
-/// A run's directory, and the root that links inside it may not leave.
+/// A run's directory, and the root that links inside it must not leave.
 #[derive(Debug, Clone)]
 pub struct RunDir {
     path: Arc<Path>,
-    /// Shared, as `below` and the name are: a file may hold a hundred thousand runs.
+    /// Shared, like `below` and the name, because one file may contain a hundred thousand runs.
     root: Arc<Path>,
-    /// The way from the root to the directory.
+    /// The path from the root to the directory.
     below: Arc<Path>,
-    /// Whose trace it is and the name of its file, where a run is one file. Its events are the file's records, and its
-    /// steps are put together from them.
+    /// The tool and the file's name, if the run is a single file. Its events are then the file's
+    /// records, and its steps are assembled from them.
     single: Option<(&'static Tool, Arc<OsStr>)>,
-    /// The file that it shares with other runs.
+    /// The run's part of a file that several runs share.
     member: Option<Member>,
-    /// The files of its records, where each has one.
+    /// The names of its record files, if each record has one.
     numbered: Names,
 }
 
 impl RunDir {
-    /// A run directory below `root`, which is canonical: neither it nor what lies `below` is opened through a link.
+    /// Creates a run directory below `root`, which must be canonical. Neither `root` nor anything
+    /// `below` it is opened through a link.
     pub fn new(root: PathBuf, below: PathBuf) -> Self {
         Self {
             path: root.join(&below).into(),
@@ -53,7 +55,8 @@ impl RunDir {
         }
     }
 
-    /// A run that is the file `name`, written by `tool`, in the directory `below` the canonical `root`.
+    /// Creates a run that is the file `name`, written by `tool`, in the directory `below` the
+    /// canonical `root`.
     pub fn of_tool(root: PathBuf, below: PathBuf, name: OsString, tool: &'static Tool) -> Self {
         let dir = root.join(&below);
         let several = tool.shape.is_directory() || matches!(tool.shape, Shape::Several(_));
@@ -68,7 +71,7 @@ impl RunDir {
         }
     }
 
-    /// A run that shares a file with others, as `member` says.
+    /// Creates a run that shares a file with others.
     pub(super) fn of_member(member: Member, run: Self) -> Self {
         Self {
             path: member.path().into(),
@@ -77,11 +80,13 @@ impl RunDir {
         }
     }
 
-    /// The run that a file is, or a directory that another tool wrote, if it is one. Of a file that holds several runs, the
-    /// one whose name follows its path; the path alone will do where there is one run.
+    /// Returns the run at `path`, which may be a file or a directory that another tool wrote. If a
+    /// file contains several runs, the run's name must follow the file's path. If it contains one,
+    /// the path suffices.
     ///
     /// # Errors
-    /// What the system says; the names of the runs where none is chosen.
+    /// Returns the system's error. If a file contains several runs and none is chosen, the error
+    /// lists their names.
     pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let (file, run) = match several::split(path) {
             Some((file, run)) => (file, Some(run)),
@@ -121,7 +126,7 @@ impl RunDir {
             return Ok(None);
         };
         let tool = recognise(&Dir::open(root, Path::new(""))?, name)?;
-        // What a directory is known by is not the run.
+        // A file that identifies a directory isn't the run itself.
         let Some(tool) = tool.filter(|tool| !tool.shape.is_directory()) else {
             return Ok(None);
         };
@@ -146,12 +151,12 @@ impl RunDir {
         }
     }
 
-    /// The same run in another directory, which is its own root.
+    /// Returns the same run in another directory, which is its own root.
     #[cfg(feature = "board")]
     pub(super) fn at(&self, dir: &Path) -> Self {
         let root = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         match &self.single {
-            // What is written there is not compressed.
+            // The files written there aren't compressed.
             Some((tool, name)) => {
                 Self::of_tool(root, PathBuf::new(), frames::plain(name).into(), tool)
             }
@@ -159,7 +164,7 @@ impl RunDir {
         }
     }
 
-    /// The files of lines that a run has. One that is a single file has that.
+    /// Returns the run's files that consist of lines. A run that is a single file has only that.
     pub fn line_files(&self) -> &'static [TraceFile] {
         if self.single.is_some() {
             &[TraceFile::Events]
@@ -168,18 +173,18 @@ impl RunDir {
         }
     }
 
-    /// Whose trace it is, where a run is one file.
+    /// Returns the tool that wrote the trace, if the run is a single file.
     pub fn tool(&self) -> Option<&'static Tool> {
         self.single.as_ref().map(|(tool, _)| *tool)
     }
 
-    /// Whether the run's records are the values of one document, and lie on no lines of their own.
+    /// Returns whether the run's records are values inside a document rather than separate lines.
     pub fn is_document(&self) -> bool {
         self.tool()
             .is_some_and(|tool| !matches!(tool.shape, Shape::Lines | Shape::LinesBelow { .. }))
     }
 
-    /// A run directory that is its own root.
+    /// Creates a run directory that is its own root.
     pub fn alone(path: &Path) -> Self {
         let root = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self {
@@ -188,28 +193,29 @@ impl RunDir {
         }
     }
 
-    /// The directory.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The same, for whoever keeps it.
+    /// Returns the path for shared ownership.
     #[cfg(feature = "board")]
     pub fn shared_path(&self) -> Arc<Path> {
         Arc::clone(&self.path)
     }
 
-    /// The root that links inside it may not leave.
+    /// Returns the root that links inside the directory must not leave.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The way from the root to the directory.
+    /// Returns the path from the root to the directory.
     pub(super) fn below(&self) -> &Path {
         &self.below
     }
 
-    /// Whether one of the three files is there; also where nobody can say right now.
+    /// Returns whether one of the three files exists. Also returns true if that can't be determined
+    /// right now.
     pub fn has_files(&self) -> bool {
         if let Some(member) = &self.member {
             return member.is_there();
@@ -228,8 +234,8 @@ impl RunDir {
             .any(|file| self.name(*file).is_ok_and(is_there))
     }
 
-    /// When the three files were last written by their own word: the one that waits longest and the newest, in
-    /// microseconds since the Unix epoch.
+    /// Returns the oldest and the newest modification time of the three files, in microseconds
+    /// since the Unix epoch.
     pub fn written(&self) -> Option<(i64, i64)> {
         let micros = |time: Option<SystemTime>| {
             i64::try_from(time?.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
@@ -248,15 +254,15 @@ impl RunDir {
         })
     }
 
-    /// Whether the root itself is the run.
+    /// Returns whether the root itself is the run.
     pub fn is_root(&self) -> bool {
         self.below.as_os_str().is_empty() && self.single.is_none()
     }
 
-    /// The name of one of the three files in the directory.
+    /// Returns the name of one of the three files in the directory.
     ///
     /// # Errors
-    /// Not found: a run that is one file has no manifest.
+    /// Not found: a run that is a single file has no manifest.
     fn name(&self, file: TraceFile) -> io::Result<&OsStr> {
         if let Some((records, _, beside)) = self.documents() {
             return Ok(OsStr::new(if file == TraceFile::Manifest {
@@ -275,8 +281,8 @@ impl RunDir {
         }
     }
 
-    /// Of a directory of another tool: the name of the document with the records, that of its directory, and the name of
-    /// the document beside.
+    /// For a directory of another tool, returns the name of the document with the records, the name
+    /// of that document's directory, and the name of the document beside it.
     fn documents(&self) -> Option<(&'static str, &'static str, &'static str)> {
         match self.tool()?.shape {
             Shape::Directory {
@@ -290,26 +296,26 @@ impl RunDir {
                 below,
                 beside,
             } => Some((records, below, beside)),
-            // A copy of a run that shares its file has files of its own.
+            // A redacted copy of a run that shares its file has its own files.
             Shape::Several(_) => Some(("sample.json", "", "header.json")),
-            // Its records are a directory.
+            // The records are a directory.
             Shape::Files { below, beside, .. } => Some((below, "", beside)),
             Shape::Lines | Shape::Document(_) => None,
         }
     }
 
-    /// The directory below this one in which a file lies, where it is another.
+    /// Returns the subdirectory that contains a file, if it's not in this directory itself.
     fn deeper(&self, file: TraceFile) -> Option<PathBuf> {
         let (_, below, _) = self.documents().filter(|_| file != TraceFile::Manifest)?;
         Some(self.below.join(below))
     }
 
-    /// The names of the files of its records.
+    /// Returns the names of the record files.
     pub(super) fn numbered(&self) -> &Names {
         &self.numbered
     }
 
-    /// The path of one of the three files.
+    /// Returns the path of one of the three files.
     pub fn file(&self, file: TraceFile) -> PathBuf {
         if let Some(member) = &self.member {
             return member.place(file);
@@ -327,10 +333,11 @@ impl RunDir {
         }
     }
 
-    /// What one of the three files looks like from outside, if it may be read.
+    /// Returns the stamp of one of the three files, if it may be read.
     ///
     /// # Errors
-    /// Not found; a link that leads out of the root; not a regular file; what the system says.
+    /// The file doesn't exist, is a link that leads out of the root, or isn't a regular file.
+    /// Returns other errors of the system, too.
     pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
         if let Some(member) = &self.member {
             return member.stat(file);
@@ -338,12 +345,12 @@ impl RunDir {
         self.look(&self.handle()?, file)
     }
 
-    /// Opens one of the three files for reading, and says what it looked like then; of a compressed one, with the size of its
-    /// text.
+    /// Opens one of the three files for reading, and returns its stamp at that moment. For a
+    /// compressed file, the stamp contains the size of its text.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root; would block where a writer holds a lease on it, or where it is being
-    /// unpacked and `patience` is none.
+    /// The file doesn't exist, or isn't a regular file inside the root. Returns a would-block error
+    /// if a writer holds a lease on it, or if it's being decompressed and `patience` is `Now`.
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<(Content, Stamp)> {
         let handle = match self.deeper(file) {
             Some(dir) => Dir::open(&self.root, &dir)?,
@@ -365,7 +372,8 @@ impl RunDir {
         }
     }
 
-    /// Whether its records are unpacked before they are read: then they may be far more than the file.
+    /// Returns whether the records are decompressed before they are read, and may then be much
+    /// larger than the file.
     pub(super) fn is_unpacked(&self) -> bool {
         self.is_packed()
             || self
@@ -374,7 +382,7 @@ impl RunDir {
                 .is_some_and(|member| member.packed().is_some())
     }
 
-    /// Whether its file is compressed as a whole.
+    /// Returns whether the file is compressed as a whole.
     pub(super) fn is_packed(&self) -> bool {
         self.single
             .as_ref()
@@ -398,30 +406,34 @@ impl RunDir {
         })
     }
 
-    /// Whether the run rightly has no records: it is what a file tells of that holds no other.
+    /// Returns whether the run has no records by design, because it only represents a file that
+    /// contains no other run.
     pub fn has_no_records(&self) -> bool {
         self.member.as_ref().is_some_and(Member::is_file)
     }
 
-    /// Whether it is in the large file `file`, which changed and whose runs are being looked up again.
+    /// Returns whether the run is in the large file `file`, which changed and whose runs are being
+    /// listed again.
     #[cfg(feature = "board")]
     pub fn is_being_listed(&self, file: &Path) -> bool {
         let member = self.member.as_ref();
         member.is_some_and(|member| member.is_being_listed(file))
     }
 
-    /// Where the records are of a run that shares its file with others: a member of an archive as if that were a directory.
+    /// Returns the location of the records, if the run shares its file with others. For a member of
+    /// an archive, the archive is treated as a directory.
     pub fn shared_place(&self) -> Option<PathBuf> {
         Some(self.member.as_ref()?.place(TraceFile::Events))
     }
 
-    /// The path that people are shown: of a member of an archive its place there, since lines and bytes count in it.
+    /// Returns the path shown to users. For a member of an archive, this is its path in the
+    /// archive, because lines and offsets count from there.
     pub fn shown(&self) -> PathBuf {
         let packed = self.member.as_ref().and_then(Member::packed);
         packed.unwrap_or_else(|| self.path.to_path_buf())
     }
 
-    /// What is wrong with the file that the run shares with others.
+    /// Returns what is wrong with the file that the run shares with others.
     pub(super) fn fault(&self) -> Option<String> {
         self.member.as_ref()?.fault()
     }
@@ -456,8 +468,8 @@ impl RunDir {
         }
     }
 
-    /// The directory and the name inside the root that a link leads to. Where it leads is only a hint: nothing on the way
-    /// there may be a link by the time it is opened.
+    /// Returns the directory and the name inside the root that a link points to. The target is only
+    /// a hint: opening it follows no further links.
     fn target(&self, file: TraceFile) -> io::Result<(Dir, OsString)> {
         let target = fs::canonicalize(self.file(file))?;
         let inside = target.strip_prefix(&self.root).ok();
@@ -471,11 +483,11 @@ impl RunDir {
         Ok((Dir::open(&self.root, parent)?, name.to_owned()))
     }
 
-    /// A line by its place, as pages take it: of a step that has none of its own it is put together from the records that
-    /// the index names.
+    /// Returns the line at a position. If a step has no separate line, it's assembled from the
+    /// records in the index.
     ///
     /// # Errors
-    /// As [`Self::read_span`], in words.
+    /// As [`Self::read_span`], as a sentence.
     pub fn line<I: Borrow<Index>>(
         &self,
         index: impl FnOnce() -> I,
@@ -494,7 +506,8 @@ impl RunDir {
         }
         let index = index();
         let index: &Index = index.borrow();
-        // A document is written anew as a whole: the places in it are those of the one that was read.
+        // A document is rewritten as a whole, so positions are only valid in the version that was
+        // read.
         let is_one = self.is_document() && !self.is_files();
         if is_one && let Some(why) = document::unread(index, || Some(self.stat(file).ok()?.size)) {
             return Err(why);
@@ -511,8 +524,8 @@ impl RunDir {
         }
     }
 
-    /// Reads several records of one file, in order. Those that lie close together are read at once: opening the file takes
-    /// longer than reading a few more bytes.
+    /// Reads several records of one file, in order. Records that are close together are read at
+    /// once, because opening the file takes longer than reading a few more bytes.
     ///
     /// # Errors
     /// As [`Self::read_span`].
@@ -544,27 +557,28 @@ impl RunDir {
         Ok(records)
     }
 
-    /// Reads a line by its place.
+    /// Reads the line at a position.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root; unexpected end where the file became shorter; longer than any
-    /// line that is parsed.
+    /// The file doesn't exist, isn't a regular file inside the root, or became shorter (unexpected
+    /// end), or the line is longer than any that is parsed.
     pub fn read_span(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
         if span.len > MAX_LINE_BYTES {
             let what = format!("{} bytes in one line, more than {MAX_LINE_BYTES}", span.len);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
-        // Before memory is taken: the file may be another one by now.
+        // Opens the file before allocating memory, because the file may have been replaced.
         let (mut opened, len) = self.open_span(file, Some(span))?;
         let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
         opened.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// A line of any length by its place, or the whole file, to be read piece by piece; and how many bytes it has.
+    /// Returns a reader for a line of any length, or for the whole file, and the number of bytes.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root; unexpected end where the file became shorter.
+    /// The file doesn't exist, isn't a regular file inside the root, or became shorter (unexpected
+    /// end).
     pub fn open_span(
         &self,
         file: TraceFile,
@@ -573,7 +587,7 @@ impl RunDir {
         self.open_within(file, span, (u64::MAX, Patience::Wait))
     }
 
-    /// The same of at most `max` bytes.
+    /// Opens a line or a whole file like [`Self::open_span`], with at most `max` bytes.
     fn open_within(
         &self,
         file: TraceFile,
@@ -613,11 +627,11 @@ impl RunDir {
         Ok((Box::new(opened.from(span.offset).take(span.len)), span.len))
     }
 
-    /// All lines of a file in order, an unfinished last one and blank ones too, without their LF. Of one that is longer
-    /// than [`MAX_LINE_BYTES`], how long it is.
+    /// Iterates over all lines of a file in order, including blank ones and an unfinished last one,
+    /// without their LF. For a line longer than [`MAX_LINE_BYTES`], returns its length instead.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root.
+    /// The file doesn't exist, or isn't a regular file inside the root.
     pub fn read_lines(
         &self,
         file: TraceFile,
@@ -644,12 +658,13 @@ impl RunDir {
     /// Reads a whole file of at most `max` bytes.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root; too large.
+    /// The file doesn't exist, isn't a regular file inside the root, or is too large.
     pub fn read_all(&self, file: TraceFile, max: u64) -> io::Result<Vec<u8>> {
         self.read_all_as(file, max, Patience::Wait)
     }
 
-    /// The same; would block while it is being unpacked, unless the caller waits.
+    /// Reads a whole file like [`Self::read_all`]. Returns a would-block error while it's being
+    /// decompressed, unless the caller waits.
     pub(super) fn read_all_as(
         &self,
         file: TraceFile,
@@ -669,9 +684,9 @@ impl RunDir {
     }
 }
 
-/// Records that lie this close together are read at once.
+/// Records with gaps of at most this many bytes are read at once.
 const MAX_GAP_BYTES: u64 = 64 << 10;
-/// The most that one read takes, unless a single record is longer.
+/// The most bytes read at once, unless a single record is longer.
 const MAX_AT_ONCE_BYTES: u64 = 1 << 20;
 
 /// Returns how many of the first records are read at once, and how many bytes that takes.
@@ -698,7 +713,7 @@ fn neighbours(spans: &[Span]) -> (usize, u64) {
     (count, len)
 }
 
-/// The next line, or the length of one that is too long to be held; `None` at the end.
+/// Returns the next line, or the length of one that is too long, or `None` at the end.
 fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Result<Vec<u8>, u64>>> {
     let (mut line, mut len) = (Vec::new(), 0);
     loop {

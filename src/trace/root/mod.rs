@@ -1,4 +1,4 @@
-//! Where are the runs? Finds run directories below a root, cheaply when little changed.
+//! Finds the runs below a root, cheaply when little has changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -18,60 +18,60 @@ use super::stamp::{FileId, Stamp};
 use crate::format::{self, Origin, Shape, Tool};
 use crate::model::{RunKey, TraceFile};
 
-/// Run directories are looked for this many levels below a root.
+/// Run directories are searched for at most this many levels below a root.
 pub const MAX_DEPTH: usize = 8;
 
-/// What a look at a root found.
+/// The result of scanning a root.
 #[derive(Debug, Clone, Default)]
 pub struct RootScan {
     /// The runs and their directories.
     pub runs: BTreeMap<RunKey, RunDir>,
-    /// Files that look like traces and aren't read, then directories without a run, each sorted by path. At most
-    /// [`MAX_SKIPPED`] of each are listed.
+    /// Files that look like traces but aren't read, then directories without a run, each sorted by
+    /// path. At most [`MAX_SKIPPED`] of each are listed.
     pub skipped: Vec<Skipped>,
-    /// How many there are, listed or not.
+    /// How many files and directories are skipped, listed or not.
     pub skipped_total: SkippedTotal,
-    /// Why the root itself cannot be read, if it cannot.
+    /// Why the root itself can't be read, if it can't.
     pub fault: Option<String>,
 }
 
-/// At most this many skipped files of a root, and as many skipped directories, are listed.
+/// The most skipped files of a root that are listed, and the most skipped directories.
 pub const MAX_SKIPPED: usize = 1_000;
-/// Files that are skipped for more reasons than this share one.
+/// The most distinct reasons for skipped files. Further reasons are combined into one.
 const MAX_REASONS: usize = 50;
 
-/// A file or directory that is not shown as a run.
+/// A file or directory that isn't shown as a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// The path relative to the root.
     pub path: String,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
     /// Whether it is a file that looks like a trace.
     pub is_file: bool,
 }
 
-/// How many files and directories of a root are not shown as runs.
+/// How many files and directories of a root aren't shown as runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedTotal {
-    /// Directories without a run, and others that could not be looked into.
+    /// The number of directories that contain no run or can't be read.
     pub directories: usize,
-    /// Files that look like traces and aren't read, by reason.
+    /// The number of files that look like traces but aren't read, by reason.
     pub files: BTreeMap<String, usize>,
 }
 
 impl SkippedTotal {
-    /// How many files.
+    /// Returns the number of files.
     pub fn files(&self) -> usize {
         self.files.values().sum()
     }
 
-    /// How many files and directories.
+    /// Returns the number of files and directories.
     pub fn all(&self) -> usize {
         self.files() + self.directories
     }
 
-    /// Adds those of another root.
+    /// Adds the numbers of another root.
     pub fn add(&mut self, other: &Self) {
         self.directories += other.directories;
         other
@@ -88,14 +88,14 @@ impl SkippedTotal {
 }
 
 impl RootScan {
-    /// Counts what is not shown, and lists it while there is room.
+    /// Counts a skipped file or directory, and lists it if there's room.
     fn skip(&mut self, skipped: Skipped) {
         match skipped.is_file {
             true => self.skipped_total.count(cause(&skipped.reason), 1),
             false => self.skipped_total.directories += 1,
         }
         self.skipped.push(skipped);
-        // What is listed must not depend on the order of the walk.
+        // The list must not depend on the order of the walk.
         if self.skipped.len() >= 4 * MAX_SKIPPED {
             self.keep_listed();
         }
@@ -112,7 +112,7 @@ impl RootScan {
     }
 }
 
-/// The part of a reason that other files share: what the system says of one of them may name it.
+/// Returns the part of a reason that's common to several files. The rest is specific to one file.
 fn cause(reason: &str) -> &str {
     let shared = reason
         .split_once(": ")
@@ -122,30 +122,30 @@ fn cause(reason: &str) -> &str {
 
 const DAMAGED: &str = "the compressed file is damaged";
 
-/// Looks for runs below one root, again and again.
+/// Scans one root for runs repeatedly.
 #[derive(Debug)]
 pub struct RootScanner {
-    /// A directory, or one file: its directory is then looked into for that file alone.
+    /// A directory, or a single file. For a file, its directory is searched for that file alone.
     root: PathBuf,
-    /// Whether it was one file at the last look.
+    /// Whether the root was a file at the last scan.
     is_file: bool,
     cache: HashMap<PathBuf, Listing>,
-    /// Looks large files through, where the one who looks for runs must not wait.
+    /// Lists large files in the background, if scans must not wait.
     lister: Option<Arc<Lister>>,
 }
 
-/// Which directory a root is now.
+/// The identity of a root's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootDir {
-    /// Its path, links resolved.
+    /// The path with links resolved.
     pub path: PathBuf,
     id: FileId,
 }
 
-/// What a directory held when it was last listed.
+/// The content of a directory when it was last listed.
 #[derive(Debug, Clone, Default)]
 struct Listing {
-    /// What the directory looked like, and whether any change since shows in that.
+    /// The directory's stamp, and whether any later change shows in it.
     seen: Option<Stamp>,
     settled: bool,
     is_run: bool,
@@ -153,8 +153,8 @@ struct Listing {
     links: Vec<String>,
     /// Files that may be traces of other tools.
     files: Vec<Candidate>,
-    /// Those with a name of one of the three files of a run, which other programs use too. Empty once one of them says
-    /// that the directory is a run.
+    /// Files named like one of a run's three files, which other programs use too. Empty once one of
+    /// them shows that the directory is a run.
     named: Vec<Candidate>,
 }
 
@@ -162,10 +162,10 @@ struct Listing {
 #[derive(Debug, Clone)]
 struct Candidate {
     name: OsString,
-    /// What it looked like when it was looked into, and whether any change since shows in that.
+    /// The file's stamp when it was last examined, and whether any later change shows in it.
     seen: Option<(Stamp, bool)>,
     origin: Origin,
-    /// What it holds, where that are several runs.
+    /// The runs in the file, if it may contain several.
     holder: Option<Arc<Holder>>,
 }
 
@@ -179,7 +179,8 @@ impl Candidate {
         }
     }
 
-    /// One of a run's three files. Until it is read, nothing tells whose it is.
+    /// Creates a candidate named like one of a run's three files. Its origin is unclear until it's
+    /// read.
     fn named(name: OsString) -> Self {
         Self {
             origin: Origin::Unclear,
@@ -194,7 +195,8 @@ impl Candidate {
         }
     }
 
-    /// Whether nothing was written to it yet, a moment ago: what comes first says whose it is.
+    /// Returns whether the file was just created and is still empty, so that its first content will
+    /// show its origin.
     fn is_about_to_begin(&self) -> bool {
         matches!(self.origin, Origin::Unclear)
             && self
@@ -202,8 +204,8 @@ impl Candidate {
                 .is_some_and(|(stamp, settled)| stamp.size == 0 && !settled)
     }
 
-    /// Looks into the file where it is not what it was. One that grew is looked into too: whether it is another under the
-    /// same name shows in its beginning alone.
+    /// Examines the file if it changed, even if it only grew. Only its beginning shows whether it
+    /// was replaced by a different file.
     fn look(&mut self, dir: &Dir, root: &Path, below: &Path) {
         let Ok((kind, stamp)) = dir.look(&self.name) else {
             return self.forget();
@@ -219,7 +221,8 @@ impl Candidate {
             return;
         }
         let found = match origin(dir, &self.name) {
-            // What cannot be read right now may be later; until then, it is what it was.
+            // A file that can't be read right now may be readable later. Until then, keep what is
+            // known.
             Err(error) if error.kind() != io::ErrorKind::InvalidData => {
                 self.seen = None;
                 if !is_lasting(&error) && matches!(self.origin, Origin::Other) {
@@ -232,7 +235,7 @@ impl Candidate {
             Ok(found) => found,
         };
         self.seen = Some(seen);
-        // What is known of the runs in it is looked up anew by the holder itself.
+        // The holder itself detects changes of the runs in the file.
         if let (Origin::Tool(before), Origin::Tool(now)) = (&self.origin, &found)
             && std::ptr::eq(*before, *now)
         {
@@ -250,7 +253,7 @@ impl Candidate {
         };
     }
 
-    /// There is no such file any more, or it is something else by now.
+    /// Forgets the file, because it's gone or has become something else.
     fn forget(&mut self) {
         (self.seen, self.holder) = (None, None);
         if !matches!(self.origin, Origin::Unclear) {
@@ -259,17 +262,17 @@ impl Candidate {
     }
 }
 
-/// What the files with the names of a run's three say of their directory.
+/// What the files named like a run's three files show about their directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// It is a run.
+    /// The directory is a run.
     Run,
-    /// It is not, as far as they tell by now.
+    /// The directory isn't a run, as far as the files show so far.
     NoRun,
 }
 
-/// Whether a directory with these files is a run. One that is damaged or has only begun is one; one whose files are all
-/// another program's is not.
+/// Decides whether a directory with these files is a run. A damaged or just begun one is. A
+/// directory whose files all belong to another program isn't.
 fn judge(named: &[Candidate]) -> Verdict {
     let is = |wanted: fn(&Origin) -> bool| named.iter().any(|file| wanted(&file.origin));
     if is(|origin| matches!(origin, Origin::Run)) {
@@ -284,18 +287,18 @@ fn judge(named: &[Candidate]) -> Verdict {
 }
 
 impl Listing {
-    /// Whose run the directory is as a whole, and the file that it is known by.
+    /// Returns the tool if the whole directory is a run, with the file that identifies it.
     fn whole(&self) -> Option<(&OsString, &'static Tool)> {
         let is_dir = |below: &str| self.subdirs.iter().any(|name| name == below);
         self.known().find(|(_, tool)| tool.shape.is_whole(is_dir))
     }
 
-    /// The files that are traces of other tools.
+    /// Returns the files that are traces of other tools.
     fn tools(&self) -> impl Iterator<Item = (&OsString, &'static Tool)> {
         self.known().filter(|(_, tool)| !tool.shape.is_directory())
     }
 
-    /// Drops the files of a run that says what it is: they are not looked into again.
+    /// Drops the files of an identified run, so that they aren't examined again.
     fn settle(&mut self) {
         if self
             .named
@@ -306,7 +309,7 @@ impl Listing {
         }
     }
 
-    /// The files that other tools wrote.
+    /// Returns the files that other tools wrote.
     fn known(&self) -> impl Iterator<Item = (&OsString, &'static Tool)> {
         self.candidates()
             .filter_map(|file| Some((&file.name, file.tool()?)))
@@ -316,16 +319,16 @@ impl Listing {
         self.files.iter().chain(&self.named)
     }
 
-    /// Whether what lies in a directory in this one belongs to the run that this one is.
+    /// Returns whether the subdirectory `name` belongs to the run that this directory is.
     fn owns(&self, name: &OsStr) -> bool {
         match self.whole().map(|(_, tool)| tool.shape) {
-            // Those that it started have directories of their own beside its records.
+            // Child runs have their own directories next to the record files.
             Some(Shape::Files { below, .. }) => name == below,
             whole => self.is_run || whole.is_some(),
         }
     }
 
-    /// Those that hold several runs.
+    /// Returns the files that may contain several runs.
     fn holders(&self) -> impl Iterator<Item = (&OsString, &'static Tool, &Arc<Holder>)> {
         self.candidates()
             .filter_map(|file| Some((&file.name, file.tool()?, file.holder.as_ref()?)))
@@ -333,7 +336,7 @@ impl Listing {
 }
 
 impl RootScanner {
-    /// A scanner for `root`, which need not exist yet.
+    /// Creates a scanner for `root`, which need not exist yet.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
@@ -343,8 +346,8 @@ impl RootScanner {
         }
     }
 
-    /// Has `lister` look up the runs of large files from now on, so that no look waits for that. Until a file was looked
-    /// through, its runs are not found, and it is among those that are skipped.
+    /// Makes `lister` list the runs of large files from now on, so that no scan waits for that.
+    /// Until a file was listed, its runs aren't found, and the file is among the skipped ones.
     pub fn look_aside_with(&mut self, lister: &Arc<Lister>) {
         self.lister = Some(Arc::clone(lister));
     }
@@ -357,7 +360,7 @@ impl RootScanner {
         }
     }
 
-    /// Which directory the root is now; `None` where it is not there.
+    /// Returns the identity of the root's directory, or `None` if it doesn't exist.
     pub fn place(&self) -> Option<RootDir> {
         let path = self.target().ok()?.0;
         let (_, stamp) = Dir::open(&path, Path::new(""))
@@ -367,7 +370,7 @@ impl RootScanner {
         Some(RootDir { path, id: stamp.id })
     }
 
-    /// The directory to look into, and the one file in it that is asked for, if not all are.
+    /// Returns the directory to search, and the name of the file if the root is a single file.
     fn target(&self) -> io::Result<(PathBuf, Option<OsString>)> {
         let path = fs::canonicalize(&self.root)?;
         match path.parent().zip(path.file_name()) {
@@ -378,13 +381,14 @@ impl RootScanner {
         }
     }
 
-    /// Whether the root was one file at the last look.
+    /// Returns whether the root was a single file at the last scan.
     pub fn is_file(&self) -> bool {
         self.is_file
     }
 
-    /// Finds the runs in `dir`, a directory below the root that came or changed, and below it. Says less than a whole
-    /// look: names that are taken already, and what is skipped, are known of all runs only.
+    /// Finds the runs in `dir` and below it. `dir` is a directory below the root that appeared or
+    /// changed. Unlike a full scan, this doesn't detect name conflicts with other runs and doesn't
+    /// report skipped files.
     pub fn scan_below(&mut self, dir: &Path) -> BTreeMap<RunKey, RunDir> {
         let mut found = RootScan::default();
         let root = match self.target() {
@@ -399,7 +403,7 @@ impl RootScanner {
         let hidden = parts
             .iter()
             .any(|part| part.as_encoded_bytes().starts_with(b"."));
-        // Through a link, it is not below the root.
+        // A directory reached through a symlink isn't below the root.
         let linked = fs::canonicalize(dir).ok().as_deref() != Some(dir);
         if parts.is_empty() || parts.len() > MAX_DEPTH || hidden || linked {
             return found.runs;
@@ -409,19 +413,20 @@ impl RootScanner {
             visit.below(&(*part).to_owned(), &Listing::default())
         });
         let before = std::mem::take(&mut self.cache);
-        // What cannot be listed now is named by the next whole look.
+        // The next full scan reports directories that can't be listed.
         let _ = self.walk(visit, &root, &before, &mut found, &mut Reach::default());
         let fresh = std::mem::replace(&mut self.cache, before);
         self.cache.extend(fresh);
         found.runs
     }
 
-    /// Looks now. Costs one `stat` for each directory that did not change.
+    /// Scans the root. This costs one `stat` for each unchanged directory.
     pub fn scan(&mut self) -> RootScan {
         self.scan_within(&mut Reach::default())
     }
 
-    /// The same, and calls `before_each` before it looks into a directory: a large root takes seconds.
+    /// Scans the root like [`Self::scan`], and calls `before_each` before each directory. A large
+    /// root takes seconds.
     pub fn scan_with(&mut self, before_each: &dyn Fn()) -> RootScan {
         self.scan_within(&mut Reach {
             before_each,
@@ -429,7 +434,8 @@ impl RootScanner {
         })
     }
 
-    /// The same, but looks into no more than `most` directories and files; says whether that was all there is.
+    /// Scans the root like [`Self::scan`], but examines at most `most` directories and files.
+    /// Returns whether that was everything.
     pub fn scan_some(&mut self, most: usize) -> (RootScan, bool) {
         let mut reach = Reach {
             left: most,
@@ -474,7 +480,7 @@ impl RootScanner {
         found
     }
 
-    /// Looks at the one file that the root is.
+    /// Scans a root that is a single file.
     fn scan_file(&mut self, root: &Path, name: OsString) -> RootScan {
         let mut found = RootScan::default();
         let visit = Visit::top(root);
@@ -517,10 +523,10 @@ impl RootScanner {
         found
     }
 
-    /// Visits a directory and those below it.
+    /// Visits a directory and everything below it.
     ///
     /// # Errors
-    /// The first one cannot be listed.
+    /// The first directory can't be listed.
     fn walk(
         &mut self,
         start: Visit,
@@ -541,7 +547,7 @@ impl RootScanner {
             let listing = match list(root, &visit, before.get(&visit.dir), reach) {
                 Ok(listing) => listing,
                 Err(error) => {
-                    // What cannot be read right now is what it was.
+                    // If a directory can't be read right now, its last listing stays.
                     let known = before.get(&visit.dir).filter(|_| !is_lasting(&error));
                     if visit.depth == top && known.is_none() {
                         return Err(error);
@@ -584,11 +590,11 @@ impl RootScanner {
     }
 }
 
-/// How much more is looked into.
+/// The limits of a scan.
 struct Reach<'a> {
-    /// So many directories and files.
+    /// The number of directories and files left.
     left: usize,
-    /// There was more.
+    /// Whether the limit was reached.
     cut: bool,
     before_each: &'a dyn Fn(),
 }
@@ -603,15 +609,16 @@ impl Default for Reach<'_> {
     }
 }
 
-/// A directory on the way down.
+/// A directory to visit.
 struct Visit {
     dir: PathBuf,
-    /// The way to it from the root.
+    /// The path from the root.
     below: PathBuf,
     key: String,
     depth: usize,
     inside_run: bool,
-    /// Where there are further runs inside of the run that it is, or is in: the directories on the way, `*` for any.
+    /// The names of the directories that lead to further runs inside the run that this directory is
+    /// or belongs to. `*` matches any name.
     way: Option<&'static [&'static str]>,
 }
 
@@ -627,9 +634,9 @@ impl Visit {
         }
     }
 
-    /// The directory `name` in this one, which holds what `listing` says.
+    /// Returns the visit of the subdirectory `name`. `listing` is the content of this directory.
     fn below(&self, name: &OsString, listing: &Listing) -> Self {
-        // A session is the same run when its file is compressed.
+        // A session is the same run after its file is compressed.
         let shown = frames::plain(name).to_string_lossy();
         let key = if self.key.is_empty() {
             shown.into_owned()
@@ -671,7 +678,7 @@ impl Visit {
                 false,
             );
         }
-        // A root that is a run itself goes by its own name.
+        // A root that is itself a run is named after its directory.
         let own_name = || {
             root.file_name()
                 .map_or_else(|| "run".into(), |name| name.to_string_lossy())
@@ -731,7 +738,7 @@ impl Visit {
                 Ok(held) => held,
                 Err(error) => {
                     skip(found, &file_key, &error.to_string(), true);
-                    // What cannot be read right now is what it was.
+                    // If a file can't be read right now, its last listing stays.
                     match holder.last_listing().filter(|_| !is_lasting(&error)) {
                         Some(held) => held,
                         None => continue,
@@ -782,7 +789,7 @@ impl Visit {
 
 const SAME_NAME: &str = "its name reads like that of another run";
 
-/// Lists a directory, or trusts the last listing where the directory did not change since.
+/// Lists a directory. Reuses the last listing if the directory hasn't changed.
 fn list(
     root: &Path,
     visit: &Visit,
@@ -818,7 +825,7 @@ fn list(
         } else if kind == Kind::File && text.is_some_and(format::may_be_skipped) {
             listing.files.push(Candidate::new(name));
         } else if name.as_encoded_bytes().starts_with(b".") {
-            // Tool directories such as `.git` hold no runs and can be large.
+            // Tool directories such as `.git` contain no runs and can be large.
         } else if kind == Kind::Dir {
             listing.subdirs.push(name);
         } else if kind == Kind::Link
@@ -829,7 +836,7 @@ fn list(
             listing.files.push(Candidate::new(name));
         }
     }
-    // The manifest is first, and one file that tells is enough.
+    // The manifest comes first, and one file that identifies the run suffices.
     listing
         .named
         .sort_by_key(|file| !Path::new(&file.name).ends_with(TraceFile::Manifest.name()));
@@ -860,14 +867,14 @@ fn list(
     Ok(listing)
 }
 
-/// Whether a path may be that of a file that is a run.
+/// Returns whether a path may be that of a file that is a run.
 pub fn may_be_trace(path: &Path) -> bool {
     path.file_name()
         .and_then(OsStr::to_str)
         .is_some_and(format::may_be_trace)
 }
 
-/// Whether a path ends in the name of one of the three files.
+/// Returns whether a path ends in the name of one of the three files.
 pub fn is_trace_file(path: &Path) -> bool {
     TraceFile::ALL
         .iter()

@@ -181,7 +181,7 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
     write("both/manifest.json", "{\"name\": \"x\"}");
     write("both/events.jsonl", COPILOT);
     write("named_as_ours/events.jsonl", SESSION);
-    // A run, however little of it is right.
+    // Runs, even if little in them is valid.
     write("begun/manifest.json", "");
     write("damaged/events.jsonl", "\0\0\0\n");
     write("log/events.jsonl", "gar\0bage\n");
@@ -230,7 +230,7 @@ fn a_directory_becomes_a_run_with_its_first_record_and_not_before() {
     fs::write(run.join("events.jsonl"), OURS).unwrap();
     fs::write(other.join("events.jsonl"), COPILOT).unwrap();
     assert_eq!(keys(&scanner.scan()), ["run"]);
-    // One that nobody writes to is a run that came to nothing.
+    // A file that is no longer being written is a run that never got anywhere.
     fs::write(other.join("events.jsonl"), "").unwrap();
     let file = fs::File::open(other.join("events.jsonl")).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();

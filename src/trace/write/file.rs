@@ -1,5 +1,5 @@
-//! How does a file stay readable whatever happens? Whole lines or none, a whole manifest or the one before it, and
-//! some room for the end on a full disk.
+//! Keeps files readable whatever happens: only whole lines are written, the manifest is replaced
+//! atomically, and some space is reserved for the end on a full disk.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::BuildHasher as _;
@@ -13,12 +13,12 @@ use super::WriteError;
 use crate::model::TraceFile;
 
 const MANIFEST_TEMP: &str = ".manifest.json.tmp";
-/// The file that holds some space in reserve while a run is written; one that was killed leaves it behind.
+/// The file that reserves some space while a run is written. A killed run leaves it behind.
 pub const RESERVE_FILE: &str = ".reserve";
 /// Enough for an END event and a manifest with some tool descriptions.
 const RESERVE_BYTES: usize = 64 << 10;
 
-/// Makes the writer's error of the system's.
+/// Converts an error of the system into a [`WriteError`].
 fn at(path: &Path) -> impl FnOnce(io::Error) -> WriteError + '_ {
     |source| WriteError::Io {
         path: path.to_owned(),
@@ -26,22 +26,23 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> WriteError + '_ {
     }
 }
 
-/// A file of lines, to which whole lines are appended.
+/// A file to which whole lines are appended.
 #[derive(Debug)]
 pub(super) struct LineFile {
     path: PathBuf,
     file: File,
-    /// Up to here there are whole lines.
+    /// The end of the last whole line.
     len: u64,
-    /// Whether part of a line may lie behind `len`.
+    /// Whether there may be a partial line after `len`.
     torn: bool,
-    /// A sum over all lines, keyed by chance, so that nobody finds other lines with the same.
+    /// A hash of all lines. Its random key prevents anyone from constructing other lines with the
+    /// same hash.
     sum: u64,
     keys: RandomState,
 }
 
 impl LineFile {
-    /// Creates the file; it may not be there yet.
+    /// Creates the file, which must not exist.
     pub(super) fn create(dir: &Path, file: TraceFile) -> Result<Self, WriteError> {
         let path = dir.join(file.name());
         let file = OpenOptions::new()
@@ -52,11 +53,11 @@ impl LineFile {
         Ok(Self::over(path, file))
     }
 
-    /// Goes on with a file: what stands after its beginning is cut off, and an open line gets its end.
+    /// Continues a file. Truncates it after its beginning, and terminates an open line.
     pub(super) fn go_on(dir: &Path, file: TraceFile, from: Beginning) -> Result<Self, WriteError> {
         let path = dir.join(file.name());
         let open = || {
-            // Windows cuts no file through a handle that only appends.
+            // Windows can't truncate a file through an append-only handle.
             OpenOptions::new()
                 .write(true)
                 .open(&path)?
@@ -67,7 +68,7 @@ impl LineFile {
         Self::over(path, file).after(from)
     }
 
-    /// Begins a file with the beginning of another.
+    /// Creates a file that starts with the beginning of another.
     pub(super) fn copy(
         dir: &Path,
         file: TraceFile,
@@ -103,15 +104,15 @@ impl LineFile {
         }
     }
 
-    /// Appends `line`, its line end included, in one write; nothing is kept back.
+    /// Appends `line`, including its line terminator, in one unbuffered write.
     ///
     /// # Errors
-    /// What the system says; the file then ends with the line before.
+    /// Returns the system's error. The file then ends with the previous line.
     pub(super) fn append(&mut self, line: &[u8]) -> Result<(), WriteError> {
         self.mend()
             .and_then(|()| self.file.write_all(line))
             .map_err(|source| {
-                // Where the file cannot be cut back now, it is tried again before the next line.
+                // If truncating fails now, it's tried again before the next line.
                 self.torn = true;
                 let _ = self.mend();
                 WriteError::Io {
@@ -124,7 +125,7 @@ impl LineFile {
         Ok(())
     }
 
-    /// In what the file at this path is not the one that was written; `None` where it is.
+    /// Returns how the file at this path differs from the one that was written, if it does.
     pub(super) fn altered(&self) -> Option<String> {
         let name = self.path.file_name().unwrap_or_default().display();
         let there = match fs::symlink_metadata(&self.path) {
@@ -152,7 +153,7 @@ impl LineFile {
         }
     }
 
-    /// The sum over the lines that are there.
+    /// Returns the hash of the lines in the file.
     fn sum_there(&self) -> io::Result<u64> {
         let mut lines = BufReader::with_capacity(256 << 10, File::open(&self.path)?).take(self.len);
         let (mut sum, mut line) = (0, Vec::new());
@@ -165,7 +166,7 @@ impl LineFile {
 
     fn mend(&mut self) -> io::Result<()> {
         if self.torn {
-            // Windows cuts no file through a handle that only appends.
+            // Windows can't truncate a file through an append-only handle.
             OpenOptions::new()
                 .write(true)
                 .open(&self.path)?
@@ -176,7 +177,7 @@ impl LineFile {
     }
 }
 
-/// What a file is, whatever it is called.
+/// The identity of a file, independent of its name.
 #[derive(PartialEq)]
 struct Identity(u64, u64);
 
@@ -187,22 +188,23 @@ impl Identity {
         Self(found.dev(), found.ino())
     }
 
-    /// Elsewhere nothing tells two files apart; a file that is open cannot be removed there.
+    /// Other systems provide no identity, but an open file can't be removed there.
     #[cfg(not(unix))]
     fn of(_: &fs::Metadata) -> Self {
         Self(0, 0)
     }
 }
 
-/// Replaces the manifest by `text` in one step: readers see the old one or this one.
+/// Replaces the manifest with `text` atomically: readers see the old or the new one.
 ///
-/// It is not forced to the disk: a killed process loses nothing, and a power cut may cost the last seconds.
+/// The file isn't synced to disk. A killed process loses nothing, and a power failure may cost the
+/// last seconds.
 pub(super) fn replace_manifest(dir: &Path, text: &[u8]) -> Result<(), WriteError> {
     let (temp, path) = (
         dir.join(MANIFEST_TEMP),
         dir.join(TraceFile::Manifest.name()),
     );
-    // What is put in the place of the file for a moment, a link for instance, is not written through.
+    // Creates a new file, so that nothing is written through a symlink that someone put there.
     let fresh = || {
         match fs::remove_file(&temp) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -217,14 +219,14 @@ pub(super) fn replace_manifest(dir: &Path, text: &[u8]) -> Result<(), WriteError
     fresh()
         .and_then(|()| fs::rename(&temp, &path))
         .map_err(|source| {
-            // Half a file would keep the space that the next try needs.
+            // A partial file would take the space that the next try needs.
             let _ = fs::remove_file(&temp);
             WriteError::Io { path, source }
         })
 }
 
-/// Space on the disk that is given back when it is dropped. While it is held its file is locked: whoever wants to go on
-/// with a run sees by that whether somebody writes it.
+/// Disk space that is released when this is dropped. Meanwhile its file is locked, which shows
+/// others that the run is being written.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
@@ -233,7 +235,7 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Takes the space in `dir`; of two takers one fails.
+    /// Reserves the space in `dir`. If two writers try, one fails.
     pub(super) fn take(dir: &Path) -> Result<Self, WriteError> {
         let path = dir.join(RESERVE_FILE);
         let file = OpenOptions::new()
@@ -241,12 +243,13 @@ impl Reserve {
             .create_new(true)
             .open(&path)
             .map_err(at(&path))?;
-        // A file system without locks has runs that nobody can go on with while they may be alive.
+        // On a file system without locks, a run can't be continued while its writer may be alive.
         let _ = file.try_lock();
         Self { path, file }.filled()
     }
 
-    /// Takes the space in the directory of a run that was begun; `None` where somebody holds it.
+    /// Reserves the space in the directory of an existing run. Returns `None` if someone else holds
+    /// it.
     pub(super) fn take_over(
         dir: &Path,
         is_alive: impl FnOnce() -> bool,
@@ -264,7 +267,7 @@ impl Reserve {
             Err(TryLockError::Error(_)) if is_alive() => return Ok(None),
             Err(TryLockError::Error(_)) => {}
         }
-        // Its holder may have removed it between the two.
+        // The previous holder may have removed the file between opening and locking.
         let ours = file.metadata().and_then(|ours| {
             Ok(Identity::of(&ours) == Identity::of(&fs::symlink_metadata(&path)?))
         });
@@ -285,13 +288,13 @@ impl Reserve {
 
 impl Drop for Reserve {
     fn drop(&mut self) {
-        // A file that cannot be removed is 64 KiB that readers pass over.
+        // If the file can't be removed, readers ignore its 64 KiB.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Bytes that a compressing file system cannot make small: the top bytes of a linear congruential sequence, with the
-/// multiplier and increment of Knuth's MMIX.
+/// Returns bytes that a compressing file system can't shrink: the top bytes of a linear
+/// congruential sequence with the multiplier and increment of Knuth's MMIX.
 fn noise(len: usize) -> Vec<u8> {
     let next = |seed: &u64| {
         Some(

@@ -1,4 +1,4 @@
-//! What does a record look like as one line? One JSON object without a line break, of any reader's kind.
+//! Formats a record as one line: a JSON object without a line break for any kind of reader.
 
 use std::io::Write as _;
 
@@ -11,7 +11,8 @@ use crate::model::strict::{NonFinite, NotJson, write_json};
 /// Appends an event as one JSON object.
 ///
 /// # Errors
-/// A payload that is neither fields nor nothing, or that JSON does not have; a time out of range.
+/// The payload is neither a struct, a map nor `()`, a value can't be JSON, or the time is out of
+/// range.
 pub(super) fn event<P: Serialize>(
     event: &EventLine<'_, P>,
     stamper: &mut Stamper,
@@ -37,7 +38,7 @@ pub(super) fn event<P: Serialize>(
     Ok(())
 }
 
-/// Appends `{"stage": .., fields ..}`: the stage first, the fields of `payload` spliced in behind it.
+/// Appends `{"stage": .., fields ..}`: first the stage, then the fields of `payload`.
 fn payload<P: Serialize>(stage: &str, payload: &P, out: &mut Vec<u8>) -> Result<(), NotJson> {
     if !stage.is_empty() {
         out.extend_from_slice(br#"{"stage":"#);
@@ -66,22 +67,22 @@ fn payload<P: Serialize>(stage: &str, payload: &P, out: &mut Vec<u8>) -> Result<
 }
 
 fn number(value: u64, out: &mut Vec<u8>) {
-    // Memory takes every write.
+    // Writing to memory can't fail.
     let _ = write!(out, "{value}");
 }
 
-/// Makes sure that a JSON text is one line for every reader, and ends it.
+/// Makes a JSON text a single line for every reader, and terminates it.
 ///
-/// A line break can stand only between the values of raw JSON that came from elsewhere, where a blank says the same.
-/// U+0085, U+2028 and U+2029 can stand only inside strings, where an escape says the same; Python's `splitlines`,
-/// which some readers split files with, would cut the line there.
+/// A line break can only occur between the values of raw JSON from elsewhere, where a space means
+/// the same. U+0085, U+2028 and U+2029 can only occur inside strings, where an escape means the
+/// same. Python's `splitlines`, which some readers use, would split the line there.
 pub(super) fn end(line: &mut Vec<u8>) {
     if memchr::memchr2(b'\n', b'\r', line).is_some() {
         line.iter_mut()
             .filter(|letter| matches!(letter, b'\n' | b'\r'))
             .for_each(|letter| *letter = b' ');
     }
-    // The first bytes of the three; most lines have neither.
+    // The first bytes of the three. Most lines contain neither.
     if memchr::memchr2(0xc2, 0xe2, line).is_some() {
         for (separator, escape) in [
             ("\u{85}", r"\u0085"),

@@ -1,11 +1,12 @@
-//! What stands in the manifest? What is known when a run begins, what is known when it ends, and the counts.
+//! Defines the content of the manifest: what is known when a run begins, what is known when it
+//! ends, and the counts.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::{Outcome, StopVerdict};
 
-/// What is known when a run begins. What is `None`, `Null` or empty is written as unknown.
+/// The facts known when a run begins. `None`, `Null` and empty values are written as unknown.
 #[derive(Debug, Clone, Default)]
 pub struct RunInfo {
     /// When the run began, in microseconds since the epoch.
@@ -16,13 +17,13 @@ pub struct RunInfo {
     pub model_family: Option<String>,
     /// A hash of the prompt.
     pub prompt_hash: Option<String>,
-    /// How decisions are asked for.
+    /// The protocol for requesting decisions.
     pub prompt_protocol: Option<String>,
     /// The parser of the model's replies.
     pub parser_name: Option<String>,
-    /// Tool name to what is known of its version.
+    /// The known version of each tool, by name.
     pub tool_versions: Map<String, Value>,
-    /// The tools as the model is told of them.
+    /// The tool descriptions that the model gets.
     pub tool_manifest: Vec<Value>,
     /// The seed.
     pub seed: Value,
@@ -32,26 +33,26 @@ pub struct RunInfo {
     pub task_meta: Value,
     /// The run: model, parser, tools, environment.
     pub run_meta: Value,
-    /// The run that started this one.
+    /// The parent run.
     pub parent_run_id: Option<String>,
     /// The agent's name.
     pub agent_name: Option<String>,
-    /// The writing process.
+    /// The process id of the writer.
     pub pid: Option<u32>,
-    /// The machine it runs on.
+    /// The machine that the writer runs on.
     pub host: Option<String>,
-    /// The stop rules, as they were set.
+    /// The stop rules as configured.
     pub stop_rules: Value,
-    /// The run that this one continues, and where.
+    /// The run that this one continues, and the position.
     pub resumed_from: Value,
-    /// The run whose first steps this one begins with, and how many they are; null for none.
+    /// The run whose first steps this one starts with, and how many there are. `Null` for none.
     pub branched_from: Value,
 }
 
-/// What is known when a run ends.
+/// The facts known when a run ends.
 #[derive(Debug, Clone, Default)]
 pub struct RunEnd {
-    /// When it ended, in microseconds since the epoch; the time of the last line where it is not given.
+    /// When the run ended, in microseconds since the epoch. Defaults to the time of the last line.
     pub ended_at: Option<i64>,
     /// Why it ended.
     pub stop: Option<StopVerdict>,
@@ -59,20 +60,21 @@ pub struct RunEnd {
     pub final_result: Option<String>,
     /// The failures that reached the recovery policy.
     pub failures: Vec<Value>,
-    /// Tokens of the whole run, where a model was asked.
+    /// The tokens of the whole run, if it used a model.
     pub token_usage: Option<u64>,
-    /// Run time on a monotonic clock.
+    /// The run time on a monotonic clock, in seconds.
     pub latency_seconds: Option<f64>,
-    /// What it cost in US dollars.
+    /// The cost in US dollars.
     pub cost: Option<f64>,
-    /// Whether any of that was estimated from tokens and prices.
+    /// Whether any of the cost was estimated from tokens and prices.
     pub cost_estimated: bool,
-    /// How the task came out.
+    /// The result of the task.
     pub task_result: Value,
 }
 
 impl RunEnd {
-    /// The manifest's status: QitOS calls every end `completed` that is no error and was not asked for from outside.
+    /// Returns the manifest's status. QitOS calls every end `completed` unless it's an error or was
+    /// requested from outside.
     fn status(&self) -> &'static str {
         match self.stop.as_ref().map(|stop| stop.outcome) {
             Some(Outcome::Failed) => "failed",
@@ -82,7 +84,7 @@ impl RunEnd {
     }
 }
 
-/// The manifest's keys in their order. The first ones are those that QitOS writes and its viewer reads.
+/// The manifest's keys in order. The first ones are those that QitOS writes and its viewer reads.
 #[derive(Debug, Serialize)]
 pub(super) struct ManifestText<'a> {
     run_id: &'a str,
@@ -125,9 +127,9 @@ pub(super) struct ManifestText<'a> {
     resumed_from: &'a Value,
     #[serde(skip_serializing_if = "Value::is_null")]
     branched_from: &'a Value,
-    /// With its keys in the order of the alphabet, as in all manifests written so far.
+    /// Its keys are in alphabetical order, as in all manifests written so far.
     stop: Option<Value>,
-    /// In what the files are not what was written.
+    /// How the files differ from what was written.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     altered: &'a [String],
 }
@@ -146,7 +148,7 @@ struct Summary<'a> {
     run_meta: &'a Value,
 }
 
-/// `{}` while the run goes on.
+/// `{}` while the run is active.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum FailureReport<'a> {
@@ -158,7 +160,7 @@ enum FailureReport<'a> {
     },
 }
 
-/// What changes from one manifest of a run to the next.
+/// The part that changes between two manifests of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now<'a> {
     pub(super) run_id: &'a str,
@@ -170,7 +172,7 @@ pub(super) struct Now<'a> {
 }
 
 impl<'a> ManifestText<'a> {
-    /// The manifest of a run that goes on, or that came to `end`.
+    /// Returns the manifest of an active run, or of one that ended with `end`.
     pub(super) fn new(now: Now<'a>, info: &'a RunInfo, end: Option<&'a RunEnd>) -> Self {
         const UNKNOWN: &str = "unknown";
         const NULL: &Value = &Value::Null;

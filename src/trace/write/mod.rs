@@ -1,7 +1,7 @@
-//! How is a trace put on the disk? One write for a line, a rename for the manifest, and nothing kept back.
+//! Writes a trace to disk: one write per line, a rename for the manifest, and no buffering.
 //!
-//! Whoever kills the process loses at most the line being written, and a reader meets a whole manifest at any moment.
-//! Knows neither the engine that calls it nor the reading half.
+//! If the process is killed, at most the current line is lost, and readers always find a complete
+//! manifest. Knows neither the engine that calls it nor the reading half.
 
 mod file;
 mod line;
@@ -24,47 +24,49 @@ use crate::model::strict::{NonFinite, NotJson, indented, write_json};
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 use crate::{Error, Kind};
 
-/// File systems allow 255 bytes in a name; readers and exports put something behind it.
+/// The longest run id in bytes. File systems allow 255 bytes in a name, and readers and exports
+/// append something to it.
 const MAX_RUN_ID_BYTES: usize = 200;
-/// The manifest is refreshed when the lines' time has moved on by this much.
+/// The manifest is refreshed when the lines' times have advanced by this much, in microseconds.
 const REFRESH_MICROS: u64 = 1_000_000;
 
-/// Writes one run: [`begin`](Self::begin), then events and steps in any order, then [`finish`](Self::finish).
+/// Writes one run: [`begin`](Self::begin), then events and steps in any order, then
+/// [`finish`](Self::finish).
 ///
-/// After an error of the disk the writer can still be used: the files are as they were before the failed record, and
-/// the space held in reserve is free for the last event and the last manifest.
+/// After a disk error, the writer can still be used. The files are as they were before the failed
+/// record, and the reserved space is free for the last event and the last manifest.
 #[derive(Debug)]
 pub struct RunWriter {
     dir: PathBuf,
     run_id: String,
     info: RunInfo,
     stage: Stage,
-    /// What stands there before the first line, and in which directory, where it is another.
+    /// The lines before the first new one, and the directory they come from if it's another.
     kept: Option<(KeptSteps, Option<PathBuf>)>,
-    /// Gone after the first failed write.
+    /// `None` after the first failed write.
     reserve: Option<Reserve>,
     steps: u64,
     events: u64,
     next_step: Option<u64>,
     /// The time of the last manifest, in microseconds since the epoch.
     refreshed_at: i64,
-    /// The time of the last line.
+    /// The time of the last line, in microseconds since the epoch.
     last_ts: i64,
     stamper: Stamper,
     altered: Vec<String>,
-    /// The record being built; kept for its memory.
+    /// The buffer for the current record.
     line: Vec<u8>,
-    /// Last, so that it goes after all that lies in the directory.
+    /// Last, so that it's dropped after everything inside the directory.
     _made: Option<MadeDir>,
 }
 
-/// A directory that was made for the run; it goes again where nothing was written into it.
+/// A directory that was created for the run. It's removed if nothing was written into it.
 #[derive(Debug)]
 struct MadeDir(PathBuf);
 
 impl Drop for MadeDir {
     fn drop(&mut self) {
-        // One that is not empty stays.
+        // This fails if the directory isn't empty, and the directory then stays.
         let _ = std::fs::remove_dir(&self.0);
     }
 }
@@ -82,10 +84,10 @@ struct Files {
     events: LineFile,
 }
 
-/// What is kept of a run that somebody goes on with.
+/// The part of an existing run that is kept when it's continued.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeptSteps {
-    /// Of its steps, whose ids are their places.
+    /// Of its steps, whose ids are their positions.
     pub steps: Beginning,
     /// Of its events.
     pub events: Beginning,
@@ -94,55 +96,55 @@ pub struct KeptSteps {
 /// One line of `events.jsonl`.
 #[derive(Debug, Clone, Copy)]
 pub struct EventLine<'a, P> {
-    /// The step it belongs to.
+    /// The step that the event belongs to.
     pub step_id: u64,
     /// The phase, such as `DECIDE`.
     pub phase: &'a str,
-    /// The stage in the phase, written first in the payload; empty for none.
+    /// The stage of the phase, which is the first field of the payload. Empty for none.
     pub stage: &'a str,
-    /// Whether it went well.
+    /// Whether the event reports success.
     pub ok: bool,
-    /// More of the payload: a struct or map without a field `stage`, or `()`.
+    /// Other fields of the payload: a struct or map without a field `stage`, or `()`.
     pub payload: P,
-    /// The error in words.
+    /// The error message.
     pub error: Option<&'a str>,
     /// When it happened, in microseconds since the epoch.
     pub ts: i64,
 }
 
-/// Why a record was not written. Nothing of it is in the file.
+/// Why a record wasn't written. No part of it is in the file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The disk refused.
+    /// The system returned an error.
     Io {
-        /// The file.
+        /// The file that couldn't be written.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A value that JSON does not have.
+    /// The record contains a value that can't be JSON.
     NotJson {
-        /// Which record: `step 3`, `event DECIDE of step 3`, `the manifest`.
+        /// The record: `step 3`, `event DECIDE of step 3`, `the manifest`.
         record: String,
-        /// Where in it and what.
+        /// The path to the value, and the reason.
         source: NotJson,
     },
-    /// Readers would not parse a line this long.
+    /// The line is too long for readers to parse.
     TooLong {
-        /// Which record.
+        /// The record.
         record: String,
-        /// Its length.
+        /// Its length in bytes.
         bytes: u64,
     },
-    /// Step ids rise by one.
+    /// A step id isn't the previous one plus one.
     StepOrder {
-        /// The id that was to come.
+        /// The expected id.
         expected: u64,
-        /// The id that came.
+        /// The actual id.
         got: u64,
     },
-    /// A call out of turn, in words.
+    /// A method was called in the wrong state, with an explanation.
     OutOfTurn(&'static str),
 }
 
@@ -155,11 +157,12 @@ fn cannot_create(dir: &Path, error: io::Error) -> Error {
 }
 
 impl RunWriter {
-    /// Creates the run's directory below `root`; its name is the run id. One that is dropped before anything is written
-    /// takes the directory away again, if it made it.
+    /// Creates the run's directory below `root`, named after the run id. If the writer is dropped
+    /// before anything is written, it removes the directory that it created.
     ///
     /// # Errors
-    /// An id that is not one plain directory name; a directory that holds a trace already; what the system says.
+    /// The id isn't a single plain directory name, or the directory already contains a trace.
+    /// Returns errors of the system, too.
     pub fn create(root: impl AsRef<Path>, run_id: &str) -> crate::Result<Self> {
         if let Some(fault) = id_fault(run_id) {
             let message = format!("the run id {run_id:?} cannot name a directory: {fault}");
@@ -192,11 +195,11 @@ impl RunWriter {
         })
     }
 
-    /// Creates the directory of a run under the first of these names below `root` that nothing there has yet. Of several
-    /// that do so at the same time, each has one of its own.
+    /// Creates the run's directory under the first of these names below `root` that isn't taken.
+    /// Concurrent callers get distinct names.
     ///
     /// # Errors
-    /// There is something under each of them; what the system says.
+    /// All names are taken. Returns errors of the system, too.
     pub fn create_first(
         root: impl AsRef<Path>,
         names: impl IntoIterator<Item = String>,
@@ -205,7 +208,7 @@ impl RunWriter {
         std::fs::create_dir_all(root).map_err(|error| cannot_create(root, error))?;
         for name in names.into_iter().filter(|name| id_fault(name).is_none()) {
             let dir = root.join(&name);
-            // Whoever makes it has it: between a look whether it is there and the making, another may come.
+            // Creating the directory decides who gets it. A check beforehand would be a race.
             match std::fs::create_dir(&dir) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(cannot_create(&dir, error)),
@@ -226,12 +229,12 @@ impl RunWriter {
         ))
     }
 
-    /// Takes a run's directory to go on with it, and holds it from now on; nothing else is touched before
-    /// [`begin`](Self::begin). `is_alive` says whether the process that wrote it is still there, where the file system
-    /// cannot tell.
+    /// Takes over a run's directory to continue the run, and holds it from now on. Nothing else is
+    /// modified before [`begin`](Self::begin). `is_alive` returns whether the process that wrote
+    /// the run still exists, and is called if the file system doesn't support locks.
     ///
     /// # Errors
-    /// Somebody writes the run; what the system says.
+    /// Another process is writing the run. Returns errors of the system, too.
     pub fn reopen(dir: &Path, is_alive: impl FnOnce() -> bool) -> crate::Result<Self> {
         let cannot = || format!("cannot go on with {}", dir.display());
         let dir = dir
@@ -272,38 +275,41 @@ impl RunWriter {
         }
     }
 
-    /// Says what stands before the first line: in the own directory the rest is cut off when the run begins, of another
-    /// one it is copied then.
+    /// Sets the lines that precede the first new one. In the run's own directory, `begin` truncates
+    /// the rest. From another directory, it copies them.
     #[must_use]
     pub fn keeping(mut self, kept: KeptSteps, of: Option<&Path>) -> Self {
         self.kept = Some((kept, of.map(Path::to_owned)));
         self
     }
 
-    /// The run's name.
+    /// Returns the run's name.
     pub fn run_id(&self) -> &str {
         &self.run_id
     }
 
-    /// The run's directory.
+    /// Returns the run's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// How many steps and how many events are written.
+    /// Returns the numbers of steps and events written.
     pub fn counts(&self) -> (u64, u64) {
         (self.steps, self.events)
     }
 
-    /// Writes the first manifest, status `running`, so that a watcher sees the run before its first step.
+    /// Writes the first manifest with status `running`, so that a viewer sees the run before its
+    /// first step.
     ///
     /// # Errors
-    /// A second call; a directory that another writer took meanwhile; what [`WriteError`] lists.
+    /// The run has already begun, or another writer has taken the directory meanwhile. Returns the
+    /// errors in [`WriteError`], too.
     pub fn begin(&mut self, info: RunInfo) -> Result<(), WriteError> {
         if !matches!(self.stage, Stage::Created) {
             return Err(WriteError::OutOfTurn("the run has begun already"));
         }
-        // The reserve comes first: it is created exclusively, so of two writers one stops here.
+        // The reserve comes first. It's created exclusively, so the second of two writers stops
+        // here.
         let reserve = match self.reserve.take() {
             Some(reserve) => reserve,
             None => Reserve::take(&self.dir)?,
@@ -337,7 +343,8 @@ impl RunWriter {
     /// Appends one event.
     ///
     /// # Errors
-    /// What [`WriteError`] lists; where only the manifest could not be refreshed, the event is written.
+    /// Returns the errors in [`WriteError`]. If only the manifest couldn't be refreshed, the event
+    /// is written.
     pub fn event<P: Serialize>(&mut self, event: &EventLine<'_, P>) -> Result<(), WriteError> {
         let record = || format!("event {} of step {}", event.phase, event.step_id);
         self.line.clear();
@@ -352,12 +359,12 @@ impl RunWriter {
         self.refresh(event.ts)
     }
 
-    /// Appends one step. `line` is the whole object, its `step_id` included; `ts` is when the step ended, in
-    /// microseconds since the epoch.
+    /// Appends one step. `line` is the whole object, including its `step_id`. `ts` is when the step
+    /// ended, in microseconds since the epoch.
     ///
     /// # Errors
-    /// An id that does not follow the one before; what [`WriteError`] lists; where only the manifest could not be
-    /// refreshed, the step is written.
+    /// The id doesn't follow the previous one. Returns the errors in [`WriteError`], too. If only
+    /// the manifest couldn't be refreshed, the step is written.
     pub fn step<L: Serialize + ?Sized>(
         &mut self,
         step_id: u64,
@@ -384,16 +391,17 @@ impl RunWriter {
         self.refresh(ts)
     }
 
-    /// In what the files are not what was written, a sentence each: known once the run is finished.
+    /// Returns how the files differ from what was written, one sentence each. Known once the run is
+    /// finished.
     pub fn altered(&self) -> &[String] {
         &self.altered
     }
 
-    /// Looks whether the files hold what was written, writes the last manifest and closes the files. After an error of the
-    /// disk it may be called again.
+    /// Checks that the files contain what was written, writes the last manifest, and closes the
+    /// files. May be called again after a disk error.
     ///
     /// # Errors
-    /// A run that has not begun or is finished; what [`WriteError`] lists.
+    /// The run hasn't begun or is already finished. Returns the errors in [`WriteError`], too.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a run has one end; whoever wants to keep it can clone it"
@@ -446,10 +454,10 @@ impl RunWriter {
         self.freeing_the_reserve(written)
     }
 
-    /// Writes the manifest anew where the last one is old enough.
+    /// Rewrites the manifest if the last one is old enough.
     fn refresh(&mut self, ts: i64) -> Result<(), WriteError> {
         self.last_ts = ts;
-        // A clock that was set back must not stop the refreshing.
+        // The absolute difference, so that a clock that was set back doesn't stop the refreshes.
         if ts.abs_diff(self.refreshed_at) < REFRESH_MICROS {
             return Ok(());
         }
@@ -489,7 +497,7 @@ impl RunWriter {
     }
 }
 
-/// Why `run_id` is not one plain directory name, if it is not.
+/// Returns why `run_id` isn't a single plain directory name, if it isn't.
 fn id_fault(run_id: &str) -> Option<&'static str> {
     let mut parts = Path::new(run_id).components();
     let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == run_id);

@@ -1,4 +1,5 @@
-//! How is a moment written? RFC 3339 in UTC with six digits of fraction, without asking the calendar twice a second.
+//! Formats times as RFC 3339 in UTC with six fractional digits, computing the calendar date at most
+//! once per second.
 
 use std::io::Write as _;
 
@@ -9,11 +10,11 @@ use crate::model::strict::NotJson;
 
 const MICROS: i64 = 1_000_000;
 
-/// Writes moments; remembers the last second, since the lines of a run come many to a second.
+/// Formats times, and caches the last second, because a run writes many lines per second.
 #[derive(Debug, Default)]
 pub(super) struct Stamper {
     second: Option<i64>,
-    /// `2026-11-22T00:57:00` of that second.
+    /// The cached second, such as `2026-11-22T00:57:00`.
     text: Vec<u8>,
 }
 
@@ -21,7 +22,7 @@ impl Stamper {
     /// Appends `ts`, in microseconds since the epoch, as `2026-11-22T00:57:00.123456Z`.
     ///
     /// # Errors
-    /// A moment that readers would not take for one.
+    /// Readers wouldn't accept the time.
     pub(super) fn write(&mut self, ts: i64, out: &mut Vec<u8>) -> Result<(), NotJson> {
         let second = ts.div_euclid(MICROS);
         if self.second != Some(second) {
@@ -36,10 +37,10 @@ impl Stamper {
         Ok(())
     }
 
-    /// The same as a text.
+    /// Returns the time as a string.
     ///
     /// # Errors
-    /// As for [`write`](Self::write).
+    /// As [`write`](Self::write).
     pub(super) fn text(&mut self, ts: i64) -> Result<String, NotJson> {
         let mut out = Vec::new();
         self.write(ts, &mut out)?;

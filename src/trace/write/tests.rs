@@ -9,7 +9,7 @@ use super::*;
 use crate::error::causes;
 use crate::model::{Code, Source, StopVerdict};
 
-/// 2026-11-22T00:57:00Z
+/// 2026-11-22T00:57:00Z.
 const START: i64 = 1_795_309_020_000_000;
 
 fn begun(root: &Path) -> RunWriter {
@@ -51,7 +51,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The error and its causes, as a person reads them.
+/// Returns the error and its causes as a user sees them.
 fn told(error: &WriteError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -276,7 +276,7 @@ fn what_json_does_not_have_is_refused_and_nothing_is_written() {
         text(&writer, "steps.jsonl") + &text(&writer, "events.jsonl"),
         ""
     );
-    // The id of the refused step is still the next one.
+    // The id of the rejected step is still the next one.
     writer.step(2, START, &json_step(0.5)).unwrap();
     let error = writer
         .finish(RunEnd {
@@ -409,7 +409,7 @@ fn the_manifest_is_refreshed_once_a_second_of_the_lines_time() {
     assert_eq!(seen(&writer), at(0, 2, "01.000000"));
     writer.step(1, START + 2_500_000, &json!({})).unwrap();
     assert_eq!(seen(&writer), at(2, 2, "02.500000"));
-    // Back by half a minute, as clocks are set.
+    // Back by half a minute, as when a clock is adjusted.
     writer.event(&event(0, START - 27_500_000, ())).unwrap();
     assert_eq!(seen(&writer), at(2, 3, "32.500000"));
     assert_eq!(manifest(&writer)["status"], "running");
@@ -451,7 +451,7 @@ fn the_reserve_lasts_from_the_beginning_to_the_end() {
     assert_eq!(reserve.len(), 64 << 10);
     writer.finish(RunEnd::default()).unwrap();
     assert!(!writer.dir().join(".reserve").exists());
-    // A writer that is dropped in the middle leaves none behind either.
+    // A writer that is dropped in the middle doesn't leave one behind either.
     let other = root.path().join("other");
     fs::create_dir(&other).unwrap();
     drop(begun(&other));
@@ -489,10 +489,10 @@ fn no_reader_meets_half_a_manifest() {
     assert_eq!(manifest(&writer)["event_count"], 2_000);
 }
 
-/// Names the directory of a small file system; set for the copy of this test that runs inside one.
+/// Names the directory of a small file system. Set for the copy of this test that runs inside one.
 const SMALL_DISK: &str = "BOARD_TEST_SMALL_DISK";
 
-/// Mounts a disk of 1 MiB where that is allowed, in a name space of its own, and runs this test again on it.
+/// Mounts a disk of 1 MiB in a separate namespace, if permitted, and runs this test again on it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_leaves_whole_lines_and_a_closed_manifest() {
@@ -542,7 +542,7 @@ fn fill(disk: &Path) {
     });
     let steps = steps.unwrap();
     assert!(!writer.dir().join(".reserve").exists());
-    // The failed line came to the end of the disk and is gone again.
+    // The failed line reached the end of the disk and was removed again.
     let text = text(&writer, "steps.jsonl");
     assert!(text.ends_with('\n') && text.lines().count() as u64 == steps);
     assert!(
@@ -577,7 +577,8 @@ fn fill(disk: &Path) {
 fn the_last_manifest_takes_the_room_of_the_reserve() {
     let root = tempfile::tempdir().unwrap();
     let mut writer = begun(root.path());
-    // A directory in the place of the temporary file refuses the first try, and the reserve is given back.
+    // A directory in place of the temporary file makes the first try fail, and the reserve is
+    // released.
     let temp = writer.dir().join(".manifest.json.tmp");
     fs::create_dir(&temp).unwrap();
     assert!(matches!(

@@ -175,7 +175,9 @@ fn the_newest_run_of_a_directory_is_compared_as_the_verdict_is_about_it() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_says(
         &said,
-        &["The same actions, results, critics, scores and state changes in all 6 steps."],
+        &[
+            "No differences: actions, results, critics, scores and state changes are the same in all 6 steps.",
+        ],
     );
 }
 

@@ -345,8 +345,8 @@ fn what_a_copy_says_otherwise_is_in_every_output() {
     session_and_stream(temp.path(), &spent);
     let row = list(temp.path())["runs"][0].clone();
     let said = json!([
-        "stream.jsonl says: 10,039 tokens, here 45 tokens",
-        "stream.jsonl says: cost $0.5000, here $0.2500",
+        "stream.jsonl says: 10,039 tokens (45 tokens here)",
+        "stream.jsonl says: cost $0.5000 ($0.2500 here)",
     ]);
     assert_eq!(
         (&row["copies_say"], &row["contradictions"]),

@@ -155,7 +155,7 @@ fn the_total_that_qwen_records_is_the_tokens_of_the_run_and_a_difference_is_an_i
     let shown = board_json(&["show", "r_qwen_max_tokens/stream.jsonl"]);
     assert_eq!(shown["tokens"], 90_640);
     let issue =
-        "the result records 90,640 tokens, the steps add up to 18,128 (4 retries are recorded)";
+        "the result records 90,640 tokens, but the steps add up to 18,128 (4 retries are recorded)";
     assert_says(
         &board(&["list", "r_qwen_max_tokens", "--json"]),
         &["\"problems\": 1"],
@@ -458,7 +458,7 @@ fn titles_of_sessions_are_found_by_the_filter() {
 fn the_page_marks_a_compaction_and_the_tokens_before_it() {
     let path = file("22-cc-compaction");
     let key = path.split('/').next_back().unwrap();
-    let words = "context compacted (auto): 167,000 tokens before";
+    let words = "context compacted (auto), 167,000 tokens before";
     assert_says(
         &board_serving("22-cc-compaction", &format!("/runs/{key}")),
         &[words],

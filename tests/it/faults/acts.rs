@@ -1,4 +1,4 @@
-//! What can happen to the directory of a board?
+//! The changes that can happen to a board's directory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use crate::chance::Chance;
 use crate::disk::{copy, walk};
 use crate::writer::Writer;
 
-/// One thing that happens, to a run and a file of it that chance names.
+/// A change to a random run and one of its files.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
     AppendLines,
@@ -22,9 +22,9 @@ pub(super) enum Act {
     CutToNothing,
     TearALine,
     Reorder,
-    /// The size stays, and only bytes far from both ends change.
+    /// Keeps the size, and changes only bytes far from both ends.
     ChangeInside,
-    /// The same, and the time is set back to what it was.
+    /// Does the same, and restores the modification time.
     ChangeInsideUnseen,
     ChangeInsideAndAppend,
     GrowInside,
@@ -80,13 +80,13 @@ const ALL: [Act; 29] = [
 ];
 
 impl Act {
-    /// Any of them.
+    /// Picks a random act.
     pub(super) fn any(chance: &mut Chance) -> Self {
         ALL[chance.place(ALL.len())]
     }
 
-    /// Plays it below `root`; `aside` is a place that the board does not watch. Says to what it happened; to nothing,
-    /// where chance names a run that has no such file.
+    /// Plays the act below `root`, with `aside` as a directory that the board doesn't watch.
+    /// Returns the path that it changed, or `None` if the chosen run has no such file.
     pub(super) fn play(self, root: &Path, aside: &Path, chance: &mut Chance) -> Option<String> {
         fs::create_dir_all(aside).unwrap();
         let fresh = root.join(format!("run-{}", chance.below(100_000)));
@@ -129,7 +129,7 @@ impl Act {
                 fs::rename(run, &fresh).unwrap();
                 told(run)
             }
-            // Neither may lie in the other.
+            // Neither directory may contain the other.
             Act::SwapRuns | Act::ReplaceRunByAnother
                 if run.starts_with(other) || other.starts_with(run) =>
             {
@@ -166,7 +166,7 @@ impl Act {
     }
 }
 
-/// What happens to a file of lines.
+/// Plays an act on a file of lines.
 fn lines(act: Act, path: &Path, aside: &Path, chance: &mut Chance) -> Option<String> {
     let text = fs::read(path).ok()?;
     let ends: Vec<usize> = memchr::memchr_iter(b'\n', &text)
@@ -270,7 +270,7 @@ fn lines(act: Act, path: &Path, aside: &Path, chance: &mut Chance) -> Option<Str
     told(path)
 }
 
-/// What happens to a manifest; in the end it is whole.
+/// Plays an act on a manifest, which is complete afterwards.
 fn manifest(act: Act, path: &Path, chance: &mut Chance) -> Option<String> {
     let mut text = fs::read(path).ok()?;
     if matches!(act, Act::ManifestOfTheSameSize) {
@@ -299,11 +299,11 @@ fn manifest(act: Act, path: &Path, chance: &mut Chance) -> Option<String> {
     told(path)
 }
 
-/// A digit far from both ends, that can be another one.
+/// Finds a digit far from both ends that can be replaced by another.
 fn change(text: &[u8], chance: &mut Chance) -> Option<usize> {
     let (from, to) = (text.len() / 4, text.len() * 3 / 4);
     let from = from + chance.place((to - from) / 2);
-    // After another digit, so that the number keeps its shape.
+    // It follows another digit, so that the number stays valid.
     (from..to).find(|at| text[*at].is_ascii_digit() && text[at - 1].is_ascii_digit())
 }
 
@@ -318,7 +318,7 @@ fn write_some(writer: &mut Writer, chance: &mut Chance) {
     }
 }
 
-/// The directories that hold a run, in order.
+/// Lists the directories that contain a run, sorted.
 fn runs(root: &Path) -> Vec<PathBuf> {
     let mut runs: Vec<PathBuf> = walk(root)
         .iter()

@@ -1,4 +1,4 @@
-//! What becomes of a real writer: killed at some moment, or out of space.
+//! Runs a real writer that is killed at a random moment, or runs out of space.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use crate::chance::Chance;
 use crate::programs::{player, with_player};
 use crate::wait::until;
 
-/// A run is written below `dir` and its writer is killed once it wrote some bytes.
+/// Writes a run below `dir` and kills its writer after a number of bytes.
 pub(super) fn killed(dir: &Path, chance: &mut Chance) {
     let bytes = chance.below(13_000);
     let mut child = play(&mut Command::new(player()), "plan", dir);
@@ -19,7 +19,7 @@ pub(super) fn killed(dir: &Path, chance: &mut Chance) {
     child.wait().unwrap();
 }
 
-/// The same where no file may become larger than some KiB, which is what a full disk looks like.
+/// Writes a run with a file size limit of some KiB, which looks like a full disk.
 pub(super) fn out_of_space(dir: &Path, chance: &mut Chance) {
     // The signal would end the process before it could write a verdict.
     let script = format!(

@@ -1,4 +1,5 @@
-//! Sessions and streams of coding agents, made line by line: declined calls, ends, totals, and what the user said.
+//! Tests sessions and streams of coding agents, built line by line: declined calls, ends, totals,
+//! and user prompts.
 
 use std::fs;
 use std::process::Command;
@@ -31,7 +32,7 @@ fn run(lines: &[Value]) -> Read {
     read(&path)
 }
 
-/// What `board ARGS` prints of a file of these lines, with its path behind the arguments.
+/// Returns the output of `board ARGS PATH` for a file of these lines.
 fn printed(args: &[&str], lines: &[Value]) -> String {
     let (_dir, path) = written(lines);
     let output = Command::new(BINARY)
@@ -119,7 +120,7 @@ fn a_call_that_its_user_declined_is_cancelled_and_did_not_fail() {
             (&result["status"], &result["error"]),
             (&"cancelled".into(), &"exec command rejected by user".into())
         );
-        // Declining a call is not stopping the turn.
+        // Declining a call doesn't stop the turn.
         assert_eq!(run.row.verdict.sentence, "Interrupted after step 0");
     }
     let stream = run(&[
@@ -185,7 +186,7 @@ fn a_message_that_its_record_gives_to_the_user_is_in_every_export() {
     in_every_export(&lines, &["PROMPT-ONE", "PROMPT-STEER"], &["HARNESS"]);
 }
 
-/// Each of `said` is in each export of a file of these lines, and none of `others`.
+/// Asserts that each export of these lines contains all of `said` and none of `others`.
 #[track_caller]
 fn in_every_export(lines: &[Value], said: &[&str], others: &[&str]) {
     for args in [
@@ -228,7 +229,7 @@ fn programs_that_write_into_one_stream_are_added_up() {
         (both.row.tokens, usage.input, usage.output),
         (Some(3_050), Some(2_900), Some(150))
     );
-    // A program that counts nothing forgets nothing.
+    // A program that reports no counts doesn't discard the earlier ones.
     let mut silent = first.clone();
     silent.push(
         json!({"type": "result", "timestamp": at(9), "status": "error", "stats": {"total_tokens": 0, "cached": 0},
@@ -283,7 +284,7 @@ fn prompts_in_a_list_of_messages_are_in_every_export() {
         &["PROMPT-FIRST", "PROMPT-SECOND", "PROMPT-BESIDE"],
         &["HERE"],
     );
-    // Each stands before its own reply.
+    // Each prompt comes before its own reply.
     let text = printed(&["show", "--format", "md"], &lines);
     let place = |words: &str| text.find(words).unwrap();
     let places = [
@@ -379,7 +380,7 @@ fn an_interruption_behind_the_end_of_a_turn_is_told_and_does_not_replace_the_end
         "{:?}",
         after.row.verdict
     );
-    // A turn that was not over is what was interrupted.
+    // An interruption ends only an unfinished turn.
     let open = reply("m1", None, &json!([{"type": "text", "text": "Do"}]));
     for lines in [
         vec![begin[0].clone(), open, stop.clone()],
@@ -549,9 +550,10 @@ fn a_result_with_sub_agents_is_compared_where_they_say_what_they_took() {
     assert_eq!(told(105, 40, None), [""; 0]);
     assert_eq!(
         told(105, 90, None),
-        ["the result records 90 tokens from the cache, the steps add up to 40"]
+        ["the result records 90 cached tokens, but the steps add up to 40"]
     );
     assert_eq!(told(165, 40, Some(60)), [""; 0]);
-    let more = "the result records 965 tokens, the steps add up to 105, the child runs to 60";
+    let more =
+        "the result records 965 tokens, but the steps add up to 105 and the child runs to 60";
     assert_eq!(told(965, 40, Some(60)), [more]);
 }

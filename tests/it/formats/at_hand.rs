@@ -1,5 +1,6 @@
-//! Is each file of other tools that is at hand a run with a verdict, and does each of its pages answer? Walks what
-//! `BOARD_FOREIGN` and `BOARD_AGENTS` name; without them there is nothing to do.
+//! Tests that each available file of other tools is a run with a verdict, and that each of its
+//! pages answers. Walks the directories in `BOARD_FOREIGN` and `BOARD_AGENTS`; skipped without
+//! them.
 
 use std::path::{Path, PathBuf};
 
@@ -21,13 +22,13 @@ fn roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Files beside traces, which are none.
+/// Companion files that aren't traces themselves.
 fn is_beside(path: &Path) -> bool {
     let name = path
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or_default();
-    // The state of a conversation is a run with the directory of its events alone.
+    // A conversation's state is a run only together with its directory of events.
     matches!(name, "truth.json" | "base_state.json") || name.ends_with(".meta.json")
 }
 

@@ -1,4 +1,4 @@
-//! ATIF trajectories, alone and in the directories of Harbor's trials.
+//! Tests ATIF trajectories, alone and in directories of Harbor trials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ fn trial(name: &str) -> Read {
 fn only_what_the_agent_did_itself_is_a_step() {
     let run = trajectory("helper");
     let row = &run.row;
-    // Six steps of which one is the system's, one the user's and one copied, which is said; the agent, its helper and
-    // the totals.
+    // Of six steps, one is the system's, one the user's and one copied, which is reported. The
+    // remaining events are the agent, its helper and the totals.
     assert_eq!(
         (row.steps, row.errors, row.events, row.issues),
         (3, 1, 9, (1, 0))
@@ -189,7 +189,7 @@ fn a_trial_is_one_run_by_the_name_of_its_directory() {
     assert_eq!(keys, names);
 }
 
-/// The solved trial, with another result.
+/// Copies the solved trial with a changed result.
 fn with_result(dir: &Path, change: impl Fn(&mut Value)) -> PathBuf {
     let sample = sample("tools/harbor/nightly/ledger__solved");
     let to = dir.join("nightly/ledger__solved");
@@ -231,7 +231,7 @@ fn rewards_are_scores_of_the_run() {
     assert!(page.text().contains("0.75") && page.text().contains("tests"));
     let csv = board.get("/runs/nightly%2Fledger__solved/scores.csv");
     assert!(csv.text().contains("0.75"), "{}", csv.text());
-    // Older results have one number.
+    // Older results have a single number.
     let old = read(&with_result(temp.path(), |result| {
         result["verifier_result"] = json!({"reward": 1})
     }));
@@ -262,7 +262,7 @@ fn a_trial_whose_times_contradict_each_other_ended_all_the_same() {
         reasons,
         ["the trial is said to have finished before it started"]
     );
-    // The clock in the container goes ahead.
+    // The container's clock is ahead.
     let run = read(&with_result(temp.path(), |result| {
         result["finished_at"] = json!("2026-11-20T10:00:01Z")
     }));
@@ -373,7 +373,7 @@ fn a_damaged_trajectory_loses_only_what_is_damaged() {
     damaged(&sample("tools/atif/odd.trajectory.json"));
 }
 
-/// A trajectory of these steps of the agent, with totals.
+/// Reads a trajectory of these agent steps and totals.
 fn of_steps(dir: &Path, steps: &[Value], totals: &Value) -> Read {
     let path = dir.join("trajectory.json");
     let document = json!({
@@ -460,7 +460,8 @@ fn what_some_steps_cost_is_not_what_the_run_cost() {
         of_steps(temp.path(), &all, &json!({})).row.cost_usd,
         Some(0.5)
     );
-    // In a trial its result says it.
+    // A trial's result.json states a cost too. Here it contradicts the steps, so the cost is
+    // unknown.
     let trial = with_result(temp.path(), |result| {
         result["agent_result"] =
             json!({"n_input_tokens": 5_000, "n_output_tokens": 70, "cost_usd": 0.875});
@@ -548,7 +549,7 @@ fn totals_that_no_step_accounts_for_are_named() {
             .filter(|issue| issue.kind == IssueKind::Count);
         issues.map(|issue| issue.reason.clone()).collect::<Vec<_>>()
     };
-    // Its writers count what was copied, or do not.
+    // Some writers count copied steps in the totals, others don't.
     for (times, issues) in [(1, 0), (2, 0), (20, 3)] {
         let run = of_steps(
             temp.path(),
@@ -557,7 +558,8 @@ fn totals_that_no_step_accounts_for_are_named() {
         );
         assert_eq!(said(&run).len(), issues, "{:?}", said(&run));
     }
-    // What a trajectory took that it holds is in its totals or not; less than its own steps took is neither.
+    // Totals may also include contained trajectories. Totals below the agent's own steps, or above
+    // everything they may include, are issues.
     let path = temp.path().join("trajectory.json");
     let text = fs::read_to_string(&path).expect("written");
     let mut document: Value = serde_json::from_str(&text).expect("JSON");

@@ -1,5 +1,5 @@
-//! Lines that were copied from another session count there, and steps that a session went back to before are no part of
-//! the way to its end.
+//! Tests that lines copied from another session count only there, and that steps before a rewind
+//! aren't part of the final branch.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,13 +32,13 @@ fn at(second: u32) -> String {
     format!("2026-11-20T09:15:{second:02}.000Z")
 }
 
-/// A prompt, in a session.
+/// A prompt in a session.
 fn prompt(session: &str, uuid: &str, parent: Option<&str>, second: u32) -> Value {
     json!({"type": "user", "sessionId": session, "uuid": uuid, "parentUuid": parent, "isSidechain": false,
         "timestamp": at(second), "message": {"role": "user", "content": format!("Prompt {uuid}.")}})
 }
 
-/// A reply of ten tokens, and five written.
+/// A reply with ten input tokens and five output tokens.
 fn reply(session: &str, uuid: &str, parent: &str, second: u32, block: &Value) -> Value {
     let message = uuid.trim_end_matches(|c: char| c.is_ascii_lowercase());
     let finish = if block["type"] == "tool_use" {
@@ -73,7 +73,7 @@ fn cost(session: &str) -> Value {
     json!({"type": "cost-state", "sessionId": session, "totalCostUSD": 0.5})
 }
 
-/// Steps, tokens, task, and which steps the run went back to before.
+/// Steps, tokens, task, and the steps abandoned by a rewind.
 fn seen(run: &Read) -> (usize, Option<u64>, Option<&str>, Vec<usize>) {
     let left = run
         .index
@@ -114,7 +114,7 @@ fn what_a_fork_repeats_of_another_session_counts_there() {
         all.extend(new.iter().cloned().chain([cost(SECOND)]));
         session(SECOND, &all)
     };
-    // Copied under the new id: it is older than the session.
+    // Copied under the new id, but older than the session.
     let renamed: Vec<Value> = old
         .iter()
         .cloned()
@@ -133,9 +133,9 @@ fn what_a_fork_repeats_of_another_session_counts_there() {
     );
     assert_eq!(
         reasons(&run, IssueKind::Copied),
-        ["2 records copied from another run: what they tell of counts there, and not here"]
+        ["2 records copied from another run (counted there, not here)"]
     );
-    // The lines say where they come from.
+    // The lines name the session that they come from.
     let marked = |line: Value| {
         with(
             line,
@@ -152,10 +152,11 @@ fn what_a_fork_repeats_of_another_session_counts_there() {
     let run = fork(late);
     assert_eq!(seen(&run), own);
     assert!(reasons(&run, IssueKind::Copied)[0].contains(&format!("run {FIRST}: ")));
-    // Copied with the old id, before anything of its own.
+    // Copied with the old id, before the session's own lines.
     let run = session(SECOND, &[old.as_slice(), new.as_slice()].concat());
     assert_eq!((seen(&run), run.row.run_id.as_deref()), (own, Some(SECOND)));
-    // The other session counts them, and a file under any other name may be a copy of a file.
+    // The other session counts them, and so does a file with any other name, which may be a copy of
+    // a file.
     let all = (2, Some(30), Some("Prompt a."), vec![]);
     assert_eq!(
         seen(&session(FIRST, &[old.as_slice(), new.as_slice()].concat())),
@@ -199,7 +200,7 @@ fn a_prompt_that_goes_on_from_an_earlier_line_leaves_a_branch() {
     assert_eq!(run.row.answer.as_deref(), Some("Right."));
     assert_eq!(
         reasons(&run, IssueKind::Left),
-        ["the run went back to before 1 step: what was done there is on no way to its end"]
+        ["the run went back past 1 step, which didn't lead to its end"]
     );
     let waits = session(FIRST, &all[..5]);
     assert_eq!(waits.row.answer, None, "an answer that was left is none");
@@ -208,7 +209,7 @@ fn a_prompt_that_goes_on_from_an_earlier_line_leaves_a_branch() {
         "{}",
         waits.row.verdict.sentence
     );
-    // It may come back to what it left.
+    // The session may return to an abandoned branch.
     let back = [all.clone(), vec![prompt(FIRST, "d", Some("2"), 7)]].concat();
     assert_eq!(seen(&session(FIRST, &back)).3, [2]);
 }
@@ -227,7 +228,7 @@ fn calls_that_run_beside_each_other_are_no_branches() {
         seen(&session(FIRST, &all)),
         (2, Some(30), Some("Prompt a."), vec![])
     );
-    // The program's own words are named again by what a person runs in between.
+    // A command that the user runs in between may name the program's own line as its parent again.
     let note = with(prompt(FIRST, "n", None, 1), "isMeta", json!(true));
     let command = json!("<bash-input>ls</bash-input>");
     let command = with(
@@ -252,7 +253,7 @@ fn a_file_of_nothing_but_branches_is_read_in_time() {
         all.push(reply(FIRST, &format!("{n}"), &parent, 2, &said("x")));
         parent = n.to_string();
     }
-    // Each goes from the end of one long branch to that of another.
+    // Each line moves from the end of one long branch to the end of another.
     for n in 3_000..6_000 {
         all.push(prompt(
             FIRST,
@@ -264,9 +265,9 @@ fn a_file_of_nothing_but_branches_is_read_in_time() {
     assert_eq!(seen(&session(FIRST, &all)).0, 3_000);
 }
 
-/// An id of a session or a turn of Codex that began at a second of the day.
+/// The id of a Codex session or turn that started `second` seconds after the test's start time.
 fn codex_id(second: u64, n: u64) -> String {
-    // 2026-11-20T09:15:00Z
+    // 2026-11-20T09:15:00Z.
     let millis = 1_795_166_100_000_u64 + second * 1_000;
     let hex = format!("{millis:012x}");
     format!("{}-{}-7000-8000-{n:012x}", &hex[..8], &hex[8..])
@@ -276,7 +277,7 @@ fn line(second: u32, kind: &str, payload: &Value) -> Value {
     json!({"timestamp": at(second), "type": kind, "payload": payload})
 }
 
-/// A turn of Codex: a prompt and a reply of 100 tokens, and 10 written.
+/// A Codex turn: a prompt and a reply, with 100 input tokens and 10 output tokens.
 fn turn(id: &str, second: u32, words: &str) -> Vec<Value> {
     let item = |payload| line(second, "response_item", &payload);
     let told = |payload| line(second, "event_msg", &payload);
@@ -311,7 +312,7 @@ fn a_fork_of_codex_begins_with_the_first_turn_that_is_not_older_than_it() {
         meta(&fork, 20, json!(parent)),
         meta(&parent, 20, Value::Null),
     ];
-    // Written anew at the moment of the fork.
+    // Rewritten at the moment of the fork.
     all.extend(turn(&codex_id(2, 3), 20, "one"));
     all.extend(turn(&codex_id(21, 4), 30, "two"));
     let run = lines("rollout-a.jsonl", &all);
@@ -322,14 +323,14 @@ fn a_fork_of_codex_begins_with_the_first_turn_that_is_not_older_than_it() {
     assert_eq!(run.row.verdict.sentence, "Answered at step 0");
     assert!(
         reasons(&run, IssueKind::Copied)[0]
-            .starts_with(&format!("7 records copied from run {parent}: "))
+            .starts_with(&format!("7 records copied from run {parent} ("))
     );
     let manifest = run.index.manifest().get().expect("what is said of it");
     assert_eq!(
         (manifest.turns, manifest.parent.as_deref()),
         (Some(1), None)
     );
-    // Without such ids, what is written in one go is the copy.
+    // Without such ids, everything written at one moment is the copy.
     let old: Vec<Value> = [
         vec![meta("fork", 20, json!("old"))],
         turn("u1", 20, "one"),
@@ -340,7 +341,7 @@ fn a_fork_of_codex_begins_with_the_first_turn_that_is_not_older_than_it() {
         seen(&lines("rollout-b.jsonl", &old)),
         (1, Some(110), Some("two"), vec![])
     );
-    // A session that is no fork is its own from the start.
+    // A session that isn't a fork owns all its lines.
     let own: Vec<Value> = [
         vec![meta(&fork, 20, Value::Null)],
         turn(&codex_id(2, 3), 20, "one"),
@@ -522,7 +523,7 @@ fn lines_that_share_an_id_and_say_different_things_are_not_the_same() {
         run.index.steps().get(0).map(|step| step.unanswered),
         Some(None)
     );
-    // The same words at another time are the same line.
+    // The same content with another timestamp is the same line.
     let again = lines(
         &name,
         &[&all[..], &[result(FIRST, "1", "1", 9, "c1")]].concat(),

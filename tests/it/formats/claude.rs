@@ -1,4 +1,4 @@
-//! Sessions of Claude Code.
+//! Tests sessions of Claude Code.
 
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
@@ -98,7 +98,7 @@ fn limits_children_and_what_was_cut_are_told() {
     );
 }
 
-/// A file about such sessions holds the words of an interrupted call, too.
+/// A file about such sessions may contain the text of an interruption, too.
 #[test]
 fn an_edit_of_a_file_with_the_words_of_an_interruption_is_no_interruption() {
     let dir = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn an_edit_of_a_file_with_the_words_of_an_interruption_is_no_interruption() {
     assert_eq!(read(&path).row.errors, read(&session(1)).row.errors);
 }
 
-/// What other programs keep of a session: its messages, without ids of lines, of replies or of the session.
+/// Session messages kept by other programs, without ids of lines, replies or the session.
 #[test]
 fn messages_that_do_not_name_their_session_are_a_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn messages_that_do_not_name_their_session_are_a_run() {
         "Finished at step 1 (inferred: the last reply made no tool calls)"
     );
     assert_eq!(run.row.issues, (0, 0));
-    // A line that is there twice counts once.
+    // A duplicate line counts once.
     std::fs::write(&path, [&lines.concat(), lines[3].as_str()].concat()).unwrap();
     let twice = read(&path);
     assert_eq!(
@@ -166,7 +166,7 @@ fn messages_that_do_not_name_their_session_are_a_run() {
         (read(&path).row.steps, read(&path).row.verdict.mark.word()),
         (0, "unknown")
     );
-    // What another program writes of messages is none of it.
+    // Similar lines of other programs aren't recognized as a Claude Code session.
     for other in [
         r#"{"type":"user","message":{"content":"x"}}"#,
         r#"{"type":"user","timestamp":"2026-05-04T09:00:00Z"}"#,

@@ -1,4 +1,4 @@
-//! What Claude Code prints.
+//! Tests the output stream of Claude Code.
 
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
@@ -11,7 +11,7 @@ fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
         (row.steps, row.errors, row.events, row.issues),
         (3, 1, 12, (0, 0))
     );
-    // 1,630 + 280 + 1,600 + 490, with the sub-agent.
+    // 1,630 + 280 + 1,600 + 490, including the sub-agent.
     assert_eq!((row.tokens, row.cost_usd), (Some(4_000), Some(0.0213)));
     assert_eq!(
         row.model_calls, None,
@@ -111,7 +111,7 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
     let result = lines.last().unwrap();
     std::fs::write(&path, lines.concat()).unwrap();
     let row = read(&path).row;
-    // Its sub-agents are in it, and what the session took before is not.
+    // Includes its sub-agents, but not the session's earlier usage.
     assert_eq!(
         (row.tokens, row.cost_usd, row.children, row.issues),
         (Some(1_500), Some(0.005_859_375), Some(1), (1, 0))
@@ -206,7 +206,7 @@ fn totals_of_which_one_half_is_missing_are_not_known() {
         told(text.replace("\"outputTokens\":40,", "")),
         (None, Some(900), None)
     );
-    // Of one model of two, it is missing of both.
+    // If the input is missing for one of two models, the totals of both are unknown.
     let helper = "\"modelUsage\":{\"claude-haiku-4-5\":{\"outputTokens\":5},";
     assert_eq!(
         told(text.replace("\"modelUsage\":{", helper)),

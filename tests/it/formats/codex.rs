@@ -1,4 +1,4 @@
-//! Sessions of Codex.
+//! Tests sessions of Codex.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ fn the_items_between_two_records_of_tokens_are_one_step() {
         (row.steps, row.errors, row.events, row.issues),
         (4, 2, 32, (0, 0))
     );
-    // 5,200 + 140, 5,500 + 60, 5,700 + 190, 5,950 + 88: the running totals beside them count nothing again.
+    // 5,200 + 140, 5,500 + 60, 5,700 + 190, 5,950 + 88. The recorded running totals aren't added.
     assert_eq!((row.tokens, row.cost_usd), (Some(22_828), None));
     assert_eq!(
         row.tools,

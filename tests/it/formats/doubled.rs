@@ -1,5 +1,5 @@
-//! Lines that are in a file twice, or out of order: what they tell counts once where that can be known, and each such line
-//! is an issue with its place.
+//! Tests lines that occur twice or out of order: their contents count once if that can be
+//! determined, and each such line is an issue with its line number.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use trace_board::trace::RunDir;
 
 use super::{Read, read, sample};
 
-/// A sample of lines, and which of them the tool may write twice alike.
+/// A sample of lines, and which of them the tool may legitimately repeat.
 type Sample = (&'static str, fn(&str) -> bool);
 
 const SAMPLES: [Sample; 9] = [
@@ -53,7 +53,7 @@ fn counts(run: &Read) -> Counts {
     )
 }
 
-/// The run of these lines, in a file of the sample's name.
+/// Reads these lines from a file with the sample's name.
 fn of(path: &Path, lines: &[&str]) -> Read {
     fs::write(
         path,
@@ -66,7 +66,7 @@ fn of(path: &Path, lines: &[&str]) -> Read {
     read(path)
 }
 
-/// The numbers of the lines that have issues.
+/// Numbers of the lines with issues.
 fn places(run: &Read) -> Vec<u64> {
     run.index
         .issues()
@@ -83,7 +83,7 @@ fn a_line_that_is_there_twice_counts_once_and_is_named() {
         let from = sample("tools").join(name);
         let path = temp.path().join(from.file_name().expect("a name"));
         let text = fs::read_to_string(&from).expect("the sample");
-        // Each line of this program has an id; those of the sample are shorter.
+        // Each line of this program has an id, but some in the sample lack theirs.
         let is_without = name.starts_with("claude-code-stream");
         let with_id = |(n, line): (usize, &str)| match line.strip_suffix('}') {
             Some(rest) if is_without && !line.contains("\"uuid\"") => {
@@ -139,7 +139,7 @@ fn a_span_that_is_exported_twice_counts_once() {
 #[test]
 fn lines_out_of_their_order_are_named() {
     let temp = tempfile::tempdir().expect("a directory");
-    // Where each line has its time, or names the one before it.
+    // Formats in which each line has a timestamp or names the line before.
     let samples = [
         (
             "codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl",
@@ -225,7 +225,7 @@ fn a_line_of_qwen_without_an_id_is_no_copy() {
         .enumerate()
         .map(|(n, line)| {
             let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            // The first one tells whose file it is.
+            // The first line identifies the file's format.
             if n > 0 {
                 line["uuid"] = serde_json::Value::Null;
             }
@@ -241,7 +241,7 @@ fn a_line_of_qwen_without_an_id_is_no_copy() {
     );
 }
 
-/// What a file begins with again, or an item that is told of after it was done.
+/// A repeated first line of a file, or an item reported again after its end.
 #[test]
 fn a_stream_that_begins_again_says_so() {
     let temp = tempfile::tempdir().expect("a directory");
@@ -259,7 +259,7 @@ fn a_stream_that_begins_again_says_so() {
     assert!(RunDir::of_file(&path).expect("readable").is_some());
 }
 
-/// A call, and its result, by words of their lines.
+/// A call and its result, identified by parts of their lines.
 const PAIRS: [(&str, &str, &str); 5] = [
     (
         "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl",

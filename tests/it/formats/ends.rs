@@ -1,14 +1,14 @@
-//! What does a trace say once more lines follow its end, or where its last lines leave the end open? Samples with lines put
-//! behind them.
+//! Tests traces with more lines after their end, and traces whose last lines leave the end open, by
+//! appending lines to samples.
 
 use super::{Read, read, sample};
 
 const CLAUDE: &str = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
 
-/// The sample with these lines behind it, a year after.
+/// Reads the sample with these lines appended, as of a year later.
 fn with(name: &str, file: &str, more: &[serde_json::Value]) -> Read {
     let mut text = std::fs::read_to_string(sample(name)).expect("the sample");
-    // A line that is cut stays one.
+    // A truncated line stays a separate line.
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -210,7 +210,7 @@ fn arguments_that_are_no_object_are_still_told_apart() {
     assert_eq!(calls[3], "look(arguments=\"not JSON 3\")");
 }
 
-/// Who asks about such a marker begins with it.
+/// A question about such a marker may start with it.
 #[test]
 fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
     let said = |words: &str| {

@@ -1,4 +1,4 @@
-//! Runs exported as ATIF trajectories, and read back.
+//! Tests runs that are exported as ATIF trajectories and read back.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::board::BINARY;
 
 use super::{read, sample};
 
-/// Exports a run; the trajectory, and what the board reads in it.
+/// Exports a run. Returns the trajectory, and what the board reads from it.
 fn exported(run: &Path) -> (serde_json::Value, super::Read) {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("trajectory.json");
@@ -155,7 +155,7 @@ fn what_a_run_took_how_it_ended_and_how_it_was_scored_comes_back() {
     let mut known = std::collections::BTreeMap::new();
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("trajectory.json");
-    // A run without an end may go on, as long as its file is young: that of a fresh checkout is.
+    // A run without an end may continue while its file is recent, as in a fresh checkout.
     let old = temp.path().join("cut.jsonl");
     std::fs::copy(sample("tools/claude-code-stream/cut.jsonl"), &old).expect("copied");
     let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3_600);

@@ -1,5 +1,6 @@
-//! Is what is computed of another tool's run true of it: whose step a reply is, what was spent and when, whose a score is,
-//! which reply is an answer? Asked by commands, as people ask.
+//! Tests figures computed for other tools' runs: which step a reply belongs to, tokens and cost
+//! over time, what a score refers to, and which reply is an answer. Runs the same commands as users
+//! do.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::sample;
 use crate::board::BINARY;
 
-/// What the board says of this file, by this command.
+/// Returns a command's JSON output for this file.
 fn said(path: &Path, command: &[&str]) -> Value {
     let output = Command::new(BINARY)
         .args(command)
@@ -20,7 +21,7 @@ fn said(path: &Path, command: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{command:?}: {output:?}"))
 }
 
-/// What these rules would have done.
+/// Returns the what-if results of these rules.
 fn asked(path: &Path, rules: &[&str]) -> Vec<Value> {
     let rules: Vec<&str> = rules.iter().flat_map(|rule| ["--rule", rule]).collect();
     let told = said(path, &[&["whatif"], &rules[..]].concat());
@@ -29,7 +30,7 @@ fn asked(path: &Path, rules: &[&str]) -> Vec<Value> {
 
 #[test]
 fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
-    // $0.0095 by its steps; a reply that is not in the file cost the rest of $0.0125.
+    // The steps cost $0.0095. A reply that isn't in the file makes up the rest of $0.0125.
     let path = sample("tools/mini-swe-agent/submitted.traj.json");
     let rules = [
         "max_cost=0.002",
@@ -57,7 +58,7 @@ fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
     );
     assert_eq!(
         told[3]["needs"],
-        "when the run spent the $0.003 that none of its steps says is not recorded"
+        "the step that spent the remaining $0.003 is not recorded"
     );
     let between = |at: usize| {
         (
@@ -69,7 +70,7 @@ fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
         (between(1), between(2), between(3)),
         ((Some(0), Some(1)), (Some(1), Some(2)), (Some(2), None))
     );
-    // Tables have no number where a rule has none.
+    // Tables have no value where rules have none.
     let root = path.parent().expect("a directory");
     let output = Command::new(BINARY)
         .args(["table", "steps", "--format", "jsonl"])
@@ -94,7 +95,7 @@ fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
     assert_eq!(counted, expected);
 }
 
-/// How each rule comes out, and at which step.
+/// Returns each rule's result and step.
 fn outcomes(path: &Path, rules: &[&str]) -> Vec<(String, Option<u64>)> {
     let word = |rule: &Value| {
         (
@@ -115,7 +116,7 @@ fn nowhere(word: &str) -> (String, Option<u64>) {
 
 #[test]
 fn a_reply_of_a_sub_agent_is_no_step_of_the_run() {
-    // Two replies of the run, and between them one of a sub-agent.
+    // Two replies of the run, with one of a sub-agent in between.
     let stream = sample("tools/claude-code-stream/answered.jsonl");
     let rules = ["max_steps=1", "max_steps=2", "max_steps=3", "final_result"];
     assert_eq!(
@@ -144,7 +145,7 @@ fn a_reply_of_a_sub_agent_is_no_step_of_the_run() {
         .iter()
         .find(|rule| rule["unit"] == "steps");
     assert_eq!(measured.map(|rule| &rule["measured"]), Some(&2.into()));
-    // 130 and 160 tokens for $0.002 and $0.003; the sub-agent's 55 for $0.0005.
+    // 130 and 160 tokens for $0.002 and $0.003. The sub-agent has 55 tokens for $0.0005.
     let trace = sample("tools/otlp/traces.jsonl").join("a".repeat(32));
     let rules = [
         "max_steps=2",
@@ -168,7 +169,7 @@ fn a_reply_of_a_sub_agent_is_no_step_of_the_run() {
     let inferred =
         said(&trace, &["whatif", "--rule", "max_steps=2"])["runs"][0]["inferred"].to_string();
     assert!(
-        inferred.contains("of a sub-agent, is taken to be no step of the run"),
+        inferred.contains("sub-agent replies inside a call aren't counted as steps of the run"),
         "{inferred}"
     );
 }
@@ -245,26 +246,26 @@ fn a_score_of_the_run_as_a_whole_is_no_step_s() {
         ["reward1.00"]
     );
     assert!(crate::html::texts(&page, "#scores .lane").is_empty());
-    // A rule on scores of steps has none to look at.
+    // A rule on step scores has none to evaluate.
     let told = asked(
         &trial,
         &["critic_below=reward:0.5", "critic_below=nobody:0.5"],
     );
-    let needs = "reward scored the run as a whole, at its end; a score of any step by reward is not recorded";
+    let needs = "a step score from reward (it scored only the whole run) is not recorded";
     assert_eq!(
         (&told[0]["result"], &told[0]["needs"]),
         (&"unknown".into(), &needs.into())
     );
     assert_eq!(
         told[1]["needs"],
-        "a score of the critic nobody is not recorded"
+        "a score from the critic nobody is not recorded"
     );
 }
 
 #[test]
 fn what_a_sample_was_given_at_its_end_is_no_critic_of_its_last_step() {
     let log = sample("tools/inspect/ledger.json").join("rent_epoch_2");
-    let needs = "graded scored the run as a whole, at its end; a score of any step by graded is not recorded";
+    let needs = "a step score from graded (it scored only the whole run) is not recorded";
     let told = asked(&log, &["critic_below=graded:0.5"]);
     assert_eq!(
         (&told[0]["result"], &told[0]["needs"]),
@@ -277,7 +278,7 @@ fn what_a_sample_was_given_at_its_end_is_no_critic_of_its_last_step() {
         serde_json::json!([{"name": "graded", "score": 0.0, "score_text": null, "reason": null}])
     );
     assert_eq!(said(&log, &["show"])["last_score"], 0.0);
-    // One that was given between the steps is of a step.
+    // A score given between two steps belongs to a step.
     let first = sample("tools/inspect/ledger.json").join("rent_epoch_1");
     assert_eq!(
         outcomes(&first, &["critic_below=progress:0.6"]),
@@ -301,7 +302,7 @@ fn what_was_submitted_is_the_final_result() {
         outcomes(&patch, &rules),
         [at("same", last), nowhere("not_reached"), at("same", last)]
     );
-    // Of a long submission the start is kept: what is not in that may be in the rest.
+    // Only the start of a long submission is kept, so a missing text may be in the rest.
     let text = std::fs::read_to_string(&small).expect("the sample");
     let mut whole: Value = serde_json::from_str(&text).expect("JSON");
     let long: Value = format!("{}the end", "fixed ".repeat(200)).into();
@@ -333,7 +334,7 @@ fn what_was_submitted_is_the_final_result() {
         asked(&path, &["keyword=end"])[0]["needs"],
         "the whole answer is not recorded"
     );
-    // What was left when money ran out, nobody submitted.
+    // A submission forced when the money ran out isn't the agent's answer.
     assert_eq!(
         outcomes(
             &sample("tools/swe-agent/cost_limit.traj"),
@@ -362,7 +363,7 @@ fn a_reply_that_was_cut_at_its_limit_is_no_final_result() {
     std::fs::write(&path, lines.collect::<String>()).expect("written");
     assert_eq!(outcomes(&path, &["final_result"]), [nowhere("not_reached")]);
     assert_eq!(said(&path, &["show"])["steps_list"][2]["mode"], "thought");
-    // Nor where the trace itself makes no difference.
+    // The same holds for an OpenTelemetry trace, if the finish reason is `length`.
     let traces = std::fs::read_to_string(sample("tools/otlp/traces.jsonl")).expect("the sample");
     let path = temp.path().join("traces.jsonl");
     std::fs::write(&path, &traces).expect("written");
@@ -431,13 +432,13 @@ fn what_caches_held_is_told_where_it_is_of_the_same_steps() {
     let temp = tempfile::tempdir().expect("a directory");
     let copy = temp.path().join("trial");
     crate::disk::copy(&trial, &copy);
-    // More than the steps read: of others too, and nobody says how much of theirs.
+    // More than the steps' input, so it includes other requests, and their cached share is unknown.
     let result = std::fs::read_to_string(copy.join("result.json")).expect("read");
     let more = result.replace("2000", "2600");
     assert_ne!(more, result);
     std::fs::write(copy.join("result.json"), more).expect("written");
     assert_eq!(cached(&copy), None);
-    // A trajectory alone has totals of its own.
+    // A trajectory alone has its own totals.
     let text = std::fs::read_to_string(copy.join("agent/trajectory.json")).expect("read");
     let mut whole: Value = serde_json::from_str(&text).expect("JSON");
     whole["final_metrics"]["total_cached_tokens"] = 400.into();

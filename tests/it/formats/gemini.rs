@@ -1,4 +1,4 @@
-//! Sessions and streams of Gemini CLI.
+//! Tests sessions and streams of Gemini CLI.
 
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
@@ -103,13 +103,13 @@ fn a_session_of_a_version_that_wrote_one_document_is_the_same() {
         serde_json::json!({"sessionId": PARENT, "projectHash": "00ff", "messages": []});
     for line in lines.filter(|line| line["id"].is_string()) {
         let messages = document["messages"].as_array_mut().unwrap();
-        // There a reply stands once.
+        // In this format, a reply occurs once.
         messages.retain(|known| known["id"] != line["id"]);
         messages.push(line);
     }
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("session-2026-05-04T09-00-3b0c1d2e.json");
-    // As it is written: what is said of the session first.
+    // As the program writes it, with the session's fields first.
     let messages = document["messages"].to_string();
     let text = format!(
         "{{\n\"sessionId\": \"{PARENT}\",\n\"projectHash\": \"00ff\",\n\"messages\": {messages}\n}}"
@@ -138,7 +138,7 @@ fn a_session_of_a_version_that_wrote_one_document_is_the_same() {
     (0..3).for_each(|n| assert_eq!(run.step(n), of_lines.step(n)));
 }
 
-/// A session whose file has lost its header, and all before a list of its messages.
+/// A session whose file has lost its header and everything before a list of its messages.
 #[test]
 fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
     let lines = std::fs::read_to_string(sample(
@@ -200,7 +200,7 @@ fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
         text[at..].starts_with(&format!("{{\"content\":{}", messages[3]["content"])),
         "where the reply stands"
     );
-    // A list that leaves replies out is not the course of the session: of such a one nothing is made up.
+    // A list that omits replies isn't the session's full history, so no steps are created from it.
     let header = serde_json::json!({"sessionId": "a", "projectHash": "b"});
     std::fs::write(
         &path,
@@ -303,7 +303,7 @@ fn real_streams_agree_with_what_is_known_of_them() {
         ("subagent", "replies", 3, own),
         ("subagent", "calls", 2, own),
     ];
-    // A command that failed is a success here, and nothing else tells of it.
+    // A failed command counts as a success here, and nothing else records the failure.
     let fields = [
         "replies",
         "calls",

@@ -1,4 +1,4 @@
-//! Logs of Inspect: several runs in one file, a JSON document or an archive.
+//! Tests Inspect logs: several runs in one file, which is a JSON document or an archive.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn reasons(found: &RootScan) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// A run with all its steps read as pages have them.
+/// Reads a run and all its steps as pages do.
 fn read_run(run: &RunDir) -> Index {
     let index = read_index(run);
     for step in index.steps() {
@@ -41,7 +41,7 @@ fn read_run(run: &RunDir) -> Index {
     index
 }
 
-/// Every run below a directory, with all its steps read as pages have them.
+/// Reads every run below a directory and all its steps as pages do.
 fn read_all(dir: &Path) -> (RootScan, Vec<Index>) {
     let found = RootScanner::new(dir.to_owned()).scan();
     let indexes = found.runs.values().map(read_run).collect();
@@ -72,7 +72,7 @@ fn a_sample_that_answered() {
     for log in ["ledger.json", "ledger.eval"] {
         let run = run(&format!("{log}/rent_epoch_1"));
         let row = &run.row;
-        // The scorer's question is no step, and its 73 tokens are not the agent's.
+        // The scorer's question isn't a step, and its 73 tokens aren't the agent's.
         assert_eq!(
             (row.steps, row.errors, row.tokens, row.issues),
             (4, 1, Some(835), (0, 0)),
@@ -237,7 +237,7 @@ fn limits_and_errors_are_recorded() {
     );
 }
 
-/// A log of one sample whose only reply is this one, and what its completion is said to be.
+/// Reads a log of one sample with only this reply. `came_back` is the tool's result.
 fn replied(status: &str, stop: &str, call: Option<&str>, came_back: &str) -> Read {
     let temp = tempfile::tempdir().expect("a directory");
     let calls: Vec<_> = call
@@ -252,7 +252,7 @@ fn replied(status: &str, stop: &str, call: Option<&str>, came_back: &str) -> Rea
     let events: Vec<_> = [model].into_iter().chain(call.map(|_| tool)).collect();
     let sample = json!({
         "id": 1, "epoch": 1, "output": {"completion": "Some words."}, "events": events, "model_usage": {}});
-    // What is said of all samples stands before them.
+    // The log's common fields come before the samples.
     let log = format!(
         r#"{{"version": 2, "status": "{status}", "eval": {{"run_id": "r"}}, "samples": [{sample}]}}"#
     );
@@ -326,7 +326,7 @@ fn a_path_to_one_of_several_runs() {
     );
 }
 
-/// The members of an archive, unpacked.
+/// Returns the uncompressed members of an archive.
 fn members(log: &str) -> Vec<(String, Vec<u8>)> {
     let found = RootScanner::new(sample("tools/inspect")).scan();
     let of_log = found
@@ -491,7 +491,7 @@ fn more_members_than_16_bits_count() {
     assert_eq!(found.runs.len(), 65_536);
 }
 
-/// What a sample has by its own events, counted another way.
+/// Counts replies, calls and other figures from a sample's events, independently of the reader.
 fn counted(sample: &serde_json::Value) -> [usize; 3] {
     let none = Vec::new();
     let events = sample["events"]
@@ -528,7 +528,7 @@ fn counted(sample: &serde_json::Value) -> [usize; 3] {
     ]
 }
 
-/// Walks the directory that `BOARD_INSPECT` names; without it there is nothing to do.
+/// Walks the directory in `BOARD_INSPECT`; skipped without it.
 #[test]
 fn real_logs_have_what_their_events_count() {
     let Some(dir) = std::env::var_os("BOARD_INSPECT") else {
@@ -604,7 +604,7 @@ fn messages_are_counted_where_a_limit_is_on_them() {
     assert_eq!(ended, (Some(6.0), Some((Some(6.0), Some(6.0)))));
 }
 
-/// The sample `ledger.json`, changed.
+/// Writes a changed copy of the sample `ledger.json`.
 fn changed(change: impl Fn(&mut serde_json::Value)) -> (tempfile::TempDir, std::path::PathBuf) {
     let text = fs::read_to_string(sample("tools/inspect/ledger.json")).expect("the sample");
     let mut log: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -663,7 +663,7 @@ fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
         row.tokens_words().as_deref(),
         Some("at least 685; 1 step does not record tokens")
     );
-    // Nor is the sum of some models that of all.
+    // The sum over some models isn't the sum over all of them, either.
     let (_temp, path) = changed(|log| {
         let second = &mut log["samples"][1];
         for event in second["events"].as_array_mut().expect("events") {
@@ -685,7 +685,7 @@ fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!(of(), None);
 }
 
-/// Numbers that are the same in each run of the test.
+/// A reproducible sequence of pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -697,7 +697,7 @@ impl Numbers {
     }
 }
 
-/// Logs with bytes that are replaced, left out or doubled; `BOARD_SPOILT=N` tries more of them.
+/// Logs with bytes replaced, removed or doubled. `BOARD_SPOILT=N` tries more of them.
 #[test]
 fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
     let temp = tempfile::tempdir().expect("a directory");

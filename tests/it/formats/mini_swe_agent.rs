@@ -1,4 +1,4 @@
-//! Trajectories of mini-swe-agent.
+//! Tests trajectories of mini-swe-agent.
 
 use super::{damaged, read, sample};
 
@@ -10,12 +10,12 @@ fn trajectory(name: &str) -> std::path::PathBuf {
 fn a_submitted_trajectory() {
     let run = read(&trajectory("submitted"));
     let row = &run.row;
-    // Ten messages, and what is known of the run.
+    // Ten messages, and the information about the run.
     assert_eq!(
         (row.steps, row.errors, row.events, row.issues.0),
         (3, 2, 11, 1)
     );
-    // 940, 1,230 and 1,425; of the input 0, 800 and 1,100 from the cache.
+    // 940, 1,230 and 1,425 tokens; 0, 800 and 1,100 of the input came from the cache.
     assert_eq!((row.tokens, row.cost_usd), (Some(3_595), Some(0.0125)));
     assert_eq!(
         run.index
@@ -28,7 +28,7 @@ fn a_submitted_trajectory() {
         (row.tools.as_slice(), row.model.as_deref()),
         (&["bash".to_owned()][..], Some("example/small-1"))
     );
-    // One reply, which held no command, is not in the file.
+    // One reply, which contained no command, isn't in the file.
     assert_eq!(
         (row.steps, row.model_calls, row.issues),
         (3, Some(4), (1, 0))
@@ -172,7 +172,7 @@ fn what_stands_behind_a_cut_is_said_to_be_missing() {
         std::fs::write(&path, &whole[..upto]).expect("written");
         read(&path).row.verdict
     };
-    // What is known of the run comes first, so that its end is told before the steps that lead to it.
+    // The run's information comes first, so the end is known before the steps that lead to it.
     let second = whole
         .match_indices("\"assistant\"")
         .nth(1)
@@ -218,7 +218,7 @@ fn a_bare_list_was_submitted_only_where_the_word_was_printed() {
     let shown = |code: u8, output: &str| {
         format!("<returncode>{code}</returncode>\n<output>\n{output}\n</output>")
     };
-    // The program takes the first line off.
+    // The program strips the first line.
     assert!(ended(
         &format!("echo {word} && git diff --cached"),
         "diff --git a/a b/a"

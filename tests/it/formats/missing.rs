@@ -1,5 +1,5 @@
-//! What is said of a run where its trace lacks one figure, or has one that cannot be? What is known of the rest stays; no sum
-//! of some parts stands for the whole.
+//! Tests traces in which one figure is missing or impossible: the other figures stay, and no
+//! partial sum is reported as the total.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use trace_board::trace::RootScanner;
 
 use super::{Read, read, sample};
 
-/// The sample, with `from` replaced wherever it stands.
+/// Reads the sample with every `from` replaced by `to`.
 fn changed(name: &str, from: &str, to: &str) -> Read {
     let path = sample("tools").join(name);
     let text = fs::read_to_string(&path).expect("the sample");
@@ -90,7 +90,7 @@ fn half_of_what_a_reply_took_is_not_what_it_took() {
         (None, Some(51)),
         "what it wrote is known"
     );
-    // What went to no cache may be left out.
+    // Tokens written to the cache may be omitted if there were none.
     let plain = changed(session, "\"cache_creation_input_tokens\":0,", "");
     assert_eq!(plain.row.tokens, Some(4_651));
 }

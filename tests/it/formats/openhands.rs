@@ -1,4 +1,5 @@
-//! Conversations of the SDK of OpenHands: a directory with a file for each event, and events as lines.
+//! Tests conversations of the OpenHands SDK: a directory with a file per event, and events as
+//! lines.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,7 +19,7 @@ fn conversation(n: usize) -> PathBuf {
     ))
 }
 
-/// The files of its events, in their order.
+/// Lists its event files in order.
 fn events(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(dir.join("events"))
         .expect("listed")
@@ -28,7 +29,7 @@ fn events(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A copy without its events.
+/// Copies a conversation without its events.
 fn begun(from: &Path) -> tempfile::TempDir {
     let temp = tempfile::tempdir().expect("a directory");
     fs::create_dir(temp.path().join("events")).expect("made");
@@ -53,8 +54,8 @@ fn put(temp: &tempfile::TempDir, file: &Path, bytes: &[u8]) -> PathBuf {
 fn the_calls_of_a_reply_are_one_step() {
     let run = read(&conversation(1));
     let row = &run.row;
-    // Seven replies; a file that is not there, a command that ends with 3, a tool and arguments that are not there.
-    // Its times name no offset.
+    // Seven replies. The errors are a missing file, a command with exit status 3, an unknown tool
+    // and invalid arguments. The issue is that its timestamps have no UTC offset.
     assert_eq!(
         (row.steps, row.errors, row.events, row.issues),
         (7, 4, 20, (1, 0))
@@ -197,7 +198,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
         ),
     ] {
         let temp = begun(&conversation(2));
-        // Without the event that tells of the limit.
+        // Without the event that records the limit.
         for file in files.iter().filter(|file| {
             !fs::read_to_string(file)
                 .expect("read")
@@ -220,7 +221,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
 fn events_as_lines_are_known_by_what_they_say() {
     let run = read(&sample("tools/openhands/events/events.jsonl"));
     let row = &run.row;
-    // Its times name no offset.
+    // The issue is that its timestamps have no UTC offset.
     assert_eq!((row.steps, row.events, row.issues), (3, 13, (1, 0)));
     assert_eq!((row.tokens, row.cost_usd), (Some(2_340), Some(0.00276)));
     assert_eq!(
@@ -232,7 +233,7 @@ fn events_as_lines_are_known_by_what_they_say() {
         3,
         "the directory is named in place of its file"
     );
-    // The same name, and of this crate.
+    // The same file name, but written by this crate.
     let temp = tempfile::tempdir().expect("a directory");
     fs::write(temp.path().join("events.jsonl"), "{\"phase\": \"INIT\"}\n").expect("written");
     let ours = RootScanner::new(temp.path().to_owned()).scan();
@@ -253,7 +254,7 @@ fn a_file_whose_name_alone_is_known_becomes_what_it_says() {
             .map(|key| key.as_str().to_owned())
             .collect::<Vec<_>>()
     };
-    // What is written first says whose it is.
+    // The first bytes written identify the format.
     fs::write(&path, "").expect("written");
     assert!(keys().is_empty());
     fs::copy(sample("tools/openhands/events/events.jsonl"), &path).expect("copied");
@@ -273,7 +274,7 @@ fn a_file_whose_name_alone_is_known_becomes_what_it_says() {
     assert_eq!(keys(), ["one"]);
 }
 
-/// What an index says; names get their numbers in the order in which they come up.
+/// Compares indexes without symbols, because symbol numbers depend on the order of the records.
 fn told(index: &Index) -> impl PartialEq + std::fmt::Debug + use<> {
     let steps: Vec<_> = index
         .steps()
@@ -317,7 +318,7 @@ fn events_that_come_one_by_one_make_the_same_run() {
     };
     for (n, file) in events(&from).iter().enumerate() {
         let bytes = fs::read(file).expect("read");
-        // The writer opens it, and writes.
+        // The writer opens the file and then writes.
         for part in [0, bytes.len() / 2] {
             put(&temp, file, &bytes[..part]);
             let (index, is_unsettled) = look();
@@ -361,7 +362,7 @@ fn what_is_removed_or_comes_late_is_read_anew() {
     );
     put(&temp, &files[1], &whole(&files[1]));
     index.apply(reader.refresh(u64::MAX));
-    // Its times name no offset.
+    // The issue is that its timestamps have no UTC offset.
     assert_eq!(
         (
             index.events().len(),
@@ -418,7 +419,7 @@ fn damage_in_a_file_costs_that_file() {
     assert_eq!(steps(9), 3);
     for file in [&files[2], &files[3], files.last().expect("one")] {
         let whole = fs::read(file).expect("read");
-        // Only the last one may still be under way.
+        // Only the last file may still be in progress.
         let events = if Some(file) == files.last() { 8 } else { 9 };
         for cut in (0..whole.len()).step_by(times(71, 7)) {
             put(&temp, file, &whole[..cut]);
@@ -439,7 +440,7 @@ fn damage_in_a_file_costs_that_file() {
     }
 }
 
-/// What stands in events of the SDK, counted without its reader: replies, calls, errors, results.
+/// Counts replies, calls, errors and results in events of the SDK, independently of the reader.
 fn counted(events: &[Value]) -> [usize; 4] {
     let kind = |event: &&Value, wanted: &str| event["kind"] == wanted;
     let all = |wanted: &str| events.iter().filter(|event| kind(event, wanted)).count();
@@ -502,7 +503,7 @@ fn what_is_read_of_conversations_at_hand_is_what_stands_in_them() {
             sum(&|step| results(step, &|status| status == "error")),
             sum(&|step| results(step, &|status| status != "no answer")),
         ];
-        // A result whose call is not in the file is told as an issue.
+        // A result whose call isn't in the file is reported as an issue.
         let calls: HashSet<&str> = events
             .iter()
             .filter(|event| event["kind"] == "ActionEvent")

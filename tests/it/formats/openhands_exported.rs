@@ -1,4 +1,4 @@
-//! Conversations that OpenHands exported before its SDK.
+//! Tests conversations that OpenHands exported before its SDK.
 
 use serde_json::Value;
 
@@ -9,12 +9,13 @@ use crate::disk::walk;
 fn the_calls_of_a_reply_are_one_step() {
     let run = read(&sample("tools/openhands-v0/finished.json"));
     let row = &run.row;
-    // Thirteen events, four replies; a file that is not there, a command that ends with 3.
+    // Thirteen events, four replies. The errors are a missing file and a command with exit status
+    // 3.
     assert_eq!(
         (row.steps, row.errors, row.events, row.issues),
         (4, 2, 13, (1, 0))
     );
-    // 960, 1,140, 1,220 and 1,315; of the input 896, 1,024 and 1,152 from the cache.
+    // 960, 1,140, 1,220 and 1,315 tokens; 896, 1,024 and 1,152 of the input came from the cache.
     assert_eq!((row.tokens, row.cost_usd), (Some(4_635), None));
     assert_eq!(
         run.index

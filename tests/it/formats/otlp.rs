@@ -1,4 +1,5 @@
-//! Traces of OpenTelemetry in files of OTLP JSON: several runs in one file, whose spans stand among each other.
+//! Tests OpenTelemetry traces in files of OTLP JSON: several runs in one file, with interleaved
+//! spans.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +21,7 @@ fn trace(name: char) -> Read {
     read(&traces().join(name.to_string().repeat(32)))
 }
 
-/// The names of the runs in the file, which lies alone in a directory.
+/// First letters of the names of the runs in a directory's only file.
 fn names(dir: &Path) -> Vec<String> {
     let found = RootScanner::new(dir.to_owned()).scan();
     found
@@ -133,7 +134,7 @@ fn a_trace_goes_on_until_its_first_span_ended() {
     assert_eq!(step["action_results"][0]["output"], Value::Null);
 }
 
-/// Two tools that run beside each other for minutes, in the first of them an agent.
+/// Two tools run in parallel for minutes, and the first contains an agent.
 #[test]
 fn a_step_is_over_where_the_last_of_its_tools_is() {
     let took =
@@ -167,7 +168,7 @@ fn a_step_is_over_where_the_last_of_its_tools_is() {
     fs::write(&path, document.to_string()).expect("written");
     let run = read(&path.join("e".repeat(32)));
     assert_eq!(took(&run), [Some(299_000_000), Some(10_000_000)]);
-    // Without a span that all others are below, from the first start to the last end.
+    // Without a span that contains all others, the run lasts from the first start to the last end.
     let manifest = run.index.manifest().get().expect("what is said of the run");
     assert_eq!(manifest.latency_s, Some(299.0));
 }
@@ -241,13 +242,13 @@ fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
         (&untold["result"], &untold["needs"]),
         (
             &"unknown".into(),
-            &"the model's text of every step is not recorded".into()
+            &"the model's text in some steps is not recorded".into()
         )
     );
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("traces.jsonl");
     let text = fs::read_to_string(traces()).expect("read");
-    // A sub-agent that says the same is no model that repeats itself.
+    // A sub-agent that repeats the model's words doesn't make the model repeat itself.
     for (said, result, step) in [
         ("It holds 3 lines.", "same", 2.into()),
         ("There are 3.", "not_reached", Value::Null),
@@ -341,7 +342,7 @@ fn spans_that_come_make_the_same_runs() {
     let mut index = Index::default();
     let mut seen = 0;
     for end in text.match_indices('\n').map(|(at, _)| at) {
-        // Half of the next line is there too.
+        // With part of the next line.
         fs::write(&path, &text[..(end + 300).min(text.len())]).expect("written");
         let run = path.join(&name);
         let dir = RunDir::of_file(&run).expect("readable").expect("a trace");
@@ -405,12 +406,13 @@ fn damage_costs_the_spans_that_it_hits() {
     {
         let mut spoilt = whole.clone();
         spoilt[at] = *byte;
-        // A line has at most two replies; a line end in one more than spoils it.
+        // A line has at most two replies, and a line end damages one more.
         assert!(look(&spoilt) + 3 >= all, "byte {at} is {byte}");
     }
 }
 
-/// What the spans of each trace say, counted without the reader: replies, tools, those that failed, tokens.
+/// Counts replies, tools, failed tools and tokens in the spans of each trace, independently of the
+/// reader.
 fn counted(text: &str) -> BTreeMap<String, [u64; 4]> {
     let mut counts: BTreeMap<String, [u64; 4]> = BTreeMap::new();
     for line in text.lines() {
@@ -457,7 +459,7 @@ fn what_is_read_of_traces_at_hand_is_what_stands_in_them() {
     files.extend(foreign("otlp").map(|dir| dir.join("pydantic-ai.jsonl")));
     for file in files {
         for (name, expected) in counted(&fs::read_to_string(&file).expect("read")) {
-            // One is of no agent, and one has other attributes.
+            // One trace has no agent, and one has other attributes.
             if expected[0] == 0 {
                 continue;
             }
@@ -470,7 +472,7 @@ fn what_is_read_of_traces_at_hand_is_what_stands_in_them() {
                 results.filter(|result| result["status"] == "error").count()
             };
             let calls = sum(&|step| step["actions"].as_array().map_or(0, Vec::len));
-            // A call that the run ended before has no span.
+            // A call that was still open when the run ended has no span.
             let open = run
                 .index
                 .steps()
@@ -534,7 +536,7 @@ fn a_run_began_and_changed_when_its_spans_did() {
         "tools/otlp/traces.jsonl/cccccccccccccccccccccccccccccccc",
     ))
     .row;
-    // From the start of its first span to the end of its last one; there is none around them.
+    // From the start of the first span to the end of the last; no span encloses them.
     assert_eq!(
         (row.started, row.updated),
         (Some(1_789_380_021_000_000), Some(1_789_380_023_000_000))

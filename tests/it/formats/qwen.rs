@@ -1,4 +1,4 @@
-//! Sessions and streams of Qwen Code.
+//! Tests sessions and streams of Qwen Code.
 
 use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
@@ -107,7 +107,7 @@ fn a_damaged_session_loses_only_what_is_damaged() {
     damaged(&sample("tools/qwen-stream/cut.jsonl"));
 }
 
-/// The reply that the program's loop detection threw away is in no file.
+/// The reply that the program's loop detection discarded is in no file.
 const LOOP: [(&str, &str, u64, &str); 8] = [
     ("loops", "replies", 4, "thrown away"),
     ("loops", "calls", 4, "thrown away"),

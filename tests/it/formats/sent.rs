@@ -1,4 +1,4 @@
-//! Runs exported as traces of OpenTelemetry: read back, and sent to a receiver.
+//! Tests runs exported as OpenTelemetry traces: read back, and sent to a receiver.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -25,7 +25,7 @@ fn export(run: &Path, more: &[&str]) -> Output {
         .expect("it runs")
 }
 
-/// All spans of a document, each in its trace's place.
+/// Returns all spans of a document, in order.
 fn spans(json: &Value) -> Vec<Value> {
     let spans = json["resourceSpans"][0]["scopeSpans"][0]["spans"]
         .as_array()
@@ -33,14 +33,14 @@ fn spans(json: &Value) -> Vec<Value> {
     spans.clone()
 }
 
-/// The value of an attribute of a span or an event.
+/// Returns an attribute's value of a span or an event.
 fn says(span: &Value, key: &str) -> Option<Value> {
     let all = span["attributes"].as_array()?;
     let value = &all.iter().find(|attribute| attribute["key"] == key)?["value"];
     value.as_object()?.values().next().cloned()
 }
 
-/// Exports a run; its spans, and what the board reads in them.
+/// Exports a run. Returns its spans, and what the board reads from them.
 fn exported(run: &Path) -> (Vec<Value>, Read) {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("trace.json");
@@ -56,7 +56,7 @@ fn exported(run: &Path) -> (Vec<Value>, Read) {
     (spans, back)
 }
 
-/// A run as the board reads it, a year later.
+/// Reads the original run as of a year later.
 fn original(run: &Path) -> (Index, Summary) {
     let dir = RunDir::of_file(run)
         .expect("it can be read")
@@ -219,7 +219,7 @@ fn what_a_run_took_and_how_it_ended_comes_back() {
             String::from_utf8_lossy(&said.stderr)
         );
         let (before, after) = (shown(&run), shown(&file));
-        // Milliseconds are kept as seconds, which takes the last bit of some.
+        // Milliseconds are stored as seconds, which changes the last bit of some.
         let is_same = |key: &str| match (before[key].as_f64(), after[key].as_f64()) {
             (Some(before), Some(after)) => (before - after).abs() < 1e-6,
             _ => before[key] == after[key],
@@ -423,7 +423,7 @@ fn times_that_no_record_tells_are_marked_and_a_run_without_any_is_refused() {
     );
 }
 
-/// The first file below a directory with this ending.
+/// Finds the first file below a directory with this extension.
 fn first_file(dir: &Path, ending: &str) -> PathBuf {
     let mut files = crate::disk::walk(dir);
     files.sort();
@@ -433,7 +433,7 @@ fn first_file(dir: &Path, ending: &str) -> PathBuf {
         .expect("a file")
 }
 
-/// Takes one request on `listener` and answers it; its head and its body.
+/// Accepts one request on `listener` and answers it. Returns the head and the body.
 fn take(listener: &TcpListener, status: &str, body: &str) -> (String, Vec<u8>) {
     let (mut stream, _) = listener.accept().expect("a request");
     let request = request(&mut stream);
@@ -470,7 +470,7 @@ fn request(stream: &mut TcpStream) -> (String, Vec<u8>) {
     }
 }
 
-/// Sends a run to a receiver that answers so; what it got, and what the command said.
+/// Sends a run to a receiver with this response. Returns the request and the command's output.
 fn sent(more: &[&str], status: &'static str, body: &'static str) -> (String, Vec<u8>, Output) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!(

@@ -1,4 +1,4 @@
-//! Trajectories of SWE-agent.
+//! Tests trajectories of SWE-agent.
 
 use super::{damaged, read, sample};
 
@@ -10,7 +10,7 @@ fn trajectory(name: &str) -> std::path::PathBuf {
 fn a_submitted_trajectory() {
     let run = read(&trajectory("submitted"));
     let row = &run.row;
-    // Five elements; of the history one message, and the two objects about the run.
+    // Five elements of the trajectory, one message of the history, and two objects about the run.
     assert_eq!(
         (row.steps, row.errors, row.events, row.issues.0),
         (5, 0, 8, 0)
@@ -62,7 +62,7 @@ fn a_step_shows_what_it_changed_beside_its_neighbour() {
         "what was before the first step is not said"
     );
     assert!(run.step(3)["state_diff"].is_null(), "nothing changed");
-    // Until 1.0 the state is what a step found.
+    // Before 1.0, a step's state is the one that it started with.
     let older = read(&trajectory("going_on"));
     assert_eq!(
         older.step(1)["state_diff"]["open_file"]["after"],
@@ -198,7 +198,7 @@ fn a_demonstration_whose_last_call_submits_was_submitted() {
     );
     assert_eq!(submitted.certainty.as_str(), "inferred");
     assert_eq!(verdict("edit", &none).mark.word(), "unknown");
-    // What is said of the run holds.
+    // The recorded exit status takes precedence.
     let told = verdict(
         "submit",
         &serde_json::json!({"info": {"exit_status": "exit_forfeit"}}),

@@ -1,4 +1,4 @@
-//! Simulations of tau2: several in a file of results, or one in a file of its own.
+//! Tests tau2 simulations: several in a results file, or one per file.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::{damaged, read, sample};
 fn each_simulation_is_a_run() {
     let found = RootScanner::new(sample("tools/tau2")).scan();
     let keys: Vec<&str> = found.runs.keys().map(|key| key.as_str()).collect();
-    // What lists the simulations beside it is none.
+    // The file that lists the simulations isn't a run itself.
     let expected = [
         "results.json/restart_trial_0",
         "results.json/restart_trial_1",
@@ -26,7 +26,8 @@ fn each_simulation_is_a_run() {
 fn a_conversation_that_its_user_ended() {
     let run = read(&sample("tools/tau2/results.json/restart_trial_0"));
     let row = &run.row;
-    // Eleven messages and the reward; neither the greeting nor what the user's own tool gave is a step.
+    // Eleven messages and the reward. Neither the greeting nor the result of the user's own tool is
+    // a step.
     assert_eq!(
         (row.steps, row.errors, row.events, row.issues),
         (3, 1, 12, (1, 0))
@@ -151,7 +152,7 @@ fn a_conversation_in_speech_is_shown_by_its_end() {
     );
 }
 
-/// What the board says of this file, by this command.
+/// Returns a command's JSON output for this file.
 fn said(path: &Path, command: &[&str]) -> serde_json::Value {
     let output = Command::new(BINARY)
         .args(command)
@@ -162,7 +163,8 @@ fn said(path: &Path, command: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Neither that steps ran nor that none did, and of no rule that counts them where it would have stopped the run.
+/// Asserts that neither the number of steps nor the result of any rule that counts them is
+/// reported.
 fn says_nothing_of_steps(path: &Path) {
     let whatif = said(
         path,
@@ -245,7 +247,7 @@ fn how_many_steps_a_conversation_in_speech_has_is_not_known() {
         (run.row.steps_known(), run.row.model_calls, run.row.turns),
         (None, None, None)
     );
-    // What it asked for is recorded.
+    // Its tool calls are recorded.
     assert_eq!(
         (
             run.row.tool_calls,

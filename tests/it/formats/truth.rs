@@ -1,6 +1,6 @@
-//! Do the counts of real sessions agree with what their drivers know? Walks the directory named by `BOARD_AGENTS`: a
-//! directory for each tool, in it one for each session with a `truth.json` beside what the tool wrote; without it there
-//! is nothing to do.
+//! Compares the counts of real sessions with what their drivers recorded. Walks the directory in
+//! `BOARD_AGENTS`, which has a directory per tool. Each contains one directory per session, with a
+//! `truth.json` next to the tool's own files. Skipped without it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::read;
 use crate::disk::walk;
 
-/// What is counted.
+/// The compared figures.
 pub(crate) const FIELDS: [&str; 18] = [
     "replies",
     "calls",
@@ -23,7 +23,7 @@ pub(crate) const FIELDS: [&str; 18] = [
     "thought",
     "children",
     "tokens of the run",
-    // As the run table has them: sums that are kept, and what the tool says of the run as a whole.
+    // As in the run table: stored sums, and the tool's own totals.
     "replies of the run",
     "calls of the run",
     "failed calls of the run",
@@ -35,7 +35,7 @@ pub(crate) const FIELDS: [&str; 18] = [
 
 type Counts = [u64; FIELDS.len()];
 
-/// What the files cannot say, or say otherwise: session, field, what is read, why.
+/// A figure that the files lack or record differently: session, field, value read, reason.
 pub(crate) type Difference<'a> = (&'a str, &'a str, u64, &'a str);
 
 pub(crate) fn sessions(tool: &str) -> Vec<PathBuf> {
@@ -56,7 +56,7 @@ pub(crate) fn sessions(tool: &str) -> Vec<PathBuf> {
     sessions
 }
 
-/// The files of a session whose names `wanted` takes; a name is the path below the session.
+/// Lists a session's files whose relative paths `wanted` accepts.
 pub(crate) fn files(session: &Path, wanted: fn(&str) -> bool) -> Vec<PathBuf> {
     let mut files = walk(session);
     files.retain(|file| {
@@ -66,7 +66,8 @@ pub(crate) fn files(session: &Path, wanted: fn(&str) -> bool) -> Vec<PathBuf> {
     files
 }
 
-/// Adds up the named files of every session of a tool and compares with the truth, in the fields that such a file has.
+/// Sums up the wanted files of each of a tool's sessions and compares the given fields with the
+/// truth.
 pub(crate) fn compare(
     tool: &str,
     wanted: fn(&str) -> bool,
@@ -116,7 +117,7 @@ fn expected(truth: &Value) -> Counts {
     let tokens = |key: &str| tokens(key).iter().sum::<u64>();
     let cached = tokens("cache_read");
     let input = tokens("input") + cached + tokens("cache_write");
-    // What this service counts as output is without its thoughts.
+    // This service doesn't count reasoning tokens as output.
     let apart = truth["cli"] == "gemini-cli";
     let output = tokens("output") + if apart { tokens("reasoning") } else { 0 };
     [
@@ -141,7 +142,7 @@ fn expected(truth: &Value) -> Counts {
     ]
 }
 
-/// What the steps of a file say, as a page has them.
+/// Counts the figures of a file from its steps, as a page gets them.
 fn counts(file: &Path) -> Counts {
     let run = read(file);
     let mut counts = Counts::default();
@@ -174,7 +175,7 @@ fn counts(file: &Path) -> Counts {
         let with = |word: &str| results.iter().filter(|status| **status == word).count() as u64;
         let tokens = |key: &str| step["context"][key].as_u64().unwrap_or_default();
         let open = calls.saturating_sub(results.len()) as u64 + with("no answer");
-        // What follows is not of one step.
+        // The remaining fields aren't per step.
         let more = [
             1,
             calls as u64,

@@ -1,4 +1,5 @@
-//! What begins a turn, and whose end is the run's? Sessions and streams made line by line.
+//! Tests where a turn starts, and which turn's end is the run's, with sessions and streams built
+//! line by line.
 
 use std::path::PathBuf;
 
@@ -9,12 +10,12 @@ use super::{Read, read};
 
 const ID: &str = "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01";
 
-/// A session of Claude Code whose lines follow each other, a second apart.
+/// A Claude Code session whose lines form a chain, a second apart.
 fn session(lines: &[Value]) -> Read {
     let mut parent = Value::Null;
     let whole = lines.iter().enumerate().map(|(n, line)| {
         let mut whole = json!({"sessionId": ID, "timestamp": format!("2026-05-04T09:00:{n:02}.000Z")});
-        // What the program notes of its queue has no place among the lines.
+        // The program's queue notes aren't part of the chain.
         if line["type"] != "queue-operation" {
             let id = Value::from(format!("u{n}"));
             let place = json!({"uuid": id, "parentUuid": std::mem::replace(&mut parent, id), "isSidechain": false});
@@ -85,7 +86,7 @@ fn a_clock_that_goes_back_makes_no_copies() {
         run.row.verdict.sentence,
         "Finished at step 1 (inferred from end_turn)"
     );
-    // What stands before the session's first own line and is older is another one's.
+    // Older lines before the session's first own line belong to another session.
     let old = json!({"timestamp": "2026-05-04T08:00:00.000Z"});
     let run = session(&[
         began,
@@ -177,7 +178,7 @@ fn a_command_of_the_users_own_begins_a_turn() {
         (only.row.turns, only.row.task.as_deref()),
         (Some(1), Some("Fix all that is broken."))
     );
-    // One that the program itself carries out asks the model for nothing.
+    // A command that the program itself executes doesn't call the model.
     let local = [
         note("Caveat: the messages below were made by the user."),
         user("<command-name>/clear</command-name>\n<command-message>clear</command-message>"),
@@ -259,7 +260,7 @@ fn nobody_works_between_a_result_and_the_next_prompt() {
         .filter_map(|n| run.index.groups().get(n))
         .map(|group| group.started)
         .collect();
-    // 09:00:00 and 09:10:00: when the prompts came.
+    // 09:00:00 and 09:10:00, the times of the prompts.
     assert_eq!(
         started,
         [Some(1_777_885_200_000_000), Some(1_777_885_800_000_000)]

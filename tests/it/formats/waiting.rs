@@ -1,5 +1,5 @@
-//! Which sessions wait for their user? By samples as they stand and with lines taken from them, at several times after
-//! their last line.
+//! Tests which sessions wait for their user: samples, unchanged or with lines removed, at several
+//! times after their last line.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const CODEX: &str = "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00
 const GEMINI: &str = "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl";
 const QWEN: &str = "tools/qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl";
 
-/// The row of the sample, whose text is changed so, this many minutes after its last line.
+/// Returns the row of the changed sample, `minutes` after its last line.
 fn row(name: &str, minutes: i64, change: impl Fn(String) -> String) -> Summary {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp
@@ -40,7 +40,7 @@ fn liveness(name: &str, minutes: i64, change: impl Fn(String) -> String) -> &'st
     row(name, minutes, change).life.liveness.word()
 }
 
-/// Without the lines that hold these words.
+/// Removes the lines that contain these words.
 fn without(words: &'static str) -> impl Fn(String) -> String {
     move |text| {
         text.lines()
@@ -198,7 +198,7 @@ fn lists_and_queries_say_that_a_session_waits() {
     assert_eq!(said("liveness:finished")["runs"][0]["key"], "then.jsonl");
 }
 
-/// The lines up to the first that holds these words, with others in the place of these.
+/// Keeps the lines up to the first that contains these words, and replaces the words.
 fn up_to(words: &'static str, instead: &'static str) -> impl Fn(String) -> String {
     move |text| {
         let end = text.find(words).expect("the words");
@@ -334,7 +334,7 @@ fn a_line_that_is_cut_may_be_what_the_user_said_next() {
             ("unknown", "unknown")
         );
     }
-    // One that ends with its line is what it is.
+    // If only the line end is missing, the record is complete.
     let whole = |text: String| open(text).trim_end().to_owned();
     assert_eq!(row(CLAUDE, 5, whole).verdict.mark.word(), "answered");
     let typed = |text: String| {

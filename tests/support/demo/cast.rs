@@ -1,4 +1,5 @@
-//! Who plays? An agent, critics and tools made of functions, so that a scenario is its story and little else.
+//! An agent, critics and tools built from functions, so that a scenario contains little but its
+//! story.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +18,13 @@ use trace_board::engine::{
 
 type Decide<D> = fn(&State<D>, &StepCx<'_>) -> Result<Option<Decision>, AgentError>;
 
-/// What the state of a scenario holds, as the engine sees it: one type for all, since each type is an engine of its own
-/// to the compiler, and thirty of them take minutes.
+/// A scenario's state as the engine sees it. One type serves all scenarios, because the compiler
+/// instantiates an engine per type, and thirty of them take minutes.
 type Loose = Map<String, Value>;
 
-/// A state as a scenario sees it.
+/// Converts a state to the scenario's own type.
 fn typed<D: DeserializeOwned>(state: &State<Loose>) -> Result<State<D>, AgentError> {
-    // A scenario without data has `()`, which is JSON's null.
+    // A scenario without data uses `()`, which is JSON's null.
     let data = if state.data.is_empty() {
         Value::Null
     } else {
@@ -34,12 +35,12 @@ fn typed<D: DeserializeOwned>(state: &State<Loose>) -> Result<State<D>, AgentErr
     Ok(state.clone().with(data))
 }
 
-/// An agent of functions. It thinks for a while before each decision, in the time of the run.
+/// An agent built from functions. It pauses on the run's clock before each decision.
 pub(super) struct Actor<D> {
     name: &'static str,
     data: D,
     clock: Arc<dyn Clock>,
-    /// What its pauses are drawn from.
+    /// Seed of the pauses.
     seed: u64,
     decide: Decide<D>,
     prepare: Option<fn(&State<D>, &StepCx<'_>) -> Prompt>,
@@ -48,7 +49,7 @@ pub(super) struct Actor<D> {
 }
 
 impl<D> Actor<D> {
-    /// An agent that begins with `data` and does as `decide` says.
+    /// Creates an agent that starts with `data` and decides with `decide`.
     pub(super) fn new(stage: &Stage, name: &'static str, data: D, decide: Decide<D>) -> Self {
         let clock = Arc::clone(&stage.clock);
         let seed = stage.seed;
@@ -64,26 +65,26 @@ impl<D> Actor<D> {
         }
     }
 
-    /// Takes steps into the state.
+    /// Sets the function that updates the state after a step.
     pub(super) fn reduce(mut self, reduce: fn(&mut State<D>, &Done<'_>)) -> Self {
         self.reduce = reduce;
         self
     }
 
-    /// Says when it has had enough.
+    /// Sets the condition for the agent to stop.
     pub(super) fn enough(mut self, enough: fn(&State<D>) -> bool) -> Self {
         self.enough = enough;
         self
     }
 
-    /// Says what a model is told.
+    /// Sets the function that builds the prompt.
     pub(super) fn prompt(mut self, prepare: fn(&State<D>, &StepCx<'_>) -> Prompt) -> Self {
         self.prepare = Some(prepare);
         self
     }
 }
 
-/// An engine with this actor in it.
+/// Builds an engine around this actor.
 pub(super) fn engine<D: Serialize + DeserializeOwned + 'static>(
     actor: Actor<D>,
 ) -> Builder<Player> {
@@ -129,7 +130,7 @@ type Reducing = Box<dyn Fn(&mut State<Loose>, &Done<'_>) -> Result<(), AgentErro
 type Enough = Box<dyn Fn(&State<Loose>) -> bool + Send>;
 type Prepare = Box<dyn Fn(&State<Loose>, &StepCx<'_>) -> Result<Prompt, AgentError> + Send>;
 
-/// An [`Actor`] whose state is of the one type.
+/// An [`Actor`] whose state has the common type [`Loose`].
 pub(super) struct Player {
     name: &'static str,
     data: Loose,
@@ -180,20 +181,20 @@ impl Agent for Player {
     }
 }
 
-/// A decision as [`Actor`] wants it.
+/// The result of an [`Actor`]'s decision. `None` leaves the decision to the model.
 pub(super) type Decided = Result<Option<Decision>, AgentError>;
 
-/// Does one thing, and says why.
+/// Decides on one action, with a rationale.
 pub(super) fn act(why: impl Into<String>, action: Action) -> Decided {
     Ok(Some(Decision::act([action]).because(why)))
 }
 
-/// Answers, and says why now.
+/// Decides on a final answer, with a rationale.
 pub(super) fn answer(why: impl Into<String>, text: impl Into<String>) -> Decided {
     Ok(Some(Decision::final_answer(text).because(why)))
 }
 
-/// What a model says with a call beside it, and what it cost.
+/// A model reply with text, one tool call and its token usage.
 pub(super) fn calls(
     text: &str,
     id: &str,
@@ -208,35 +209,35 @@ pub(super) fn calls(
     reply
 }
 
-/// What a model says without a call, and what it cost.
+/// A model reply without tool calls, and its token usage.
 pub(super) fn says(text: &str, usage: (u64, u64)) -> Reply {
     let mut reply = Reply::text(text).usage(usage.0, usage.1);
     reply.finish_reason = Some("stop".to_owned());
     reply
 }
 
-/// An agent that leaves every decision to its model.
+/// Leaves every decision to the model.
 pub(super) fn ask<D>(_: &State<D>, _: &StepCx<'_>) -> Decided {
     Ok(None)
 }
 
-/// A field of a value; null where it has none.
+/// Returns a field of a value, or null.
 pub(super) fn field<'a>(value: &'a Value, key: &str) -> &'a Value {
     value.get(key).unwrap_or(&Value::Null)
 }
 
-/// An input of the task; null where it has none.
+/// Returns an input of the task, or null.
 pub(super) fn input<'a>(cx: &StepCx<'a>, key: &str) -> &'a Value {
     cx.task.inputs.get(key).unwrap_or(&Value::Null)
 }
 
-/// A critic of one function.
+/// A critic built from one function.
 pub(super) struct Reviewer<D> {
     name: &'static str,
     judge: fn(&CriticCx<'_, D>) -> Opinion,
 }
 
-/// A critic called `name`.
+/// Creates a critic called `name`.
 pub(super) fn reviewer<D>(
     name: &'static str,
     judge: fn(&CriticCx<'_, D>) -> Opinion,
@@ -255,7 +256,7 @@ impl<D: DeserializeOwned + Sync> Critic<Loose> for Reviewer<D> {
     }
 }
 
-/// A tool of one function, which takes its time.
+/// A tool built from one function, with a simulated duration.
 pub(super) struct Device<A> {
     name: &'static str,
     about: &'static str,
@@ -269,7 +270,7 @@ pub(super) struct Device<A> {
 type Work<A> = Box<dyn Fn(A, ToolCx<'_>) -> Result<Value, ToolError> + Send + Sync>;
 
 impl<A> Device<A> {
-    /// A tool that takes a fifth of a second.
+    /// Creates a tool that takes a fifth of a second.
     pub(super) fn new(
         stage: &Stage,
         name: &'static str,
@@ -288,19 +289,19 @@ impl<A> Device<A> {
         }
     }
 
-    /// Says how long it takes.
+    /// Sets the duration.
     pub(super) fn takes(mut self, millis: u64) -> Self {
         self.takes = Duration::from_millis(millis);
         self
     }
 
-    /// Tries again.
+    /// Sets the number of retries.
     pub(super) fn retries(mut self, retries: u32) -> Self {
         self.limits.retries = retries;
         self
     }
 
-    /// Says what it needs of the environment.
+    /// Sets the capabilities that it needs from the environment.
     pub(super) fn needs(mut self, needs: &'static [&'static str]) -> Self {
         self.needs = needs;
         self
@@ -338,7 +339,7 @@ impl<A: DeserializeOwned + JsonSchema + Send> Tool for Device<A> {
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// A tool that never ends by itself.
+/// A tool that never returns.
 pub(super) struct Endless {
     name: &'static str,
     about: &'static str,
@@ -346,7 +347,7 @@ pub(super) struct Endless {
 }
 
 impl Endless {
-    /// Calls `begun` once it is under way.
+    /// Creates a tool that calls `begun` once it's running.
     pub(super) fn new(
         name: &'static str,
         about: &'static str,

@@ -1,4 +1,5 @@
-//! How does an agent repair a program? It runs the tests, finds the place, changes it, and runs them again.
+//! A coding agent repairs a program: it runs the tests, finds the bug, edits the file, and runs the
+//! tests again.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,12 +49,11 @@ echo "$failed of 4 failed"
 [ "$failed" -eq 0 ]
 "#;
 
-/// What the agent knows of its work.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Repair {
     todo: Todo,
     tests: Tests,
-    /// The function that is looked at.
+    /// The function under investigation.
     suspect: Option<String>,
     edits: Vec<Edit>,
 }
@@ -91,7 +91,7 @@ struct Edit {
     new: String,
 }
 
-/// A coding agent with the tests and the style as critics.
+/// A coding agent with two critics, one for tests and one for style.
 pub(super) fn fix_bug(stage: &Stage) -> Result<Run> {
     let prices = [(); 3].map(|()| stage.dice.between(25, 400));
     let sum: u64 = prices.iter().sum();
@@ -264,7 +264,7 @@ fn reduce(state: &mut State<Repair>, step: &Done<'_>) {
     };
 }
 
-/// Scores by what the last run of the tests said; 0 as long as there was none.
+/// Scores by the last test run; 0 before the first.
 fn tests_pass(step: &CriticCx<'_, Repair>) -> Opinion {
     let tests = &step.state.data.tests;
     let all = tests.passed + tests.failures.len() as u64;
@@ -284,7 +284,7 @@ fn tests_pass(step: &CriticCx<'_, Repair>) -> Opinion {
         .detail("failures", &tests.failures)
 }
 
-/// Scores what was written in this step, where something was.
+/// Scores the lines written in this step, if any.
 fn lines_are_short(step: &CriticCx<'_, Repair>) -> Opinion {
     let text = |result: &ToolResult| (result.tool == "replace_lines").then_some(());
     if step.results.iter().find_map(text).is_none() {

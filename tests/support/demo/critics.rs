@@ -1,4 +1,5 @@
-//! What do critics do to a run? They score, ask again with better instructions, disagree, stop, and cost something.
+//! Critics that score, request retries with better instructions, disagree, stop the run, and cost
+//! tokens.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +11,7 @@ use trace_board::error::Result;
 use trace_board::stop::{Budget, Origin, Usage};
 use trace_board::tools::{ReadFile, WriteFile};
 
-/// What a text has to be like; critics set it through the state.
+/// Requirements for a text. Critics set them through the state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Wishes {
     audience: String,
@@ -18,7 +19,7 @@ struct Wishes {
     mentions: Vec<String>,
 }
 
-/// An editor that refuses two answers, each time with an instruction and a change of the state.
+/// An editor that rejects two answers, each time with an instruction and a state change.
 pub(super) fn critic_retry(stage: &Stage) -> Result<Run> {
     let (version, faults) = (stage.dice.between(2, 9), stage.dice.between(11, 40));
     stage.file(
@@ -97,7 +98,7 @@ fn edit(step: &CriticCx<'_, Wishes>) -> Opinion {
     opinion.detail("words", words)
 }
 
-/// Two critics that want different things: who is heard first decides.
+/// Two critics with conflicting demands; the first one decides.
 pub(super) fn critic_conflict(stage: &Stage) -> Result<Run> {
     let engine = engine(Actor::new(stage, "gardener", (), prune))
         .tool(WriteFile::new(stage.workspace()?))
@@ -146,7 +147,7 @@ fn botanist(step: &CriticCx<'_, ()>) -> Opinion {
     }
 }
 
-/// A critic that has seen enough.
+/// A critic that stops the run.
 pub(super) fn critic_stop(stage: &Stage) -> Result<Run> {
     let engine = engine(Actor::new(stage, "negotiator", (), offer))
         .tool(WriteFile::new(stage.workspace()?))
@@ -188,7 +189,7 @@ fn treasurer(step: &CriticCx<'_, ()>) -> Opinion {
     opinion.score(score).detail("offers", step.step + 1)
 }
 
-/// A critic that asks a model of its own: its tokens are the run's.
+/// A critic that calls its own model. Its tokens count towards the run.
 pub(super) fn judge(stage: &Stage) -> Result<Run> {
     let words = ["moss", "iron", "lantern"];
     let engine = engine(Actor::new(stage, "poet", (), rhyme))

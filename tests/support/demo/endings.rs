@@ -1,4 +1,4 @@
-//! In which other ways does a run end? Plainly, refused, cancelled, failed, or killed; or it recovers.
+//! Runs that answer, are refused, get cancelled, fail, get killed, or recover.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use trace_board::engine::{
 use trace_board::error::Result;
 use trace_board::tools::{ReadFile, WriteFile};
 
-/// What is first needed is not there.
+/// Required resources are missing.
 pub(super) fn task_validation_failed(stage: &Stage) -> Result<Run> {
     stage.file("data/prices.csv", "apple;3\n");
     let engine = engine(Actor::new(stage, "clerk", (), |_, _| Ok(None)))
@@ -24,7 +24,7 @@ pub(super) fn task_validation_failed(stage: &Stage) -> Result<Run> {
     stage.play(engine, task)
 }
 
-/// The shortest run that answers.
+/// The shortest run with an answer.
 pub(super) fn final_answer(stage: &Stage) -> Result<Run> {
     let lines = stage.dice.between(20, 90);
     stage.file(
@@ -60,7 +60,6 @@ fn count(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     }
 }
 
-/// What was unpacked so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Boxes {
     unpacked: Vec<String>,
@@ -74,7 +73,7 @@ struct Shelf {
     store: String,
 }
 
-/// A tool that works at its third try, and another that never does.
+/// One tool that succeeds at its third attempt, and another that always fails.
 pub(super) fn tool_retry(stage: &Stage) -> Result<Run> {
     let boxes = stage.dice.between(3, 20);
     let open = Device::new(
@@ -131,7 +130,7 @@ fn unpack(state: &mut State<Boxes>, step: &Done<'_>) {
         .to_owned();
 }
 
-/// An agent that cannot decide any more, until nobody waits for it.
+/// An agent whose decisions keep failing until the run ends with an error.
 pub(super) fn unrecoverable_error(stage: &Stage) -> Result<Run> {
     let ticket = stage.dice.between(100, 999);
     stage.file(
@@ -157,7 +156,7 @@ fn lose_the_thread(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     )))
 }
 
-/// Someone ends the run while a tool is at work.
+/// A user cancels the run while a tool is running.
 pub(super) fn cancelled_immediate(stage: &Stage) -> Result<Run> {
     let cancel = stage.cancel.clone();
     let pump = Endless::new("pump", "Pumps until the cellar is dry.", move || {
@@ -170,7 +169,7 @@ pub(super) fn cancelled_immediate(stage: &Stage) -> Result<Run> {
     stage.play(engine, Task::new("Pump the cellar dry.").id("cellar"))
 }
 
-/// A gauge that shows less each time.
+/// Creates a gauge whose reading drops at each step.
 fn gauge(stage: &Stage) -> Device<Nothing> {
     let level = stage.dice.between(40, 90);
     Device::new(
@@ -188,7 +187,7 @@ fn pump_out(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     }
 }
 
-/// Someone ends the run and lets it finish its step.
+/// A user cancels the run, and the current step finishes.
 pub(super) fn cancelled_after_step(stage: &Stage) -> Result<Run> {
     let cancel = stage.cancel.clone();
     let gauge = gauge(stage);
@@ -226,14 +225,13 @@ fn watch(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     act(format!("Hour {}.", cx.step / 2 + 1), Action::new(tool))
 }
 
-/// What is copied.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Copying {
     copied: u64,
     of: u64,
 }
 
-/// The process is killed inside a tool: nothing closes this run.
+/// The process is killed inside a tool, so the run is never closed.
 pub(super) fn crash(stage: &Stage) -> Result<Run> {
     let of = stage.dice.between(500, 900);
     let engine =

@@ -1,4 +1,4 @@
-//! What does it look like when a run comes to a limit, or goes in circles? Agents that never come to an end.
+//! Runs that hit a limit or loop, from agents that never finish by themselves.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use trace_board::stop::{
 };
 use trace_board::tools::{ListDir, ReadFile, Search};
 
-/// Where a reader is.
+/// A reader's position in a file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Reading {
     next_line: u64,
     errors: Vec<String>,
 }
 
-/// An agent that reads a log which is longer than its budget of steps.
+/// An agent that reads a log longer than its step budget.
 pub(super) fn budget_steps(stage: &Stage) -> Result<Run> {
     let mut log = String::new();
     for minute in 0..60 {
@@ -94,7 +94,7 @@ struct Frame {
     frame: u64,
 }
 
-/// An agent whose tool is too slow for its budget of time.
+/// An agent whose tool is too slow for its time budget.
 pub(super) fn budget_time(stage: &Stage) -> Result<Run> {
     let render = Device::new(
         stage,
@@ -122,7 +122,7 @@ fn next_frame(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     )
 }
 
-/// A model that uses up its tokens while it reads.
+/// A model that uses up its token budget while reading.
 pub(super) fn budget_tokens(stage: &Stage) -> Result<Run> {
     let mut replies = Vec::new();
     for chapter in 1..=8 {
@@ -159,7 +159,7 @@ pub(super) fn budget_tokens(stage: &Stage) -> Result<Run> {
     )
 }
 
-/// A model whose last round is an answer that is not accepted: the text is kept, the run has no answer.
+/// A model whose last round is a rejected answer: the text is kept, but the run has no answer.
 pub(super) fn max_rounds(stage: &Stage) -> Result<Run> {
     stage.file(
         "stock.txt",
@@ -208,7 +208,7 @@ struct Named {
     name: String,
 }
 
-/// An agent that asks for a tool it must not use.
+/// An agent that calls a forbidden tool.
 pub(super) fn stop_on_tool(stage: &Stage) -> Result<Run> {
     stage.file("branches.txt", "main\nold-menu\nold-login\n");
     let delete = Device::new(
@@ -269,13 +269,13 @@ fn stare(_: &State<Reading>, cx: &StepCx<'_>) -> Decided {
     )
 }
 
-/// The calls of an agent, as its own stop rule counts them.
+/// The agent's calls, as its own stop rule counts them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Asked {
     patterns: Vec<String>,
 }
 
-/// An agent that searches for the same two things in turn, seen by a rule of its user's own.
+/// An agent that alternates between the same two searches until a custom stop rule ends the run.
 pub(super) fn tool_loop(stage: &Stage) -> Result<Run> {
     let key = stage
         .dice
@@ -327,7 +327,7 @@ fn remember(state: &mut State<Asked>, step: &Done<'_>) {
     state.data.patterns.extend(patterns.map(str::to_owned));
 }
 
-/// A model that says the same again and again.
+/// A model that repeats itself.
 pub(super) fn model_loop(stage: &Stage) -> Result<Run> {
     stage.file(
         "todo.txt",

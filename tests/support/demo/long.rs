@@ -1,4 +1,4 @@
-//! What does a run of many steps look like? An observatory through a night, 300 looks long.
+//! A run of 300 steps: an observatory through a night, with looks through the telescope.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,19 +9,19 @@ use trace_board::engine::{Action, CriticCx, Decision, Done, Opinion, State, Step
 use trace_board::error::Result;
 
 const STEPS: u64 = 300;
-/// So often the observer looks; in between it waits, which also keeps the trace small.
+/// The observer looks every this many steps and waits in between, which also keeps the trace small.
 const LOOK: u64 = 4;
-/// So often something is written into the book.
+/// Number of steps between entries in the book.
 const ENTRY: u64 = 20;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Night {
-    /// Hundredths of an arc second.
+    /// In hundredths of an arc second.
     drift: i64,
     book: Vec<String>,
 }
 
-/// A long run with critics whose scores wander.
+/// A long run whose critics' scores wander.
 pub(super) fn long(stage: &Stage) -> Result<Run> {
     let night = stage.dice.between(0, u64::from(u32::MAX));
     let look = Device::new(
@@ -69,21 +69,21 @@ fn write_down(state: &mut State<Night>, step: &Done<'_>) {
     }
 }
 
-/// The air is quieter around midnight, and never still.
+/// The air is calmer around midnight, but never still.
 fn air(step: &CriticCx<'_, Night>) -> Opinion {
     let from_midnight = (2.0 * step.step as f64 - STEPS as f64) / STEPS as f64;
     let gust = Dice::new(step.step).between(0, 20) as f64 / 100.0;
     Opinion::proceed("").score(hundredths(0.9 - 0.5 * from_midnight * from_midnight - gust))
 }
 
-/// The less the star has run away, the better.
+/// The smaller the drift, the better the score.
 fn aim(step: &CriticCx<'_, Night>) -> Opinion {
     let drift = step.state.data.drift.abs();
     let opinion = Opinion::proceed(if drift > 40 { "far off" } else { "" });
     opinion.score(hundredths(1.0 / (1.0 + drift as f64 / 25.0)))
 }
 
-/// Rounded, since nobody reads more.
+/// Rounds to two decimals, which is all a reader needs.
 fn hundredths(score: f64) -> f64 {
     (score * 100.0).round() / 100.0
 }

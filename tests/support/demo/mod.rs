@@ -1,6 +1,6 @@
-//! Which programs wrote `sample_runs`? Agents that follow a script, with real tools and without a model.
+//! The programs that wrote `sample_runs`: scripted agents with real tools and no model.
 //!
-//! Each runs on a clock that steps and with a fixed seed, so that its run is the same each time, byte for byte. They use
+//! Each uses a stepping clock and a fixed seed, so its run is byte-for-byte reproducible. They use
 //! the library as a user would.
 
 mod cast;
@@ -24,25 +24,26 @@ use trace_board::Result;
 
 use self::stage::{Run, Stage};
 
-/// Says to a process of these tests that it is to play: where, and what.
+/// Environment variables that tell a child process of these tests where to play a scenario, and
+/// which.
 const ROOT: &str = "BOARD_TEST_DEMO_ROOT";
 const SCENARIO: &str = "BOARD_TEST_DEMO_SCENARIO";
 
-/// What the scenario [`CRASH`] says on stderr where it waits to be killed.
+/// The line that the scenario [`CRASH`] prints to stderr before it waits to be killed.
 const AT_THE_BRINK: &str = "at the brink";
 
 /// The scenario that is killed from outside.
 const CRASH: &str = "crash";
 
-/// A program that leaves a run.
+/// A program that records a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Scenario {
-    /// Its name, which is the run's.
+    /// The name of the scenario and of its run.
     pub(crate) name: &'static str,
     set: fn(&Stage) -> Result<Run>,
 }
 
-/// Every scenario, in the order of their times.
+/// All scenarios, in order of their start times.
 pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario("fix_bug", coding::fix_bug),
     scenario("research", research::research),
@@ -86,7 +87,7 @@ const fn scenario(name: &'static str, set: fn(&Stage) -> Result<Run>) -> Scenari
 }
 
 impl Scenario {
-    /// Plays it below `root`; the one that is to be killed, in another process.
+    /// Records the run below `root`. The scenario to be killed runs in another process.
     pub(crate) fn record(&self, root: &Path) {
         if self.name == CRASH {
             kill_at_the_brink(root);
@@ -124,16 +125,16 @@ fn kill_at_the_brink(root: &Path) {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(came_there, "the process ended before it was killed");
-    // A writer that is killed leaves what it held in reserve for a full disk; it says nothing.
+    // A killed writer leaves its reserve file for full disks behind; the file holds no information.
     std::fs::remove_file(root.join(CRASH).join(trace_board::trace::RESERVE_FILE)).unwrap();
 }
 
-/// The program that plays when its arguments are those of [`with_player`].
+/// The program that plays a scenario when its arguments are those of [`with_player`].
 pub(crate) fn player() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
-/// Has `command`, which runs [`player`] at last, play one scenario below `root`.
+/// Makes `command`, which must end up running [`player`], play one scenario below `root`.
 pub(crate) fn with_player<'a>(
     command: &'a mut Command,
     scenario: &str,
@@ -145,7 +146,7 @@ pub(crate) fn with_player<'a>(
         .env(SCENARIO, scenario)
 }
 
-/// Not a test of its own: the process that [`with_player`] starts.
+/// Not a test: the process that [`with_player`] starts.
 #[test]
 fn the_player() {
     let (Some(root), Ok(name)) = (std::env::var_os(ROOT), std::env::var(SCENARIO)) else {
@@ -155,7 +156,7 @@ fn the_player() {
     scenario.unwrap().play(Path::new(&root));
 }
 
-/// Tells the process that waits for it.
+/// Notifies the waiting parent process.
 fn tell_parent() {
     writeln!(std::io::stderr(), "{AT_THE_BRINK}").unwrap();
 }

@@ -1,4 +1,4 @@
-//! What does a run look like in which a model decides? The model is a list of replies; all else is real.
+//! Runs whose decisions come from a model. The model is a list of replies; everything else is real.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use trace_board::engine::{
 use trace_board::error::Result;
 use trace_board::tools::{ReadFile, ReplaceLines, Search};
 
-/// A model with native calls, once two at a time.
+/// A model with native calls, two of them in one reply.
 pub(super) fn model_native(stage: &Stage) -> Result<Run> {
     let (oven, dough) = (
         stage.dice.between(18, 25) * 10,
@@ -106,7 +106,7 @@ pub(super) fn model_react(stage: &Stage) -> Result<Run> {
     )
 }
 
-/// A model whose text cannot be read once; told how to write it, it does.
+/// A model whose reply can't be parsed once. After the repair instruction it succeeds.
 pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
     let name = stage.dice.pick(&["Ada", "Grace", "Edith"], "Ada");
     stage.file(
@@ -141,7 +141,7 @@ pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
     stage.play(engine, Task::new("Correct the letter.").id("letter"))
 }
 
-/// A model with little room.
+/// A model with a small context window.
 struct Narrow {
     script: Scripted,
     tokens: u64,
@@ -165,13 +165,12 @@ impl ChatModel for Narrow {
     }
 }
 
-/// What was heard on the radio.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Protocol {
     words: u64,
 }
 
-/// A conversation that is made shorter until it cannot be made shorter.
+/// A conversation that is compacted until it can't be compacted further.
 pub(super) fn context_overflow(stage: &Stage) -> Result<Run> {
     let tower = stage.dice.between(2, 9);
     let listen = Device::new(
@@ -212,7 +211,7 @@ pub(super) fn context_overflow(stage: &Stage) -> Result<Run> {
     )
 }
 
-/// The protocol is handed over whole, longer each minute.
+/// Passes the whole protocol on, which grows each minute.
 fn protocol(state: &State<Protocol>, cx: &StepCx<'_>) -> Prompt {
     let task = || state.task.clone();
     let user = if cx.step == 0 {

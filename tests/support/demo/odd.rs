@@ -1,4 +1,4 @@
-//! What if nothing is plain ASCII? Text that breaks pages which are careless about it.
+//! Non-ASCII text, and text that breaks careless pages.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use trace_board::engine::{Action, CriticCx, Done, Opinion, State, StepCx, Task};
 use trace_board::error::Result;
 use trace_board::tools::{ReadFile, WriteFile};
 
-/// Values that JSON or a page may stumble over.
+/// Values that are difficult for JSON or for a page.
 #[derive(Debug, Serialize, Deserialize)]
 struct Oddities {
     not_a_number: String,
@@ -19,7 +19,7 @@ struct Oddities {
     tiny: f64,
     large: u64,
     empty: BTreeMap<String, u64>,
-    /// A key for each text.
+    /// One entry per text.
     texts: BTreeMap<String, String>,
 }
 
@@ -54,7 +54,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("", "an empty key"),
 ];
 
-/// An agent that collects odd texts.
+/// An agent that collects unusual texts.
 pub(super) fn unicode(stage: &Stage) -> Result<Run> {
     let line = "äöü-".repeat(usize::try_from(stage.dice.between(900, 1_200)).unwrap_or(1_000));
     stage.file("très long 文.txt", &format!("{line}\n"));

@@ -1,5 +1,4 @@
-//! How does an agent go about something long? With a plan, with patience, by choosing among ways, or by knowing when
-//! it is enough.
+//! Long tasks: agents that plan, wait, choose between branches, or stop on their own condition.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use trace_board::engine::{Action, Decision, Done, HighestScore, State, StepCx, T
 use trace_board::error::Result;
 use trace_board::tools::{ListDir, WriteFile};
 
-/// A plan whose parts have parts.
+/// A plan with nested parts.
 #[derive(Debug, Serialize, Deserialize)]
 struct Handbook {
     plan: Vec<Item>,
@@ -48,7 +47,7 @@ const CHAPTERS: &[(&str, &[&str])] = &[
     ("repair", &["log files", "backups"]),
 ];
 
-/// A planner that ends when nothing is left to do.
+/// A planner that ends when no work is left.
 pub(super) fn plan(stage: &Stage) -> Result<Run> {
     let blocked = stage.dice.between(1, 3);
     let part = |title: &&str| Part {
@@ -240,7 +239,7 @@ fn sorted(state: &mut State<Letters>, step: &Done<'_>) {
     state.data.left = state.data.left.saturating_sub(many);
     state.data.sorted += many;
     if state.data.left == 0 {
-        // The reason is one of the format's, so it cannot be refused.
+        // The format defines this reason, so it can't be refused.
         let _ = state.set_stop("agent_condition", None);
     }
 }
@@ -297,7 +296,7 @@ fn look(state: &mut State<Waited>, step: &Done<'_>) {
     }
 }
 
-/// An agent that weighs three ways at each crossing.
+/// An agent that scores three branches at each crossing.
 pub(super) fn branch(stage: &Stage) -> Result<Run> {
     let engine = engine(Actor::new(stage, "hiker", Walk::default(), choose).reduce(walked))
         .tool(Device::new(
@@ -362,7 +361,7 @@ fn walked(state: &mut State<Walk>, step: &Done<'_>) {
     let Some(result) = step.results.first() else {
         return;
     };
-    // In tenths, since sums of tenths are not exact.
+    // Computes in tenths, because sums of fractions aren't exact.
     let tenths = |km: f64| (km * 10.0).round();
     state.data.km = (tenths(state.data.km)
         + tenths(field(&result.output, "km").as_f64().unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! How does an agent answer a question from sources? It collects evidence, and its answer has to be of a certain form.
+//! A research agent collects evidence from sources and answers in a required format.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,11 @@ use trace_board::error::Result;
 use trace_board::stop::{Keyword, StructuredOutput};
 use trace_board::tools::{ListDir, ReadFile, Search};
 
-/// What is known of the question.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Inquiry {
     sources: Sources,
     evidence: Vec<Evidence>,
-    /// Claims by source: what an answer may quote.
+    /// Claims by source, for quoting in the answer.
     citations: BTreeMap<String, Citation>,
     contradictions: Vec<String>,
 }
@@ -42,7 +41,7 @@ struct Citation {
     quote: String,
 }
 
-/// A researcher whose answer has to be JSON.
+/// A researcher whose answer must be JSON.
 pub(super) fn research(stage: &Stage) -> Result<Run> {
     let bridges = ["North Bridge", "Mill Bridge", "Rope Bridge"];
     for bridge in bridges {
@@ -168,7 +167,7 @@ fn note(state: &mut State<Inquiry>, step: &Done<'_>) {
     }
 }
 
-/// Takes a claim among the evidence; where two sources disagree, the one that is no hearsay counts.
+/// Adds a claim to the evidence. If two sources disagree, the claim that isn't hearsay counts.
 fn weigh(inquiry: &mut Inquiry, claim: Evidence) {
     let is_hearsay = |claim: &Evidence| claim.source.ends_with("gazette.txt");
     match inquiry
@@ -192,7 +191,7 @@ fn weigh(inquiry: &mut Inquiry, claim: Evidence) {
     }
 }
 
-/// The claim in a quoted line: `... BRIDGE was finished in YEAR ...`.
+/// Parses a claim from a quoted line: `... BRIDGE was finished in YEAR ...`.
 fn claim(cited: &Citation, source: &str) -> Option<Evidence> {
     let (before, after) = cited.quote.split_once(" was finished in ")?;
     let bridge = before.rsplit(" that ").next()?.trim().to_owned();
@@ -209,7 +208,7 @@ fn text(value: &Value, key: &str) -> String {
     field(value, key).as_str().unwrap_or_default().to_owned()
 }
 
-/// An agent whose first answer is prose where JSON is wanted.
+/// An agent whose first answer is prose although JSON is required.
 pub(super) fn refused_answer(stage: &Stage) -> Result<Run> {
     let (coins, notes) = (stage.dice.between(11, 60), stage.dice.between(2, 9));
     stage.file("till.txt", &format!("coins {coins}\nnotes {notes}\n"));
@@ -268,7 +267,7 @@ fn counted(state: &mut State<Till>, step: &Done<'_>) {
     state.data.content.extend(counts);
 }
 
-/// An agent that has to say a word.
+/// An agent that must say a keyword.
 pub(super) fn success(stage: &Stage) -> Result<Run> {
     let blocks = stage.dice.between(6, 18) * 8;
     stage.file(

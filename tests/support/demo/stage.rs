@@ -1,4 +1,5 @@
-//! Where is a scenario played? On a clock, a seed and a temporary directory of its own, into a run directory.
+//! The setting of a scenario: its own clock, seed and temporary directory, and the run directory to
+//! write.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -14,37 +15,36 @@ use trace_board::error::Result;
 use trace_board::tools::{RunCommand, Workspace};
 use trace_board::trace::RunWriter;
 
-/// What the data of the scenarios is drawn from.
+/// Base seed of the scenarios' data.
 const SEED: u64 = 7;
 
 /// 2026-01-05T09:00:00Z, in microseconds since the epoch.
 const START_US: i64 = 1_767_603_600_000_000;
 const HOUR_US: i64 = 3_600_000_000;
-/// What each look at the clock takes.
+/// How far the clock advances each time it's read.
 const TICK: Duration = Duration::from_micros(1_700);
 
-/// What a scenario is played with.
+/// Everything that a scenario uses.
 pub(super) struct Stage {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) dice: Dice,
-    /// The seed of this scenario.
     pub(super) seed: u64,
     pub(super) cancel: Cancel,
-    /// The directory that gets a directory for each run.
+    /// The directory that receives one run directory per scenario.
     root: PathBuf,
     name: &'static str,
-    /// The files of the task; gone with the stage.
+    /// The task's files; deleted with the stage.
     desk: TempDir,
 }
 
-/// A run that is ready to be played; gives what is wrong with its trace.
+/// A run that is ready to start. Resolves to the trace error, if any.
 pub(super) type Run = Pin<Box<dyn Future<Output = Option<String>>>>;
 
 impl Stage {
-    /// Sets the scenario up that has this place in the list.
+    /// Sets up the scenario at index `place` in the list.
     pub(super) fn new(name: &'static str, place: usize, root: &Path) -> Self {
         let start = START_US + i64::try_from(place).unwrap() * HOUR_US;
-        // Scenarios shall not all draw the same numbers.
+        // Gives each scenario different numbers.
         let seed = name
             .bytes()
             .fold(SEED, |seed, byte| seed.rotate_left(7) ^ u64::from(byte));
@@ -59,26 +59,26 @@ impl Stage {
         }
     }
 
-    /// Puts a file among the task's.
+    /// Adds a file for the task.
     pub(super) fn file(&self, path: &str, text: &str) {
         let whole = self.desk.path().join(path);
         std::fs::create_dir_all(whole.parent().unwrap()).unwrap();
         std::fs::write(&whole, text).unwrap();
     }
 
-    /// The directory of the task's files, for tools.
+    /// Opens the directory of the task's files, for tools.
     pub(super) fn workspace(&self) -> Result<Workspace> {
         Workspace::open(self.desk.path())
     }
 
-    /// A shell in that directory. Its language is fixed, since messages are part of the trace.
+    /// A shell in that directory. Its locale is fixed, because messages are part of the trace.
     pub(super) fn shell(&self) -> Result<RunCommand> {
         let mut environment = vec![(OsString::from("LC_ALL"), OsString::from("C"))];
         environment.extend(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
         Ok(RunCommand::new(self.workspace()?).environment(environment))
     }
 
-    /// Sets an engine to work on a task.
+    /// Makes the run of an engine on a task.
     pub(super) fn play<A: Agent + 'static>(&self, engine: Builder<A>, task: Task) -> Result<Run> {
         let writer = RunWriter::create(&self.root, self.name)?;
         let engine = engine
@@ -94,7 +94,7 @@ impl Stage {
     }
 }
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// Deterministic pseudorandom numbers (SplitMix64).
 #[derive(Debug)]
 pub(super) struct Dice(Cell<u64>);
 
@@ -111,12 +111,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, inclusive.
     pub(super) fn between(&self, low: u64, high: u64) -> u64 {
         low + self.roll() % (high.saturating_sub(low) + 1)
     }
 
-    /// One of several.
+    /// Picks one of `of`, or `otherwise` if it's empty.
     pub(super) fn pick<T: Copy>(&self, of: &[T], otherwise: T) -> T {
         let at = self.between(0, (of.len() as u64).saturating_sub(1));
         usize::try_from(at)

@@ -1,4 +1,4 @@
-//! What does a run in an environment look like? A walker in a maze; and a task for which there is no world.
+//! Runs in an environment: a walker in a maze, and a task that no environment can support.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ const WAYS: [(&str, i64, i64); 4] = [
 
 type Place = (i64, i64);
 
-/// A maze with an exit in its last corner. The walker sees which ways are open.
+/// A maze with its exit in the last corner. The walker sees which directions are open.
 struct Maze {
     walls: Vec<Place>,
     at: Place,
@@ -29,7 +29,7 @@ struct Maze {
 }
 
 impl Maze {
-    /// Walls wherever they do not close the way: a path is walked first and kept free.
+    /// Draws walls at random, off a path to the exit that is walked first.
     fn drawn(dice: &Dice) -> Self {
         let mut free = vec![(0, 0)];
         let (mut x, mut y) = (0, 0);
@@ -138,7 +138,7 @@ struct To {
     to: String,
 }
 
-/// A walker that finds out of a maze and turns back in dead ends.
+/// A walker that finds the way out of a maze and turns back at dead ends.
 pub(super) fn env_terminal(stage: &Stage) -> Result<Run> {
     let maze = Maze::drawn(&stage.dice);
     let start = Walker {
@@ -208,12 +208,12 @@ fn walked(state: &mut State<Walker>, step: &Done<'_>) {
         walker.trail.push(here);
         walker.visited.push(here);
     }
-    // In tenths, since sums of tenths are not exact.
+    // Computes in tenths, because sums of fractions aren't exact.
     let tenths = |reward: f64| (reward * 10.0).round();
     walker.reward = (tenths(walker.reward) + tenths(env.reward.unwrap_or_default())) / 10.0;
 }
 
-/// An environment that offers less than is needed.
+/// An environment that lacks required capabilities.
 pub(super) fn env_capability_mismatch(stage: &Stage) -> Result<Run> {
     let upload = Device::new(stage, "upload", "Sends a file away.", |_: Nothing, _| {
         Ok(Value::Null)

@@ -54,7 +54,7 @@ fn drawn(a: &Index, b: &Index) -> String {
 }
 
 #[test]
-fn what_is_alike_at_both_ends_stays_together() {
+fn equal_ends_stay_aligned() {
     assert_eq!(drawn(&letters("abc"), &letters("abc")), "===");
     assert_eq!(drawn(&letters("abc"), &letters("axbc")), "=>==");
     assert_eq!(drawn(&letters("axc"), &letters("abc")), "=!=");
@@ -66,7 +66,7 @@ fn what_is_alike_at_both_ends_stays_together() {
 }
 
 #[test]
-fn a_repeated_call_is_one_more_of_the_same() {
+fn an_extra_repetition_is_one_more_row() {
     assert_eq!(drawn(&letters("aab"), &letters("aaaab")), "==>>=");
     assert_eq!(drawn(&letters("aaaa"), &letters("aa")), "==<<");
 }
@@ -79,7 +79,7 @@ fn runs_without_steps() {
 }
 
 #[test]
-fn answers_stand_side_by_side_whatever_they_say() {
+fn answers_share_a_row_even_if_they_differ() {
     let ends = |text: &str| run(&[call("a"), answer(text)]);
     assert_eq!(drawn(&ends("yes"), &ends("yes")), "==");
     assert_eq!(drawn(&ends("yes"), &ends("no")), "=!");
@@ -93,7 +93,7 @@ fn answers_stand_side_by_side_whatever_they_say() {
 }
 
 #[test]
-fn calls_that_look_alike_in_a_list_are_told_apart() {
+fn calls_that_look_alike_in_a_list_still_differ() {
     let long = "x".repeat(1_000);
     let (a, b) = (
         run(&[call(&format!("{long}a"))]),
@@ -107,7 +107,7 @@ fn calls_that_look_alike_in_a_list_are_told_apart() {
 }
 
 #[test]
-fn long_runs_that_drift_apart_find_each_other_again() {
+fn long_runs_are_aligned_again_after_a_drift() {
     let calls =
         |range: std::ops::Range<usize>| range.map(|n| call(&n.to_string())).collect::<Vec<_>>();
     let a = calls(0..9_000);
@@ -127,7 +127,7 @@ fn long_runs_that_drift_apart_find_each_other_again() {
 }
 
 #[test]
-fn runs_that_share_nothing_are_still_laid_side_by_side() {
+fn runs_with_nothing_in_common_are_still_paired() {
     let calls = |word: &str| {
         run(&(0..6_000)
             .map(|n| call(&format!("{word}{n}")))
@@ -138,7 +138,7 @@ fn runs_that_share_nothing_are_still_laid_side_by_side() {
 
 proptest! {
     #[test]
-    fn every_step_is_there_once_and_in_order(a in "[a-d]{0,60}", b in "[a-d]{0,60}") {
+    fn every_step_appears_once_and_in_order(a in "[a-d]{0,60}", b in "[a-d]{0,60}") {
         let (left, right) = (letters(&a), letters(&b));
         let pairs = align(&left, &right);
         prop_assert!(pairs.iter().filter_map(|pair| pair.a).eq(0..a.len()));

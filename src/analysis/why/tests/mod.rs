@@ -156,7 +156,7 @@ fn repeated_calls_are_found_with_their_first_step() {
         said(
             1,
             3,
-            "From step 1 on the same call was made 3 times in a row: a()"
+            "Starting at step 1, the same call was made 3 times in a row: a()"
         )
     );
     assert_eq!(one("aa"), None);
@@ -165,7 +165,7 @@ fn repeated_calls_are_found_with_their_first_step() {
         said(
             1,
             4,
-            "From step 1 on two calls take turns for 4 steps: a(), b()"
+            "Starting at step 1, two calls alternated for 4 steps: a(), b()"
         )
     );
     // The first call comes first, whichever one the run ends with.
@@ -174,7 +174,7 @@ fn repeated_calls_are_found_with_their_first_step() {
         said(
             1,
             5,
-            "From step 1 on two calls take turns for 5 steps: a(), b()"
+            "Starting at step 1, two calls alternated for 5 steps: a(), b()"
         )
     );
     assert_eq!(one("aba"), None);
@@ -183,7 +183,7 @@ fn repeated_calls_are_found_with_their_first_step() {
         said(
             0,
             6,
-            "From step 0 on three calls take turns for 7 steps: a(), b(), c()"
+            "Starting at step 0, three calls alternated for 7 steps: a(), b(), c()"
         )
     );
     assert_eq!(one("abcab"), None);
@@ -214,15 +214,15 @@ fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
     };
     assert_eq!(
         words(r#""decision": {"mode": "wait", "rationale": "not yet"}"#),
-        ["From step 0 on the agent only waited, 5 steps in a row"]
+        ["Starting at step 0, the agent only waited, 5 steps in a row"]
     );
     assert_eq!(
         words(r#""decision": {"mode": "wait", "meta": {"parser_error": {"code": "x"}}}"#),
-        ["From step 0 on the model's text was not understood 5 times in a row"]
+        ["Starting at step 0, the model's reply couldn't be parsed 5 times in a row"]
     );
     assert_eq!(
         words(r#""decision": {"mode": "final", "final_answer": "42"}"#),
-        ["From step 0 on the same answer was given 5 times in a row"]
+        ["Starting at step 0, the same answer was given 5 times in a row"]
     );
 }
 
@@ -263,7 +263,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
     };
     assert_eq!(
         falls(&[0.2, 0.9, 0.7, 0.5]).as_deref(),
-        Some("From step 1 on the scores of C fall from 0.90 to 0.50")
+        Some("Starting at step 1, the scores of C fell from 0.90 to 0.50")
     );
     assert_eq!(falls(&[0.9, 0.8, 0.7]), None, "by no more than 0.3");
     assert_eq!(falls(&[0.9, 0.1]), None, "one drop isn't a trend");
@@ -280,7 +280,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
             .pop()
             .map(|found| found.3)
     };
-    let said = "From step 0 on requests grow from 100 to 250 tokens";
+    let said = "Starting at step 0, requests grew from 100 to 250 tokens";
     assert_eq!(
         grows(&[100, 150, 250], "budget_tokens").as_deref(),
         Some(said)
@@ -317,7 +317,7 @@ fn the_first_trouble_is_the_earliest_sign() {
     assert_eq!(trouble(calls("abc")), None);
     assert_eq!(
         trouble(calls("xaaa")),
-        said(1, "the same call again and again: a()")
+        said(1, "the same call repeats: a()")
     );
     let failed = r#""decision": {"mode": "act"}, "action_results": [{"status": "error", "error": "no file"}]"#;
     assert_eq!(
@@ -363,10 +363,7 @@ fn the_first_trouble_is_the_earliest_sign() {
         r#""decision": {"mode": "act", "actions": [{"name": "a", "args": {}}]},
         "action_results": [{"status": "error", "error": "no file"}]"#,
     );
-    assert_eq!(
-        trouble(looped),
-        said(0, "the same call again and again: a()")
-    );
+    assert_eq!(trouble(looped), said(0, "the same call repeats: a()"));
     let waited = (0..9).fold(Run::default(), |run, _| {
         run.step(r#""decision": {"mode": "wait"}"#)
     });

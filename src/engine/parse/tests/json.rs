@@ -5,7 +5,7 @@ fn parse(text: &str) -> Parsed {
     JsonText.parse(text)
 }
 
-/// The decision to call `read` with `args`.
+/// Returns the decision to call `read` with `args`.
 fn read(args: &Value) -> Value {
     json!({"mode": "act", "do": [["read", args]]})
 }
@@ -163,7 +163,7 @@ fn refusals() {
         (r#"{"result": 42}"#, MissingActionOrFinal, None),
         (r#"{"thought": "hm"}"#, MissingActionOrFinal, None),
         (r#"{"final_answer": " "}"#, MissingActionOrFinal, None),
-        // Broken inside.
+        // Broken in the middle.
         (
             r#"{"action": {"name": "read" "args": {}}}"#,
             InvalidJson,
@@ -202,7 +202,7 @@ fn refusals() {
             InvalidJson,
             None,
         ),
-        // Cut off.
+        // Truncated.
         (r#"{"#, InvalidJson, None),
         (r#"{"final_ans"#, InvalidJson, None),
         (r#"{"final_answer": "the first ha"#, InvalidJson, None),
@@ -226,7 +226,7 @@ fn refusals() {
             MissingRequiredField,
             Some("action.args"),
         ),
-        // Two of them.
+        // Two objects.
         (
             r#"{"final_answer": "a"} {"final_answer": "b"}"#,
             InvalidJson,
@@ -252,7 +252,7 @@ fn refusals() {
             InvalidActionSchema,
             Some("actions"),
         ),
-        // The wrong form.
+        // Wrong shape.
         (r#"{"action": "read"}"#, InvalidActionSchema, Some("action")),
         (
             r#"{"actions": [{"name": "a"}, 1]}"#,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Diagnostics, Extraction, Parsed, Severity, Trouble};
 use crate::engine::{Action, Decision};
 
-/// A decision in short: what the tables compare.
+/// Returns the parts of a decision that the tables compare.
 fn short(decision: &Decision) -> Value {
     let action = |action: &Action| json!([action.name, action.args]);
     let mut short = json!({ "mode": decision.mode });
@@ -27,7 +27,7 @@ fn short(decision: &Decision) -> Value {
     short
 }
 
-/// The decision of a text that needs no repair and holds nothing else.
+/// Returns the decision of a text without repairs or ignored parts.
 #[track_caller]
 fn direct(parsed: Parsed) -> Value {
     assert_eq!(parsed.diagnostics, None);
@@ -36,7 +36,7 @@ fn direct(parsed: Parsed) -> Value {
     short(&decision)
 }
 
-/// The decision of a text that needs a repair, with the boldest one.
+/// Returns the decision of a repaired text, with the most invasive repair.
 #[track_caller]
 fn repaired(parsed: Parsed) -> (Value, Extraction) {
     let diagnostics = parsed.diagnostics.unwrap();
@@ -49,7 +49,7 @@ fn repaired(parsed: Parsed) -> (Value, Extraction) {
     (short(&decision), mode)
 }
 
-/// Why a text holds no decision.
+/// Returns why a text has no decision.
 #[track_caller]
 fn refused(parsed: Parsed) -> Diagnostics {
     assert_eq!(parsed.decision, None);

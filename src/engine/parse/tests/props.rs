@@ -1,4 +1,5 @@
-//! What holds for every text: no panic, bounded work and output, and what was written is what is read.
+//! Tests properties of all texts: no panics, bounded work and output, and values are parsed as
+//! written.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -10,7 +11,7 @@ use crate::soak::times;
 
 const PARSERS: [&dyn Parser; 3] = [&ReAct, &JsonText, &XmlText];
 
-/// All that can be made of `text`.
+/// Parses `text` with every parser.
 fn all(text: &str) -> Vec<Parsed> {
     let call = ToolCall::new("", "read", text);
     let native = native(&[call], text);
@@ -21,7 +22,7 @@ fn all(text: &str) -> Vec<Parsed> {
         .collect()
 }
 
-/// What holds for every text.
+/// Checks the properties of all texts.
 fn check(text: &str) {
     for parsed in all(text) {
         let diagnostics = parsed.diagnostics.as_ref();
@@ -30,7 +31,7 @@ fn check(text: &str) {
                 assert_eq!(decision.validate(), Ok(()));
                 assert!(diagnostics.is_none_or(|found| found.severity == Severity::Warning));
                 let size = serde_json::to_string(&short(decision)).unwrap().len();
-                // A control character is six characters in JSON.
+                // A control character has six characters in JSON.
                 assert!(size <= 6 * text.len() + 64, "{size} from {}", text.len());
             }
             None => assert_eq!(
@@ -54,7 +55,7 @@ const VALID: [&str; 4] = [
     "<decision mode='act'><think>é &lt; <![CDATA[x]]></think><action name=\"read\"><arg name='a' type='json'>[1]</arg></action></decision>",
 ];
 
-/// Pieces that mean something to one of the grammars.
+/// Pieces with a meaning in one of the grammars.
 #[rustfmt::skip]
 const PIECES: &[&str] = &[
     "{", "}", "[", "]", "(", ")", "<", ">", "/>", "</", "\"", "'", "\"\"\"", "'''", "\\", "\\u", "\\ud83d", ",", ":",
@@ -65,7 +66,7 @@ const PIECES: &[&str] = &[
     "\u{0}",
 ];
 
-/// Longer pieces, which begin something again and again.
+/// Longer pieces that open something repeatedly.
 #[rustfmt::skip]
 const COMPOSED: &[&str] = &[
     "{\"", "{'", "{\"\"\"", "{r'", "{ ", "{ \"a\\", "{\"\\u", "{\"a\":", "{\"a\": [", "{}{", "\"{", "<a>", "<a ", "</a ",
@@ -73,7 +74,7 @@ const COMPOSED: &[&str] = &[
     "Action:\nObservation:\n",
 ];
 
-/// Beginnings after which a text is something else.
+/// Beginnings that change the meaning of the text after them.
 #[rustfmt::skip]
 const STARTS: &[&str] = &[
     "<decision>", "<decision><think>", "<decision><action name='a'><arg name='x'>", "<decision ", "Action: f(x=",
@@ -84,7 +85,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![8 => prop::sample::select(PIECES).prop_map(str::to_owned), 1 => any::<String>()]
 }
 
-/// A JSON value; fractions and all.
+/// Generates JSON values, including fractions.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -125,7 +126,8 @@ proptest! {
         check(&letters.iter().collect::<String>());
     }
 
-    /// Whatever is cut off, what is read was written: no shorter text, no other number.
+    /// If a text is truncated, the parsed value is still one that was written: no shorter text, no
+    /// other number.
     #[test]
     fn a_cut_text_says_the_same_or_nothing(at in any::<prop::sample::Index>()) {
         let text = r#"{"action": {"name": "read", "args": {"path": "abc", "n": 123, "on": true}}}"#;
@@ -150,7 +152,8 @@ proptest! {
 
     #[test]
     fn a_call_is_read_as_written(args in prop::collection::btree_map("[a-z_][a-z0-9_]{0,5}", value(), 0..4)) {
-        // JSON's spelling of a value is Python's too, but for the three words, which are read in either.
+        // JSON and Python spell values in the same way, except for three words, which are parsed in
+        // both spellings.
         let pairs: Vec<String> = args.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let text = format!("Action: read({})", pairs.join(", "));
         prop_assert_eq!(direct(ReAct.parse(&text)), json!({"mode": "act", "do": [["read", args]]}));
@@ -161,13 +164,13 @@ proptest! {
         let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
         let layout = format!("<decision><action name='read'><arg name='a'>\n{escaped}\n</arg></action></decision>");
         let found = direct(XmlText.parse(&layout));
-        // The break that ends a block may be a Windows one.
+        // The line break at the end of a block may be a Windows one.
         let text = text.strip_suffix('\r').unwrap_or(&text);
         prop_assert_eq!(found, json!({"mode": "act", "do": [["read", {"a": text}]]}));
     }
 }
 
-/// With work that grows faster than the text, these do not end.
+/// If the work weren't linear in the size of the text, these wouldn't finish.
 #[test]
 fn a_long_text_is_read_in_one_pass() {
     for piece in ["{", "\"", "(", "<"] {

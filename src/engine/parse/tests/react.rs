@@ -218,7 +218,7 @@ fn refusals() {
             MissingRequiredField,
             Some("actions[0].name"),
         ),
-        // Cut off.
+        // Truncated.
         ("Action: clear(", InvalidActionSchema, Some("actions[0]")),
         (
             "Action: read(path=",

@@ -5,7 +5,7 @@ fn parse(text: &str) -> Parsed {
     XmlText.parse(text)
 }
 
-/// A decision with one action `read` around `args`.
+/// Returns a decision with one action `read` around `args`.
 fn with(args: &str) -> String {
     format!("<decision mode=\"act\"><action name=\"read\">{args}</action></decision>")
 }
@@ -216,7 +216,7 @@ fn refusals() {
             InvalidActionSchema,
             Some("actions[0].args"),
         ),
-        // Cut off.
+        // Truncated.
         ("<decision", InvalidXml, None),
         ("<think>perhaps <decision mode='wait'/>", InvalidXml, None),
         ("<decision mode='act", InvalidXml, None),

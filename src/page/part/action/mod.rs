@@ -214,9 +214,9 @@ impl Actions {
 pub(crate) fn not_shown(left: usize, one: &str, many: &str) -> Line {
     match left {
         0 => Line::default(),
-        1 => format!("and 1 {one}, which the raw line has").into(),
+        1 => format!("and 1 {one} (see the raw record)").into(),
         _ => format!(
-            "and {} {many}, which the raw line has",
+            "and {} {many} (see the raw record)",
             format::count(left as u64)
         )
         .into(),
@@ -280,7 +280,7 @@ fn pair(
     };
     let done = CallEnd::of(result, invocation).is_ok();
     if asked.too_large.is_some() {
-        out.note = "an edit too large to be shown line by line".into();
+        out.note = "edit too large to show line by line".into();
     }
     let scripts = args.as_ref().and_then(patch::in_scripts);
     let in_scripts = scripts
@@ -311,8 +311,8 @@ fn pair(
         (true, false, true) if !tells => Line::default(),
         (true, false, false) if !tells => "no result recorded".into(),
         (_, true, false) => "no result recorded".into(),
-        (true, false, true) => "result without an invocation: no tool ran".into(),
-        (true, false, false) => "not called: no invocation and no result".into(),
+        (true, false, true) => "result without an invocation (no tool ran)".into(),
+        (true, false, false) => "not called (no invocation and no result)".into(),
         (false, true, true) => "invocation and result without a call in the decision".into(),
         (false, false, _) => "result without a call".into(),
     };
@@ -404,7 +404,7 @@ fn facts(
         }
     }
     let cut = result.and_then(|result| result.cut_from_bytes);
-    facts.extend(cut.map(|whole| format!("cut from {}", format::bytes(whole as u64))));
+    facts.extend(cut.map(|whole| format!("truncated from {}", format::bytes(whole as u64))));
     let timeout = number(|effort| effort.timeout_s).or_else(|| call?.timeout_s);
     facts.extend(timeout.map(|seconds| format!("timeout {}", format::millis(seconds * 1000.0))));
     facts.extend(

@@ -104,11 +104,11 @@ fn what_has_no_partner_says_so() {
     );
     assert_eq!(
         blocked.pairs[0].note.as_str(),
-        "not called: no invocation and no result"
+        "not called (no invocation and no result)"
     );
     assert_eq!(
         blocked.pairs[1].note.as_str(),
-        "result without an invocation: no tool ran"
+        "result without an invocation (no tool ran)"
     );
     let lost = read(
         r#"{"actions": [{"name": "a", "args": {}}], "tool_invocations": [{"tool_name": "a", "status": "success"}],
@@ -196,7 +196,7 @@ fn a_result_of_our_own_engine_leaves_out_what_is_not_there() {
         panic!("two pairs")
     };
     assert_eq!(texts(first), [("output", "one")]);
-    assert_eq!(first.facts.as_str(), "cut from 330.0 KB");
+    assert_eq!(first.facts.as_str(), "truncated from 330.0 KB");
     assert_eq!(texts(second), [("error", "no echo here")]);
     let names: Vec<_> = actions
         .pairs
@@ -225,6 +225,6 @@ fn an_edit_stands_for_its_arguments() {
     assert_eq!((pair.edits[0].added, pair.edits[0].removed), (1, 1));
     assert_eq!(
         pair.edits[0].note.as_str(),
-        "asked for, and the call failed"
+        "requested, but the call failed"
     );
 }

@@ -112,8 +112,8 @@ impl Strip {
         let mut strip = Self::draw(lens, layout, |_, _| None);
         if let Some((first_step, count)) = layout.stops {
             let words = format!(
-                "{} to stop at{}",
-                format::counted(count, "step"),
+                "{}{}",
+                format::counted(count, "breakpoint hit"),
                 first(count, &lens.label(first_step))
             );
             strip

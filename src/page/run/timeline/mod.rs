@@ -223,18 +223,11 @@ impl<'a> Timeline<'a> {
         let copied = Some(self.lens.summary.copied_steps()).filter(|copied| self.first < *copied);
         copied.map_or_else(String::new, |copied| {
             let which = if copied == 1 {
-                "The first step is"
+                "The first step was".to_owned()
             } else {
-                "The first steps are"
+                format!("The first {} steps were", format::count(copied as u64))
             };
-            let many = if copied == 1 {
-                String::new()
-            } else {
-                format!(" ({})", format::count(copied as u64))
-            };
-            format!(
-                "{which}{many} copied from another run, which took the time that is drawn before 0"
-            )
+            format!("{which} copied from another run. Times before 0 belong to that run.")
         })
     }
 
@@ -243,7 +236,8 @@ impl<'a> Timeline<'a> {
         match self.rows.iter().filter(|row| row.span.is_none()).count() {
             0 => String::new(),
             _ if self.scale.is_none() => String::new(),
-            untimed => format!("{}: when is not recorded", format::counted(untimed, "line")),
+            1 => "1 row has no recorded time".to_owned(),
+            untimed => format!("{} have no recorded time", format::counted(untimed, "row")),
         }
     }
 }

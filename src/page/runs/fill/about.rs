@@ -87,7 +87,7 @@ impl List<'_> {
         let [answered, ended, untold] =
             [strip.answered, strip.ended, strip.untold].map(|number| number as u64);
         let more = if untold > 0 {
-            format!(" · of {} the end is not known", count(untold))
+            format!(" · {} unknown", count(untold))
         } else {
             String::new()
         };
@@ -106,8 +106,9 @@ impl List<'_> {
         let mut query: Query = self.query.clone();
         query.terms.extend(Query::parse(CONTRADICTED).terms);
         let words = format!(
-            "{} with files that contradict each other",
-            counted(contradicted, "run")
+            "{} {} conflicting records",
+            counted(contradicted, "run"),
+            if contradicted == 1 { "has" } else { "have" }
         );
         Some((words, self.ctx.url(&query.to_string(), self.ctx.sort, "")))
     }
@@ -364,7 +365,7 @@ impl List<'_> {
                 let root = line(root);
                 Some(match fault.strip_prefix("it ") {
                     Some(said) => format!("{root} {}", line(said)),
-                    None => format!("{root} cannot be read: {}", line(fault)),
+                    None => format!("Can't read {root}: {}", line(fault)),
                 })
             }
             all if all.len() > 1 && all.len() == roots.len() => {
@@ -381,9 +382,9 @@ impl List<'_> {
         let directories =
             (total.directories > 0).then(|| directories(total.directories, "without a run"));
         match (self.ctx.looked, faults, total.files(), directories) {
-            (None, ..) => "the first look is under way".to_owned(),
-            (_, 0, 0, None) => "nothing in it".to_owned(),
-            (_, _, 0, None) => "no run found".to_owned(),
+            (None, ..) => "the first scan is in progress".to_owned(),
+            (_, 0, 0, None) => "empty".to_owned(),
+            (_, _, 0, None) => "no runs found".to_owned(),
             (_, _, 0, Some(directories)) => directories,
             (_, _, files, directories) => [Some(not_read(files)), directories]
                 .into_iter()

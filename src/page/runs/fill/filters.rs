@@ -10,7 +10,7 @@ use crate::page::runs::fill::{List, ListContext};
 use crate::page::runs::{Chip, Facet};
 use crate::page::shell::Status;
 
-/// Filters of a group that are always shown, at most, besides the active ones.
+/// Filters of a group that are always shown, at most, in addition to the active ones.
 const MAX_CHIPS: usize = 6;
 /// Filters behind `n more`, at most. A sweep may record a different model for each run.
 const MAX_MORE: usize = 60;

@@ -40,7 +40,7 @@ pub(crate) struct Head {
     pub(crate) href: Option<String>,
     /// The number of runs: `12 runs`.
     pub(crate) runs: String,
-    /// Further facts: `3 failed · 1 running · the first 5 of them`.
+    /// Further facts: `3 failed · 1 still active · showing the first 5`.
     pub(crate) notes: String,
     pub(crate) cells: Vec<Cell>,
 }
@@ -119,12 +119,12 @@ impl<'a> List<'a> {
         let mut notes = Vec::new();
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
         note(failed, format!("{failed} failed"));
-        note(alive, format!("{alive} not over"));
+        note(alive, format!("{alive} still active"));
         note(group.copies, group.copies_in_words());
         note(group.branches, group.branches_in_words());
         note(
             group.runs - group.rows.len(),
-            format!("the first {} are shown", group.rows.len()),
+            format!("showing the first {}", group.rows.len()),
         );
         Head {
             id: String::new(),

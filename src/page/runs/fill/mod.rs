@@ -40,7 +40,7 @@ const STREAM: &str = "/events";
 /// The address of the pulse.
 const PULSE: &str = "/live/runs";
 
-/// The inputs of the page besides the runs.
+/// The inputs of the page other than the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct ListContext {
     pub roots: Vec<Root>,
@@ -429,7 +429,7 @@ impl<'a> List<'a> {
         let group = self
             .ctx
             .group
-            .map_or_else(String::new, |by| format!(", put together by {}", by.label));
+            .map_or_else(String::new, |by| format!(", grouped by {}", by.label));
         format!("{}{group}", self.in_order())
     }
 

@@ -137,7 +137,7 @@ impl Row<'_> {
         if self.run.partial {
             return (
                 format!(
-                    "Being read, {} so far",
+                    "Indexing, {} so far",
                     format::counted(self.run.steps, "step")
                 ),
                 None,

@@ -46,13 +46,13 @@ impl Store {
         // A listing that waits for its budget may take hours.
         let waits = status.paused_until.map(|until| {
             let wait = format::duration(until.saturating_duration_since(self.asked));
-            format!("the next request waits {wait} for its budget")
+            format!("next request in {wait} (request budget)")
         });
         if status.listed.is_none() {
             return match (status.listing, waits) {
-                (Some(found), None) => format!("being listed, {} so far", counted(found, "object")),
+                (Some(found), None) => format!("listing, {} so far", counted(found, "object")),
                 (Some(found), Some(waits)) => {
-                    format!("being listed, {} so far; {waits}", counted(found, "object"))
+                    format!("listing, {} so far, {waits}", counted(found, "object"))
                 }
                 (None, _) => "not listed yet".to_owned(),
             };
@@ -62,24 +62,24 @@ impl Store {
             counted(status.objects, "object"),
             format::bytes(status.bytes)
         )];
-        parts.extend(waits.map(|waits| format!("being listed again; {waits}")));
+        parts.extend(waits.map(|waits| format!("listing again, {waits}")));
         if status.waiting > 0 {
             parts.push(format!("{} to fetch", count(status.waiting as u64)));
         }
         if status.evicted > 0 {
             parts.push(format!(
-                "{} evicted, fetched again when their run is opened",
+                "{} evicted (fetched again when their run is opened)",
                 count(status.evicted as u64)
             ));
         }
         if status.others > 0 {
-            parts.push(format!("{} no trace by name", count(status.others as u64)));
+            parts.push(format!("{} ignored by name", count(status.others as u64)));
         }
         parts.join(" · ")
     }
 
-    /// Describes the cost: `kept here 12 MB of at most 10 GB · listed every 10 s, at most 60
-    /// requests a minute · 34 requests sent`.
+    /// Describes the cost: `cache 12 MB of 10 GB · listed every 10 s, at most 60 requests per minute
+    /// · 34 requests sent`.
     pub(crate) fn cost(&self) -> String {
         let status = &self.status;
         let (kept, limit) = (
@@ -92,7 +92,7 @@ impl Store {
             counted_u64(status.requests, "request"),
         );
         format!(
-            "kept here {kept} of at most {limit} · listed every {every}, by at most {budget} a minute · {sent} sent"
+            "cache {kept} of {limit} · listed every {every}, at most {budget} per minute · {sent} sent"
         )
     }
 
@@ -122,7 +122,7 @@ impl Store {
         });
         (
             named.chain(rest).collect(),
-            format!("{} left out", counted(self.status.odd_total, "object")),
+            format!("{} skipped", counted(self.status.odd_total, "object")),
         )
     }
 }

@@ -125,7 +125,7 @@ fn every_rule_goes_through_the_form_and_comes_back() {
     assert_eq!(
         from_form(&[("rule", "max_steps=1"), ("x", "y")].into_iter()),
         None,
-        "this is no form"
+        "not a form"
     );
     let both = from_form(&[("rule", "max_steps=1"), ("max_rounds", " 2")].into_iter());
     assert_eq!(
@@ -184,7 +184,7 @@ fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     assert!(
         other[1]
             .1
-            .starts_with("a schema is not read from a file here"),
+            .starts_with("schemas can't be read from files here"),
         "{other:?}"
     );
     let html = body.render().unwrap();
@@ -251,8 +251,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
             "Tokens|9,000|–|not reached|–|–|–||Didn't fire before the run ended",
             "Step budget|20|–|not reached|–|–|–|as recorded|Didn't fire before the run ended",
-            "Low score|nobody < 0.5|–|unknown|–|–|unknown||From step 0 on: a score of the critic nobody is not recorded",
-            "Rounds|0|–|off|–|–|–||switched off by 0",
+            "Low score|nobody < 0.5|–|unknown|–|–|unknown||Unknown from step 0: a score from the critic nobody is not recorded",
+            "Rounds|0|–|off|–|–|–||disabled (0)",
         ]
     );
     let hits: Vec<bool> = body
@@ -317,16 +317,16 @@ fn without_rules_a_few_near_the_record_are_asked() {
 #[test]
 fn what_to_keep_in_mind_is_said() {
     let notes = |run: &str| Run::of(run).ask(Some(&["max_steps=90"])).answer.notes();
-    let past = "What the run would have done after its record ends is not known, so nothing is said about it.";
+    let past = "What the run would have done after its recorded end is unknown.";
     assert_eq!(notes("sample_runs/fix_bug"), [past]);
     let killed = notes("tests/corpus/q060/q060_sigkill");
     assert!(
-        killed[0].starts_with("No rule is recorded to have ended the run: Died in step 4"),
+        killed[0].starts_with("No recorded rule ended the run: Died in step 4"),
         "{killed:?}"
     );
     assert_eq!(killed[1], past);
     assert!(
-        killed[2].starts_with("Worked out, not recorded: times are those of events"),
+        killed[2].starts_with("Worked out, not recorded: times come from event timestamps"),
         "{killed:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! Logs of Inspect that are cut, spoilt, or made to do harm.
+//! Tests Inspect logs that are truncated, damaged or malicious.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,13 +14,14 @@ use trace_board::analysis::summary::summary;
 use trace_board::model::{RunKey, TraceFile};
 use trace_board::trace::{RootScanner, RunDir, Stamps};
 
-/// How many steps runs have that were read already. Most damage to a log leaves all its runs but one as they were, and to
-/// read those again each time took two thirds of the tests' time.
+/// Step counts of runs that were already read. Most damage to a log leaves all its runs but one
+/// unchanged, and rereading those took two thirds of the tests' time.
 #[derive(Default)]
 struct Known(HashMap<u64, usize>);
 
 impl Known {
-    /// Reads every run below a directory that is not known byte for byte; the steps of all.
+    /// Reads every run below a directory whose bytes aren't known yet. Returns the number of steps
+    /// of all runs.
     fn steps(&mut self, dir: &Path) -> usize {
         let found = RootScanner::new(dir.to_owned()).scan();
         let mut steps = 0;
@@ -47,8 +48,8 @@ impl Known {
     }
 }
 
-/// Cuts a log at every so many bytes, and spoils such bytes of it: no step that is listed is unreadable, and what stands
-/// before a cut stays.
+/// Truncates a log at every `every` bytes, and damages bytes at such offsets. Each listed step must
+/// be readable, and everything before a truncation must stay.
 fn cut_and_spoilt(log: &str, every: usize) {
     let temp = tempfile::tempdir().expect("a directory");
     let whole = fs::read(sample("tools/inspect").join(log)).expect("the sample");
@@ -65,7 +66,7 @@ fn cut_and_spoilt(log: &str, every: usize) {
         most = steps;
     }
     for at in (0..whole.len()).step_by(every.max(3)) {
-        // One that is there already spoils nothing.
+        // A byte that is already there damages nothing.
         for byte in [0, b'"', b'{', 0xff]
             .into_iter()
             .filter(|byte| *byte != whole[at])
@@ -177,7 +178,7 @@ fn a_bomb_is_held_to_what_its_directory_says() {
         size: 1_000,
         ..Packed::deflated("samples/1_epoch_1.json", &zeros)
     };
-    // Members that lie over each other would be a bomb of any size.
+    // Overlapping members could make an archive bomb of any size.
     let (header, twin) = (
         Packed::stored("header.json", b"{}"),
         Packed {

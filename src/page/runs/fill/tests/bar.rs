@@ -36,7 +36,7 @@ fn parts_of_the_bar_lead_to_their_runs() {
     // Text of the run itself doesn't count as a contradiction.
     runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".to_owned();
     let (text, href) = table(&ctx(""), runs.clone()).list.contradicted().unwrap();
-    assert_eq!(text, "1 run with files that contradict each other");
+    assert_eq!(text, "1 run has conflicting records");
     let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap())
         .decode_utf8()
         .unwrap();
@@ -74,7 +74,7 @@ fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
             && list
                 .answered()
                 .1
-                .ends_with(&format!(" ended · of {untold} the end is not known"))
+                .ends_with(&format!(" ended · {untold} unknown"))
     );
     let segments = list.segments();
     assert_eq!(

@@ -73,16 +73,16 @@ fn groups_are_rows_with_counts_and_sums() {
     // The table head, three groups, and five, one and one of their runs.
     assert_eq!(rows.len(), 1 + 3 + 5 + 1 + 1, "{html}");
     assert!(
-        html.contains(">12 runs<") && html.contains("1 failed · the first 5 are shown"),
+        html.contains(">12 runs<") && html.contains("1 failed · showing the first 5"),
         "{html}"
     );
     assert!(
-        html.contains("≥\u{a0}11.0 k") && html.contains("recorded by 11 of 12 runs"),
+        html.contains("≥\u{a0}11.0k") && html.contains("recorded by 11 of 12 runs"),
         "{html}"
     );
     assert!(html.contains("title=\"/home/me/shop\""), "{html}");
     assert_eq!(body.list.showing(&7), "Showing 3 of 3 groups, 7 of 14 runs");
-    assert!(body.list.caption().ends_with(", put together by project"));
+    assert!(body.list.caption().ends_with(", grouped by project"));
     // A group's link leads to its runs, without grouping.
     let links = tags(&html)
         .into_iter()

@@ -135,7 +135,7 @@ fn a_row_says_what_is_known() {
             words(&row, "duration").as_deref(),
             words(&row, "tokens").as_deref()
         ),
-        (Some("1 min 31 s"), Some("12.9 k"))
+        (Some("1 min 31 s"), Some("12.9k"))
     );
     assert_eq!(row.issues().as_deref(), Some("5 issues"));
     let updated = row.when(UPDATED).unwrap();
@@ -222,7 +222,7 @@ fn a_run_that_is_still_read_says_so() {
     let row = row_of(run);
     assert_eq!(
         (row.status(), row.verdict().0.as_str()),
-        (Status::Indexing, "Being read, 6 steps so far")
+        (Status::Indexing, "Indexing, 6 steps so far")
     );
 }
 
@@ -259,7 +259,7 @@ fn the_page_counts_what_it_shows() {
     );
     assert_eq!(
         list.answered(),
-        ("17 %".to_owned(), "100 of 600 ended".to_owned())
+        ("17%".to_owned(), "100 of 600 ended".to_owned())
     );
     assert_eq!(all.body.rows.len(), 200);
     assert_eq!(list.showing(&200), "Showing 200 of 700");
@@ -364,7 +364,7 @@ fn head_cells_sort_and_reverse() {
 #[test]
 fn no_match_leads_on() {
     let none = table(&ctx("steps>99 status:died nonsense"), many(70));
-    assert!(none.render().unwrap().contains("No run matches"));
+    assert!(none.render().unwrap().contains("No runs match"));
     let drops = none.list.drops();
     let drops: Vec<_> = drops
         .iter()
@@ -395,7 +395,7 @@ fn an_empty_root_says_what_is_wrong() {
             plain.trouble(),
             plain.found().as_str()
         ),
-        ("./runs", None, "nothing in it")
+        ("./runs", None, "empty")
     );
     assert_eq!(
         plain.looked().unwrap().words,
@@ -429,7 +429,7 @@ fn an_empty_root_says_what_is_wrong() {
     )]));
     assert_eq!(
         denied.trouble().as_deref(),
-        Some("./runs cannot be read: Permission denied (os error 13)")
+        Some("Can't read ./runs: Permission denied (os error 13)")
     );
     let three = empty(&with(vec![root(None, &["a", "b", "c"])]));
     assert_eq!(
@@ -473,7 +473,7 @@ fn an_empty_root_says_what_is_wrong() {
     });
     assert_eq!(
         (early.found().as_str(), early.watch().as_str()),
-        ("the first look is under way", "polling: asked for")
+        ("the first scan is in progress", "polling: asked for")
     );
 
     let many: Vec<String> = (0..500).map(|n| format!("d{n}")).collect();

@@ -43,19 +43,19 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
     let first = html(&store(|_, _| {}));
     for said in [
         "s3://team/runs",
-        "not wholly here yet",
-        "being listed, 2,000 objects so far",
+        "not fully synced yet",
+        "listing, 2,000 objects so far",
         "every 10.0 s",
-        "60 requests a minute",
+        "60 requests per minute",
     ] {
         assert!(first.contains(said), "{said}: {first}");
     }
-    assert!(!first.contains("Not followed") && !first.contains("for its budget"));
+    assert!(!first.contains("Not updating") && !first.contains("(request budget)"));
     let paused = html(&store(|status, asked| {
         status.paused_until = Some(asked + Duration::from_secs(40))
     }));
     assert!(
-        paused.contains("so far; the next request waits 40.0 s for its budget"),
+        paused.contains("so far, next request in 40.0 s (request budget)"),
         "{paused}"
     );
     let hostile = || HOSTILE.to_owned();
@@ -86,23 +86,23 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
             "42 s ago",
             "1,234 objects",
             "5 to fetch",
-            "17 evicted, fetched again",
-            "6 no trace by name",
+            "17 evicted (fetched again",
+            "6 ignored by name",
             "7 s ago",
-            "300 objects left out",
+            "300 objects skipped",
             "299 more",
         ] {
             assert!(shown.contains(said), "{said}: {shown}");
         }
         assert!(
-            shown.contains("Not followed since")
+            shown.contains("Not updating since")
                 && shown.contains("2 min ago")
                 && shown.contains("ask for the right to")
         );
         check_page(&shown);
     }
     assert!(
-        html(&whole).contains("s3://team/runs is not followed"),
+        html(&whole).contains("s3://team/runs isn't updating"),
         "the title line says it too"
     );
 }

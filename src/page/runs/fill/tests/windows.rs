@@ -59,7 +59,7 @@ fn more_rows_go_on_below_and_lead_back() {
         (rows.len(), list.showing(&0).as_str()),
         (0, "Showing none of 500")
     );
-    assert!(list.first().is_some() && !page.render().unwrap().contains("No run matches"));
+    assert!(list.first().is_some() && !page.render().unwrap().contains("No runs match"));
 }
 
 #[test]
