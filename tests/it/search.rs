@@ -101,7 +101,7 @@ fn page_json_and_command_find_the_same() {
     );
     assert!(
         hits_said >= hits.len()
-            && foot.is_some_and(|foot| foot.starts_with(&format!("{found} fields in "))),
+            && foot.is_some_and(|foot| foot.starts_with(&format!("{found} matching fields in "))),
         "{lines}"
     );
     assert!(

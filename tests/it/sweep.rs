@@ -117,17 +117,14 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
     let (_dir, board) = sample_runs();
     for (query, words) in [
         ("rule=max_step%3D3", "unknown rule `max_step`"),
-        ("rule=max_steps%3D-3", "A right one: max_steps=8"),
-        (
-            "rule=content_match%3D(",
-            "A right one: content_match=(?i)done",
-        ),
+        ("rule=max_steps%3D-3", "Example: max_steps=8"),
+        ("rule=content_match%3D(", "Example: content_match=(?i)done"),
         (
             "rule=structured_output%3D%2Fetc%2Fpasswd",
-            "cannot be read here",
+            "can't be read here",
         ),
-        ("sweep=keyword", "it can of max_steps"),
-        ("sweep=max_steps&values=0", "Right ones: values="),
+        ("sweep=keyword", "Choose one of max_steps"),
+        ("sweep=max_steps&values=0", "Example: values="),
         ("sweep=critic_below", "critic=tests"),
     ] {
         let problem = board.get(&format!("/api/whatif?{query}"));

@@ -249,8 +249,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Tokens|1|step 0|earlier|4|5,302|none||396 tokens > 1",
             "Steps|3|step 2|earlier|2|3,351|none||3 steps >= 3",
             "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
-            "Tokens|9,000|–|not reached|–|–|–||Did not fire before the run ended",
-            "Step budget|20|–|not reached|–|–|–|as recorded|Did not fire before the run ended",
+            "Tokens|9,000|–|not reached|–|–|–||Didn't fire before the run ended",
+            "Step budget|20|–|not reached|–|–|–|as recorded|Didn't fire before the run ended",
             "Low score|nobody < 0.5|–|unknown|–|–|unknown||Unknown from step 0: a score from the critic nobody is not recorded",
             "Rounds|0|–|off|–|–|–||disabled (0)",
         ]
@@ -264,8 +264,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
     assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(
         body.answer.answers.headline,
-        "These rules would have ended it at step 0 instead of 4 and saved 4 steps \
-        and 5,302 tokens. No answer is lost: there was none. One that cannot be told might have been first."
+        "These rules would have stopped the run at step 0 instead of 4, saving 4 steps \
+        and 5,302 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier."
     );
 }
 
@@ -337,7 +337,7 @@ fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
     let body = run.ask(None);
     assert_eq!(
         body.answer.answers.headline,
-        "6 steps have no line in steps.jsonl, so nothing can be told."
+        "6 steps have no line in steps.jsonl, so rules can't be evaluated."
     );
     assert!(
         rows(&body.answer)
