@@ -100,7 +100,7 @@ fn the_docs_name_every_column() {
         );
     }
     let (_, sorts) = search
-        .split_once("One sorts by the same names, but for `")
+        .split_once("You can sort by all of these except `")
         .unwrap();
     let (unsorted, _) = sorts.split_once('`').unwrap();
     let told: HashSet<&str> = unsorted.split_whitespace().collect();
