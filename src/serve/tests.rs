@@ -158,13 +158,17 @@ async fn a_line_that_is_not_parsed_costs_no_page() {
         "y".repeat(9 << 20)
     );
     std::fs::write(root.path().join("a/steps.jsonl"), line).unwrap();
-    for path in [
-        "/runs/a",
-        "/runs/a/steps/0",
-        "/runs/a/steps/0/value?at=%2Fx",
+    for (path, words) in [
+        ("/runs/a", "more than"),
+        ("/runs/a/steps/0", "more than the board can parse"),
+        (
+            "/runs/a/steps/0/value?at=%2Fx",
+            "The line is longer than the board parses.",
+        ),
     ] {
         let (_, _, body) = ask(root.path(), path).await;
-        assert!(body.len() < 100_000 && body.contains("more"), "{path}");
+        assert!(body.len() < 100_000, "{path}");
+        assert!(body.contains(words), "{path}: {words}");
         assert!(body.contains("/runs/a/steps/0/raw"), "{path}");
     }
 }

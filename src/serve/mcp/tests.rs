@@ -314,7 +314,7 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
         ("list_runs", json!({ "sort": "height" })),
     ]);
     let words = [
-        "hint: did you mean critic_stop?",
+        "hint: did you mean critic_stop/critic_stop?",
         "unknown field `rn`",
         "missing field `run`",
         "max_bytes must be a whole number, not \"all\"",

@@ -326,7 +326,7 @@ fn what_to_keep_in_mind_is_said() {
     );
     assert_eq!(killed[1], past);
     assert!(
-        killed[2].starts_with("Worked out, not recorded: times come from event timestamps"),
+        killed[2].starts_with("Inferred, not recorded: times come from event timestamps"),
         "{killed:?}"
     );
 }
