@@ -86,7 +86,7 @@ mod tests {
         };
         assert!(
             !is_estimated(&facts(false, false)),
-            "a cost by prices of counted tokens"
+            "a cost from prices and counted tokens"
         );
         assert!(is_estimated(&facts(true, false)) && is_estimated(&facts(false, true)));
         assert!(!is_estimated(

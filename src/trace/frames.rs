@@ -205,7 +205,7 @@ mod tests {
         let told = index
             .passing_issues()
             .iter()
-            .any(|issue| issue.reason.contains("more than 200 times as many"));
+            .any(|issue| issue.reason.contains("more than 200 times that size"));
         assert!(told, "{:?}", index.passing_issues());
         assert!(index.events_file().size <= super::super::unpacked::RATIO_FREE_BYTES);
     }
@@ -219,7 +219,7 @@ mod tests {
         fs::write(root.path().join("rollout-1.jsonl.zst"), later).unwrap();
         fs::write(root.path().join("rollout-2.jsonl.zst"), bomb(1, 27)).unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan();
-        let limit = "the compressed file needs a window of 128 MiB to be unpacked, and the board gives at most 64";
+        let limit = "the compressed file needs a decompression window of 128 MiB, but the board allows at most 64 MiB";
         assert_eq!((found.skipped.len(), &*found.skipped[0].reason), (1, limit));
         let error = RunDir::of_file(&root.path().join("rollout-2.jsonl.zst")).unwrap_err();
         assert_eq!(error.to_string(), limit);

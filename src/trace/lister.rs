@@ -164,7 +164,7 @@ mod tests {
         scanner.look_aside_with(&lister);
         let found = scanner.scan();
         assert_eq!(found.runs.len(), 0);
-        assert_eq!(found.skipped[0].reason, "its runs are being looked up");
+        assert_eq!(found.skipped[0].reason, "its runs are still being listed");
         woken.recv().unwrap();
         assert_eq!(lister.pending(), 1);
         assert_eq!(lister.take_finished(), std::slice::from_ref(&path));
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(
             (found.runs.len(), found.skipped.len()),
             (2, 0),
-            "they stay until the others are known"
+            "the old runs stay until the new ones are known"
         );
         woken.recv().unwrap();
         assert_eq!(lister.take_finished(), [path]);

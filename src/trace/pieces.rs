@@ -93,7 +93,7 @@ impl Read for Composed {
                 if read == 0 && wanted > 0 {
                     return Err(io::Error::new(
                         io::ErrorKind::UnexpectedEof,
-                        "the file became shorter",
+                        "the file was truncated",
                     ));
                 }
                 read
@@ -172,11 +172,11 @@ pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed
     torn += usize::from(begun && !values.is_whole());
     let fault = match (torn, left_out) {
         (0, _) if beyond > 0 => Some(format!(
-            "it holds more than {most} runs; {beyond} values of others are not read"
+            "the file holds more than {most} runs (skipped values of other runs: {beyond})"
         )),
         (0, 0) => None,
-        (0, left_out) => Some(format!("{left_out} values that belong to no run")),
-        (torn, _) => Some(format!("{torn} documents in it are not whole")),
+        (0, left_out) => Some(format!("values that belong to no run: {left_out}")),
+        (torn, _) => Some(format!("incomplete documents in the file: {torn}")),
     };
     let runs = runs
         .into_iter()
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(
             first,
             stamp("{\"all\": [\"a 1\"]}\n{\"all\": [\"b 1\"]}\n"),
-            "another run came"
+            "another run was added"
         );
         assert_ne!(
             first,

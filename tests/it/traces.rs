@@ -75,7 +75,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_last_line_without_newline",
-        "steps.jsonl:4: byte 8889: note: the last line has no line end",
+        "steps.jsonl:4: byte 8889: note: the last line has no newline",
     ),
     (
         "emulated_q060_manifest_empty",
@@ -83,7 +83,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_manifest_is_array",
-        "manifest.json: problem: an array where an object is expected",
+        "manifest.json: problem: expected an object, found an array",
     ),
     (
         "emulated_q060_manifest_missing",
@@ -95,7 +95,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_steps_last_line_cut",
-        "steps.jsonl: byte 8889: problem: the last 1437 bytes are no complete line",
+        "steps.jsonl: byte 8889: problem: the last 1437 bytes aren't a complete line",
     ),
     (
         "emulated_q060_steps_missing",

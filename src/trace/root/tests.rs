@@ -17,7 +17,7 @@ fn runs_at_any_depth_up_to_eight() {
     let mut scanner = RootScanner::new(root.path().to_owned());
     let found = scanner.scan();
     assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e/f/g/h/i"]);
-    let reason = "no trace file in it".to_owned();
+    let reason = "contains no trace files".to_owned();
     assert_eq!(
         found.skipped,
         [Skipped {
@@ -42,7 +42,7 @@ fn a_root_that_is_missing_or_a_file_or_a_run() {
     let fault = RootScanner::new(inside.clone()).scan().fault.unwrap();
     assert_eq!(
         fault,
-        "it is a file, and not a trace of a tool that the board knows"
+        "it is a file, but not a trace in a format the board knows"
     );
     fs::remove_file(&inside).unwrap();
     fs::create_dir(&inside).unwrap();

@@ -270,7 +270,7 @@ fn what_json_does_not_have_is_refused_and_nothing_is_written() {
         "event DECIDE of step 2 cannot be written as JSON: payload has no fields"
     );
     let error = writer.event(&event(2, i64::MAX, ())).unwrap_err();
-    assert!(told(&error).contains("ts is no time between the years 0 and 9999"));
+    assert!(told(&error).contains("ts is not a time between the years 0 and 9999"));
     assert_eq!(writer.counts(), (0, 0));
     assert_eq!(
         text(&writer, "steps.jsonl") + &text(&writer, "events.jsonl"),
@@ -353,7 +353,7 @@ fn a_directory_with_a_trace_is_not_written_into() {
         let error =
             RunWriter::create(root.path(), dir.file_name().unwrap().to_str().unwrap()).unwrap_err();
         assert!(
-            error.to_string().ends_with("already holds a trace"),
+            error.to_string().ends_with("already contains a trace"),
             "{error}"
         );
         assert_eq!((error.kind(), error.hints().len()), (Kind::Usage, 2));

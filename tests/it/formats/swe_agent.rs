@@ -145,7 +145,7 @@ fn a_page_never_shows_bytes_of_another_document_in_the_places_of_the_one_that_wa
     let line = run
         .dir
         .line(|| &run.index, trace_board::model::TraceFile::Steps, span);
-    assert!(line.is_err_and(|why| why.contains("written anew")));
+    assert!(line.is_err_and(|why| why.contains("was rewritten")));
 }
 
 #[test]
