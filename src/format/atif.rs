@@ -44,7 +44,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
     },
 };
 
-const UNTOLD: &str = "no ATIF trajectory says how its run ended";
+const UNTOLD: &str = "ATIF doesn't record how a run ended";
 
 /// What any trajectory can record.
 pub(super) const FORMAT: Format = Format {
@@ -283,7 +283,7 @@ impl Reader for Trajectory {
             .filter(|counted| is_whole && *counted != self.steps)
         {
             let reason = format!(
-                "final_metrics say {counted} steps, the file has {}",
+                "final_metrics say {counted} steps, but the file has {}",
                 self.steps
             );
             draft.issue(IssueKind::Count, reason);
@@ -291,7 +291,7 @@ impl Reader for Trajectory {
         let held = self.of_cache.filter(|_| is_whole && !self.lacks_cached);
         if let Some((total, sum)) = self.cached.zip(held).filter(|(total, sum)| total != sum) {
             let reason =
-                format!("final_metrics say {total} cached tokens, the steps add up to {sum}");
+                format!("final_metrics say {total} cached tokens, but the steps add up to {sum}");
             draft.run().conflicts.push(cut(&reason));
             draft.issue(IssueKind::Count, reason);
         }
@@ -307,7 +307,7 @@ impl Reader for Trajectory {
         let goes_on = self.goes_on.as_deref().map(|path| {
             Ended::new(
                 "continued_trajectory_ref",
-                "Goes on in another file",
+                "Continues in another file",
                 Outcome::Unknown,
                 Certainty::Recorded,
             )
@@ -474,7 +474,7 @@ impl Trajectory {
                 draft.issue(
                     IssueKind::Field,
                     format!(
-                        "source {}: the step counts for nobody",
+                        "unknown source {}; the step isn't attributed to anyone",
                         quoted(&cut(&source))
                     ),
                 );
@@ -545,7 +545,7 @@ impl Trajectory {
                 continue;
             };
             if total < sum || most.is_some_and(|most| total > most) {
-                let words = format!("{who} {total} {what}, the steps add up to {sum}");
+                let words = format!("{who} {total} {what}, but the steps add up to {sum}");
                 draft.run().conflicts.push(cut(&words));
                 draft.issue(IssueKind::Count, words);
             }
@@ -559,7 +559,7 @@ impl Trajectory {
         {
             draft.issue(
                 IssueKind::Count,
-                format!("{who} {total} USD, the steps add up to {sum}"),
+                format!("{who} {total} USD, but the steps add up to {sum}"),
             );
             let field = if who.starts_with("result") {
                 "result.json"
@@ -568,7 +568,7 @@ impl Trajectory {
             };
             let stated = [
                 total_in("usd", total, field),
-                total_in("usd", sum, "the metrics of the steps"),
+                total_in("usd", sum, "the steps' metrics"),
             ];
             draft.run().statements.extend(stated);
         }
@@ -608,7 +608,7 @@ fn version(word: &str, draft: &mut Draft<'_>) {
     if minor.is_none_or(|minor| minor > NEWEST) {
         draft.issue(
             IssueKind::Version,
-            format!("{word}: the board knows ATIF-v1.0 to 1.{NEWEST}"),
+            format!("unknown version {word}; the board supports ATIF-v1.0 to 1.{NEWEST}"),
         );
     }
 }

@@ -311,7 +311,7 @@ pub struct ChildFiles {
 }
 
 /// The issue for a second session in one stream. Its usage is added to that of the first.
-const OTHER_SESSION: &str = "another session begins here: what both took is added up";
+const OTHER_SESSION: &str = "another session starts here, and the usage of both is added up";
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[

@@ -399,7 +399,7 @@ pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
         "rejected" => of("The agent gave up", Outcome::Failed),
         // Whoever closes a conversation stops it: its user, or the program around it.
         "stopped" => of("Stopped from outside", Outcome::Cancelled),
-        "rate_limited" => of("Rate limit of the provider reached", Outcome::Failed),
+        "rate_limited" => of("Provider rate limit reached", Outcome::Failed),
         "paused" => of("Paused by the user", Outcome::Cancelled),
         "error" if reason.contains("maximum iteration") => {
             let (measured, limit) = figures("iteration");
