@@ -557,8 +557,9 @@ impl Reader for Trace {
             .zip(self.tokens)
             .filter(|(total, steps)| total != steps && self.uncounted.is_empty());
         if let Some((total, steps)) = difference.filter(|_| self.exported.is_none()) {
-            let reason =
-                format!("the agent's span records {total} tokens, the replies add up to {steps}");
+            let reason = format!(
+                "the agent's span records {total} tokens, but the replies add up to {steps}"
+            );
             draft.issue_of_whole(IssueKind::Count, reason);
         }
         // In a trace of very many spans a parent may be forgotten.

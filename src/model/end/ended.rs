@@ -257,7 +257,7 @@ impl Ended {
     }
 
     /// The evidence of an answer in a trace without finish reasons.
-    pub const NO_CALLS: &str = "a reply without calls";
+    pub const NO_CALLS: &str = "a reply without tool calls";
 
     /// Returns the measured value and its limit as a [`Reading`].
     pub fn reading(&self) -> Reading {

@@ -151,7 +151,7 @@ fn messages_that_do_not_name_their_session_are_a_run() {
     );
     assert_eq!(
         run.row.verdict.sentence,
-        "Answered at step 1 · inferred from a reply without calls"
+        "Answered at step 1 · inferred from a reply without tool calls"
     );
     assert_eq!(run.row.issues, (0, 0));
     // A duplicate line counts once.

@@ -110,7 +110,7 @@ fn a_reply_that_is_only_thought_so_far_is_no_answer() {
     ]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Answered at step 5 · inferred from a reply without calls"
+        "Answered at step 5 · inferred from a reply without tool calls"
     );
 }
 

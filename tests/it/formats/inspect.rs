@@ -86,7 +86,7 @@ fn a_sample_that_answered() {
             told,
             (
                 "inferred",
-                "Answered at step 3 · inferred from neither error nor limit"
+                "Answered at step 3 · inferred from the absence of errors and limits"
             ),
             "no record says so"
         );
@@ -224,7 +224,7 @@ fn limits_and_errors_are_recorded() {
     let none = run("before-any-sample.json");
     assert_eq!(
         none.row.verdict.sentence,
-        "The evaluation ended by an error: no key for the model"
+        "The evaluation failed with an error: no key for the model"
     );
     assert_eq!(
         (none.row.steps, none.row.issues, none.row.model_calls),
@@ -272,7 +272,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
             row.verdict.sentence
         )
     };
-    let whole = "inferred, Some words.: Answered at step 0 · inferred from neither error nor limit";
+    let whole = "inferred, Some words.: Answered at step 0 · inferred from the absence of errors and limits";
     assert_eq!(of("success", "stop", None, ""), whole);
     assert_eq!(of("success", "tool_calls", Some("submit"), "1"), whole);
     assert_eq!(
@@ -282,7 +282,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
     );
     assert_eq!(
         of("success", "tool_calls", Some("add"), "3"),
-        "inferred, : Ended without an answer after step 0 · inferred from a last reply with calls"
+        "inferred, : Ended without an answer after step 0 · inferred from a last reply with tool calls"
     );
     assert_eq!(
         of("success", "max_tokens", None, ""),
