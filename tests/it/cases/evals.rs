@@ -139,7 +139,7 @@ mod inspect {
             .to_owned();
         assert_says(
             &second,
-            &["retried 2 times", "the last was RateLimitError(429)."],
+            &["retried 2 times", "The last one was: RateLimitError(429)."],
         );
     }
 
