@@ -59,7 +59,7 @@ fn every_page_of_every_run_and_step_answers() {
 const DAMAGE: &[(&str, &str)] = &[
     (
         "emulated_q030_manifest_cut",
-        "manifest.json: problem: ends in the middle",
+        "manifest.json: problem: truncated",
     ),
     (
         "emulated_q060_events_missing",

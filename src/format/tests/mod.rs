@@ -440,6 +440,6 @@ fn a_count_in_a_manifest_that_is_none_is_an_issue_with_its_place() {
     assert_eq!(reasons(sound), [""; 0]);
     assert_eq!(
         reasons(r#"{"run_id": "a", "parent_run_id": "a"}"#),
-        ["/parent_run_id is the run itself"]
+        ["/parent_run_id names the run itself"]
     );
 }
