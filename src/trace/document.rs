@@ -746,7 +746,7 @@ mod tests {
             .unwrap_err();
         let expected = format!(
             "the file was rewritten and can't be read from byte {at} on: the document is truncated after {} bytes; \
-             what it said before is shown",
+             showing the last complete version",
             more.len() / 2
         );
         assert_eq!(said, expected, "a retry wouldn't help");

@@ -79,7 +79,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_manifest_empty",
-        "manifest.json: problem: 0 bytes",
+        "manifest.json: problem: empty (0 bytes)",
     ),
     (
         "emulated_q060_manifest_is_array",
@@ -91,7 +91,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_renamed_directory",
-        "the directory is called emulated_q060_renamed_directory",
+        "the directory is named emulated_q060_renamed_directory",
     ),
     (
         "emulated_q060_steps_last_line_cut",
