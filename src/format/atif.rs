@@ -474,7 +474,7 @@ impl Trajectory {
                 draft.issue(
                     IssueKind::Field,
                     format!(
-                        "unknown source {}; the step isn't attributed to anyone",
+                        "unknown source {}, so this isn't counted as a step of the agent",
                         quoted(&cut(&source))
                     ),
                 );

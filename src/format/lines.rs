@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_longer_than_the_beginning_is_no_torn_one() {
+    fn a_line_longer_than_the_head_is_not_torn() {
         let event = r#"{"id":1,"timestamp":"2025-05-12T09:00:02","source":"agent"},"#;
         let line = format!(
             r#"{{"instance_id":"i","history":[{}"#,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_leaves_the_records_behind_it() {
+    fn records_after_a_torn_line_are_read() {
         let record = r#"{"type":"system","session_id":"a","version":"1"}"#;
         for stub in [
             "",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_torn_lines_alone_stays_as_it_is() {
+    fn a_file_of_only_torn_lines_stays_unchanged() {
         assert_eq!(
             text("{\"step_id\": 0, \"deci\n"),
             "{\"step_id\": 0, \"deci\n"

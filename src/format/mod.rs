@@ -19,12 +19,12 @@ macro_rules! fields {
         struct $name<'a> {
             $($field: Option<&'a str>,)*
             /// The number of members, including those that are not read.
-            #[allow(dead_code, reason = "few ask for it")]
+            #[allow(dead_code, reason = "only some formats use it")]
             members: usize,
         }
 
         impl<'a> $name<'a> {
-            #[allow(dead_code, reason = "the outermost object is taken in member by member")]
+            #[allow(dead_code, reason = "some objects are read member by member instead")]
             fn of(object: &'a str) -> Self {
                 let mut out = Self::default();
                 for (key, value) in crate::model::json::walk::members(object) {

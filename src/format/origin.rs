@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_known_by_what_its_files_hold() {
+    fn a_run_is_recognised_by_the_content_of_its_files() {
         for (name, head, whose) in [
             ("manifest.json", "", "unclear"),
             ("manifest.json", " \n", "unclear"),

@@ -40,7 +40,7 @@ pub(super) fn cut(text: &str) -> Box<str> {
     capped(text, MAX_TEXT_BYTES)
 }
 
-/// Returns the part of a text from [`cut`] that is in the trace, and whether that is the whole
+/// Returns the part of a text from `cut` that is in the trace, and whether that is the whole
 /// text.
 pub fn uncut(text: &str) -> (&str, bool) {
     match text.strip_suffix('…') {

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_before_the_document_is_passed_over() {
+    fn a_byte_order_mark_before_the_document_is_skipped() {
         let marked = [BYTE_ORDER_MARK, TEXT.as_bytes()].concat();
         let (seen, values) = values(&[&marked]);
         assert!(values.is_whole() && seen.len() == self::values(&[TEXT.as_bytes()]).0.len());
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_document_is_known_as_such() {
+    fn truncated_and_invalid_documents_are_detected() {
         let (all, _) = values(&[TEXT.as_bytes()]);
         for cut in 0..TEXT.trim_end().len() {
             let (seen, cut) = values(&[&TEXT.as_bytes()[..cut]]);
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_all_bounds_has_only_a_place() {
+    fn an_oversized_value_has_only_a_position() {
         let long = format!(
             "{{\"info\": \"{}\", \"steps\": [1]}}",
             "x".repeat(MAX_LINE_BYTES as usize)

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_cost_by_what_they_are_and_what_is_not_told_makes_no_cost() {
+    fn each_kind_of_token_has_its_price_and_unknown_tokens_have_no_cost() {
         let prices = prices();
         let usage = |input, cached, output| Usage {
             input,

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_estimated_where_one_of_both_usages_says_so() {
+    fn tokens_are_estimated_if_either_usage_says_so() {
         let facts = |usage: bool, late: bool| {
             format!(
                 r#"{{"cost_estimated":true,"usage":{{"estimated":{usage}}},"late_usage":{{"estimated": {late}}}}}"#

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_repeated_field_the_last_counts_however_many_there_are() {
+    fn the_last_of_any_number_of_repeated_fields_counts() {
         let many: String = (0..100_000).map(|n| format!("\"k{n}\":0,")).collect();
         let line = format!("{{{many}\"a\":1e999,\"b\":1,\"b\":2}}");
         let Retreat::Salvaged { text, lost } = retreat(line.as_bytes(), valid) else {

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_behind_a_complete_record_leaves_it_complete() {
+    fn garbage_after_a_complete_record_leaves_it_complete() {
         for garbage in ["}", ",", "xy", "{\"b\":", "\0", "null"] {
             assert_eq!(
                 texts(&format!("{{\"a\":1}}{garbage}")),

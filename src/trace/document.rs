@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_read_in_pieces_says_the_same() {
+    fn reading_a_document_in_pieces_gives_the_same_run() {
         let samples = crate::trace::RootScanner::new("sample_runs/tools".into())
             .scan()
             .runs;
@@ -710,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_replaced_is_read_anew_and_a_torn_one_waits() {
+    fn a_replaced_document_is_reread_and_a_torn_one_waits() {
         let temp = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(temp.path()).unwrap();
         let write = |text: &str| fs::write(root.join("a.traj"), text).unwrap();
@@ -762,7 +762,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_no_news() {
+    fn identical_bytes_change_nothing() {
         let temp = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(temp.path()).unwrap();
         let write = || fs::write(root.join("a.traj"), WHOLE).unwrap();

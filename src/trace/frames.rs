@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_cut_off_and_said_to_be_one() {
+    fn a_decompression_bomb_is_cut_off_and_reported() {
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
         let mut packed = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_too_large_is_a_limit_and_no_damage() {
+    fn an_oversized_window_is_a_limit_and_not_damage() {
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
         let mut later = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_empty_frames_holds_up_nobody() {
+    fn empty_frames_do_not_block_readers() {
         let empty = [0x28, 0xb5, 0x2f, 0xfd, 0, 0x38, 1, 0, 0];
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_well_and_short_is_read() {
+    fn small_well_compressed_files_are_read() {
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
         let text = line.repeat(50_000);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_a_large_file_are_looked_up_while_the_look_goes_on() {
+    fn runs_of_a_large_file_are_listed_in_the_background() {
         let root = tempfile::tempdir().unwrap();
         let path = fs::canonicalize(root.path()).unwrap().join("results.json");
         fs::write(&path, results(2)).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_that_cannot_be_looked_through_is_tried_once() {
+    fn an_unlistable_large_file_is_tried_once() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("log.eval");
         let mut bytes = fs::read(concat!(

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_looks_like_what_it_says() {
+    fn the_stamp_of_a_run_depends_only_on_its_values() {
         let stamp = |text: &str| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_torn_costs_its_line() {
+    fn a_torn_document_loses_only_its_line() {
         let a = vec![("a".to_owned(), "[\"a 1\"]".to_owned())];
         for torn in [
             "{\"all\": [\"b",

@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_wait_gets_one_slice_at_once_and_the_rest_later() {
+    fn a_reader_that_does_not_wait_gets_one_slice_now_and_the_rest_later() {
         let small = Unpacked::of_file(stamp(2), Patience::Wait, || text(SLICE_BYTES - 1)).unwrap();
         assert_eq!(small.len(), SLICE_BYTES - 1);
         let input = || text(40 << 20);
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_cut_off_and_a_small_file_is_none() {
+    fn decompression_bombs_are_cut_off_and_small_files_are_not() {
         let read = |packed, size| {
             let mut bytes = Bounded::new(io::repeat(0).take(size), packed);
             io::copy(&mut bytes, &mut io::sink())
@@ -725,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_for_now_is_an_error_and_tried_again_later() {
+    fn temporary_failures_are_errors_and_are_retried() {
         for _ in 0..2 {
             let error =
                 Unpacked::of_file(stamp(5), Patience::Wait, || Box::new(Fails)).unwrap_err();

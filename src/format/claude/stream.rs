@@ -513,7 +513,8 @@ impl Stream {
                 .or(line.cost.map(str::to_owned))
                 .unwrap_or_default();
             let reason = format!(
-                "the result's cost ({said} USD) and tokens by model cover more than the replies in this file, as in a resumed session that counts earlier usage, so the cost of this run is unknown"
+                "the result's cost ({said} USD) and tokens by model cover more than the replies in this file, as in a \
+                 resumed session that counts earlier usage, so the cost of this run is unknown"
             );
             draft.issue(IssueKind::Copied, reason);
         }

@@ -88,7 +88,7 @@ fn a_look_at_a_part_of_a_root_goes_no_further() {
         (9, false, 50)
     );
     let (found, is_all) = RootScanner::new(root.path().to_owned()).scan_some(5);
-    assert_eq!((found.runs.len(), is_all), (0, false), "files alone");
+    assert_eq!((found.runs.len(), is_all), (0, false), "files only");
     let (found, is_all) = RootScanner::new(root.path().to_owned()).scan_some(81);
     assert_eq!((found.runs.len(), is_all), (40, true));
 }

@@ -508,7 +508,7 @@ fn a_step_that_is_there_twice_counts_once_and_one_of_nobody_is_an_issue() {
         reasons,
         [
             "it is there twice, and counts once",
-            "unknown source \"robot\"; the step isn't attributed to anyone"
+            "unknown source \"robot\", so this isn't counted as a step of the agent"
         ]
     );
 }
