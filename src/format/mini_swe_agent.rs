@@ -84,7 +84,8 @@ fn is_trajectory(name: &str, head: &[u8]) -> bool {
     begun(head).iter().any(info) || (name.ends_with(".traj.json") && (bare() || begun_of_old(head)))
 }
 
-/// Files of the first versions don't record their version.
+/// Returns whether a file was written by one of the first versions, which don't record their
+/// version.
 fn begun_of_old(head: &[u8]) -> bool {
     begun(head)
         .iter()
