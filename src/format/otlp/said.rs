@@ -24,7 +24,8 @@ impl Told<'_> {
             .filter(|value| value != "null")
     }
 
-    /// Returns the content as a JSON object: the body, the attribute that replaces it, or the attributes themselves.
+    /// Returns the content as a JSON object: the body, the attribute that replaces it, or the
+    /// attributes themselves.
     fn content(&self) -> String {
         let body = self
             .body
