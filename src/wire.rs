@@ -53,9 +53,9 @@ impl Wire {
         }
         tcp.enforce_http(false);
         let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
-            Error::new(Kind::Unreadable, "the system's certificates cannot be read")
+            Error::new(Kind::Unreadable, "cannot read the system's certificates")
                 .because(error)
-                .hint("install them (the package ca-certificates), or name a file of them in SSL_CERT_FILE")
+                .hint("install the package ca-certificates, or set SSL_CERT_FILE to a certificate file")
         })?;
         Ok(Self::Tls(builder.build(
             tls.https_only().enable_http1().wrap_connector(tcp),

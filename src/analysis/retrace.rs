@@ -75,7 +75,7 @@ pub(super) fn retrace(index: &Index) -> Option<Retraced> {
     let backward = record.facts.iter().find(is_backward);
     found.differences.extend(backward.map(|facts| {
         format!(
-            "The facts of step {} end before they begin (steps.jsonl)",
+            "The times in the facts of step {} run backwards (steps.jsonl)",
             label(index, facts.step)
         )
     }));
@@ -119,11 +119,11 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
         let is_missing = budget.is_none_or(|row| (row.limit)(&rules.budget).is_none());
         if is_rule && is_missing {
             refute(format!(
-                "The verdict names the rule {id}, and the recorded rules have no {id}"
+                "The verdict names the rule {id}, but the recorded rules don't include it"
             ));
         } else if let Some(row) = budget.filter(|row| row.code != stop.code.as_str()) {
             refute(format!(
-                "The verdict says that {id} is {}, and {id} is {}",
+                "The verdict says that {id} is {}, but it is {}",
                 stop.code, row.code
             ));
         }
@@ -134,7 +134,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
     };
     if !may_give(spec, &stop.code) {
         refute(format!(
-            "The verdict says that {id} is {}, and the recorded rule is {}",
+            "The verdict says that {id} is {}, but the recorded rule is {}",
             stop.code,
             spec.name()
         ));
@@ -147,7 +147,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
         .map(|reading| &reading.check);
     match check {
         Some(Check::Off(_)) => refute(format!(
-            "The verdict names the rule {id}, and the recorded rule is switched off"
+            "The verdict names the rule {id}, but the recorded rule is switched off"
         )),
         Some(Check::Pass(reading) | Check::Stop { reading, .. }) if members(spec).is_none() => {
             let other = reading
@@ -237,7 +237,7 @@ fn of_the_steps(
         );
         let numbers = in_brackets(&verdict.reading);
         found.differences.push(format!(
-            "By the recorded rules {} ends the run {step}{numbers}, and the run continued",
+            "By the recorded rules, {} would have ended the run {step}{numbers}, but the run continued",
             verdict.criterion
         ));
         found.is_refuted = true;
@@ -290,7 +290,7 @@ fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
         Some(false) => {
             let numbers = reading_of(again, id).map(in_brackets).unwrap_or_default();
             format!(
-                "The verdict says that {id} ended the run, and by the recorded steps {id} was not true{numbers}"
+                "The verdict says that {id} ended the run, but by the recorded steps it wasn't true{numbers}"
             )
         }
         Some(true) if first != Some(id) => {
@@ -299,7 +299,7 @@ fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
                 .map(in_brackets)
                 .unwrap_or_default();
             format!(
-                "The verdict says that {id} ended the run, and {first} was true too{numbers} and is asked before it"
+                "The verdict says that {id} ended the run, but {first} was also true{numbers} and is checked first"
             )
         }
         _ => return,
@@ -335,7 +335,7 @@ fn of_the_fields(
         if let (Some(stated), Some(is)) = (stated, is)
             && stated != is
         {
-            unlike.push(format!("{name} is {stated} and not {is}"));
+            unlike.push(format!("{name} is {stated}, not {is}"));
         }
     };
     let is_near = one
@@ -396,7 +396,7 @@ fn of_the_fields(
         found.is_refuted = true;
         let unlike = unlike.join(", ");
         found.differences.push(format!(
-            "The verdict of {} is not what the recorded steps come to: {unlike}",
+            "The verdict of {} doesn't match the recorded steps: {unlike}",
             stop.criterion
         ));
     }
@@ -418,7 +418,7 @@ fn of_the_others(index: &Index, stop: &StopVerdict, again: &WhatIf, found: &mut 
         .filter(|id| found.was_true(id) == Some(false))
     {
         said.push(format!(
-            "The verdict says that {id} was true too, and by the recorded steps it was not{}",
+            "The verdict says that {id} was also true, but by the recorded steps it wasn't{}",
             numbers(id)
         ));
     }
@@ -436,7 +436,7 @@ fn of_the_others(index: &Index, stop: &StopVerdict, again: &WhatIf, found: &mut 
         .filter(|id| !is_claimed(id) && Some(*id) != named)
     {
         said.push(format!(
-            "By the recorded steps {id} was true when the run ended{}, and the verdict omits it",
+            "By the recorded steps, {id} was true when the run ended{}, but the verdict omits it",
             numbers(id)
         ));
     }

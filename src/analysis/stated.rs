@@ -133,7 +133,7 @@ pub(super) fn running_total(index: &Index) -> Option<String> {
             if let Some(own) = step.tokens.filter(|own| total - least < *own) {
                 let (own, more) = (count(own), count(total - least));
                 return Some(format!(
-                    "Step {at} took {own} tokens, and the running total grows by {more} in it"
+                    "Step {at} used {own} tokens, but the running total grows by only {more}"
                 ));
             }
         }
@@ -381,7 +381,7 @@ fn disagreement<T>(
         });
     let said: Vec<String> = said.collect();
     format!(
-        "{} disagree on the {about}: {}",
+        "{} disagree on {about}: {}",
         capitalised(holders(index)),
         said.join(", ")
     )
@@ -392,7 +392,7 @@ pub(crate) fn end_in_words(index: &Index) -> Option<String> {
     let end = index.end();
     Some(disagreement(
         index,
-        "end",
+        "how the run ended",
         end.disputed()?,
         |a, b| is_same_reason(a, b),
         |word| (*word).to_owned(),
@@ -438,7 +438,7 @@ pub(crate) fn number_in_words(
 ) -> String {
     disagreement(
         index,
-        about,
+        &format!("the {about}"),
         stated,
         |a, b| a == b,
         |value| amount(*value, unit),
@@ -450,8 +450,8 @@ pub(crate) fn answer_in_words(index: &Index) -> Option<String> {
     let answer = index.answer();
     let show = |answer: &crate::model::index::Answer<'_>| match (answer.text, answer.step) {
         _ if answer.sort == AnswerSort::Nothing => "none".to_owned(),
-        ("", _) if answer.sort == AnswerSort::Other => "a value that is no text".to_owned(),
-        (value, _) if answer.sort == AnswerSort::Other => format!("{value}, which is no text"),
+        ("", _) if answer.sort == AnswerSort::Other => "a value that isn't text".to_owned(),
+        (value, _) if answer.sort == AnswerSort::Other => format!("{value} (not text)"),
         (_, Some(_)) if answer.hash == crate::model::head::answer_hash("") => {
             "an empty one".to_owned()
         }
@@ -461,14 +461,14 @@ pub(crate) fn answer_in_words(index: &Index) -> Option<String> {
             .and_then(|step| step.call.strip_prefix("answer: "))
         {
             Some(start) => quoted(start),
-            None => "another one".to_owned(),
+            None => "a different one".to_owned(),
         },
         ("", None) => "an empty one".to_owned(),
         (text, None) => quoted(text),
     };
     Some(disagreement(
         index,
-        "answer",
+        "the answer",
         answer.disputed()?,
         |a, b| a.hash == b.hash,
         show,
@@ -633,7 +633,7 @@ pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
             .get(ignored.event)
             .map_or(0, |event| event.line);
         found.push(format!(
-            "{what}{step} (events.jsonl:{line}), and the run went on"
+            "{what}{step} (events.jsonl:{line}), but the run continued"
         ));
     }
     // If a step's events are missing, the step's own record is used.
@@ -648,17 +648,14 @@ pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
             .step_id
             .map_or_else(String::new, |id| format!(" at step {id}"));
         found.push(format!(
-            "A critic stopped the run{id} (steps.jsonl:{}), and the run went on",
+            "A critic stopped the run{id} (steps.jsonl:{}), but the run continued",
             step.line
         ));
     }
     let more = found.len().saturating_sub(MAX_IGNORED);
     found.truncate(MAX_IGNORED);
     if more > 0 {
-        found.push(format!(
-            "{} more that the run ignored",
-            counted(more, "stop")
-        ));
+        found.push(format!("The run ignored {}", counted(more, "more stop")));
     }
     found
 }

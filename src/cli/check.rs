@@ -12,7 +12,7 @@ use crate::analysis::format::{count, counted, visible_line};
 use crate::error::Error;
 use crate::page::run::json;
 
-/// Say what is wrong with the files of runs; exit code 1 where anything is
+/// Check the files of runs for issues; exits with 1 if there are any
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[arg(value_name = "RUN", required = true, help = super::RUN)]
@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     match first_error {
         Some(error) => {
             let paths = counted(args.runs.len(), "path");
-            let what = format!("{} of {paths} could not be checked", count(failed));
+            let what = format!("{} of {paths} couldn't be checked", count(failed));
             Err(Error::new(error.kind(), what).because(error).into())
         }
         None => Ok(u8::from(found)),
@@ -153,7 +153,7 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
     };
     let unlisted = check.issues.saturating_sub(check.issues_list.len());
     let unlisted = if unlisted > 0 {
-        format!("; {} more are not listed", count(unlisted as u64))
+        format!("; {} more not listed", count(unlisted as u64))
     } else {
         String::new()
     };

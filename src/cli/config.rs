@@ -18,10 +18,10 @@ use crate::model::price::{Price, Prices};
 /// The files that contain the settings.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Settings {
-    /// Settings, in TOML; without it those in ~/.config/board/config.toml
+    /// Settings file, in TOML [default: ~/.config/board/config.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+    /// Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }
@@ -94,7 +94,7 @@ fn unreadable(what: &str, file: &Path, error: io::Error) -> Error {
     } else {
         Kind::Unreadable
     };
-    Error::new(kind, format!("cannot read {what} in {}", file.display())).because(error)
+    Error::new(kind, format!("can't read {what} in {}", file.display())).because(error)
 }
 
 /// Returns the path of the user's settings file, whether or not it exists.
@@ -187,8 +187,8 @@ impl ConfigText<'_> {
             .and_then(|key| key.strip_suffix('"'))
             .unwrap_or(key);
         let what = what
-            .replace("unknown field", "there is no key")
-            .replace("missing field", "there must be a key");
+            .replace("unknown field", "unknown key")
+            .replace("missing field", "missing key");
         let key = if key.is_empty() || what.contains(&format!("`{key}`")) {
             String::new()
         } else {
@@ -198,7 +198,7 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{}: {key}{what}", self.file.display(), line + 1),
         );
-        error.hint("docs/using.md shows a whole file under Settings")
+        error.hint("see Settings in docs/using.md for a complete file")
     }
 
     /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the
@@ -211,7 +211,7 @@ impl ConfigText<'_> {
                 .unwrap_or_default()
         };
         if written.is_empty() {
-            return Err(self.wrong(line("roots"), "an empty text is no directory"));
+            return Err(self.wrong(line("roots"), "an empty string isn't a directory"));
         }
         if Address::is_meant(written) {
             return Ok(written.into());
@@ -314,7 +314,7 @@ mod tests {
         for (text, told) in [
             (
                 "sessions = true\nrots = [\"x\"]\n",
-                ":2: there is no key `rots`, expected one of",
+                ":2: unknown key `rots`, expected one of",
             ),
             (
                 "\nsessions = \"yes\"\n",
@@ -326,7 +326,7 @@ mod tests {
             ),
             (
                 "roots = [\"x\", \"\"]",
-                ":1: roots: an empty text is no directory",
+                ":1: roots: an empty string isn't a directory",
             ),
             (
                 "[prices.a]\ninput = 1\noutput = -1",
@@ -338,13 +338,13 @@ mod tests {
             ),
             (
                 "[prices.a]\ninput = 1\noutput = 1\nlight = 1",
-                ":4: there is no key `light`",
+                ":4: unknown key `light`",
             ),
             (
                 "\n[prices.\"a*b\"]\ninput = 1\noutput = 1",
                 ":2: prices.\"a*b\": a name can contain one *, only at its end",
             ),
-            ("[prices.a]\ninput = 1", "there must be a key `output`"),
+            ("[prices.a]\ninput = 1", "missing key `output`"),
             ("sessions true", ":1: "),
         ] {
             let error = config(text).unwrap_err();
@@ -371,11 +371,11 @@ mod tests {
             ),
             (
                 "{\"price\": {}}",
-                ":1: there is no key `price`, expected `prices`",
+                ":1: unknown key `price`, expected `prices`",
             ),
             (
                 "sessions = true",
-                ":1: there is no key `sessions`, expected `prices`",
+                ":1: unknown key `sessions`, expected `prices`",
             ),
         ] {
             let error = prices(text).unwrap_err().to_string();

@@ -18,7 +18,7 @@ const MAX_VALUE: usize = 60;
 /// The maximum length of a tool call, in characters.
 const MAX_CALL: usize = 56;
 
-/// Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
+/// Show where two runs diverge and how they differ; exits with 1 if they do
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
@@ -124,10 +124,7 @@ fn cell(run: &Opened, n: Option<usize>) -> String {
 }
 
 fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {
-    let title = format!(
-        "{:<18} {:>14} {:>14} {:>18}",
-        "metrics", "A", "B", "B less A"
-    );
+    let title = format!("{:<18} {:>14} {:>14} {:>18}", "metrics", "A", "B", "B − A");
     writeln!(out, "\n{}", look.paint(Ink::Heading, &title))?;
     for (one, other) in measures_of_two((a.summary, a.index), (b.summary, b.index)) {
         let (left, right) = (one.words(), other.words());
@@ -175,7 +172,7 @@ fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result
             "  {}",
             look.paint(
                 Ink::Dim,
-                &format!("and {} that differ", counted(config.more, "more setting"))
+                &format!("and {}", counted(config.more, "more setting"))
             )
         )?;
     }

@@ -25,17 +25,17 @@ const MAX_WORDS: usize = 40;
 /// The maximum length of a group's name, in characters.
 const MAX_NAME: usize = 100;
 
-/// List the runs below a directory, one line each
+/// List the runs in a directory, one per line
 #[derive(Debug, clap::Args)]
 #[command(after_help = query_help())]
 pub(super) struct Args {
-    /// The directory to look in, at any depth up to 8; or one file that holds runs
+    /// A directory to search, up to 8 levels deep, or a file that contains runs
     #[arg(default_value = "./runs")]
     root: PathBuf,
-    /// Only runs that match, in quotes: 'steps>5 -stop:final'
+    /// Show only matching runs; quote the query: 'steps>5 -stop:final'
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
-    /// The order, by a field below that can be sorted by; with `-` before it, reversed
+    /// Sort by one of the fields below; a leading `-` reverses the order
     #[arg(
         long,
         value_name = "FIELD",
@@ -43,10 +43,10 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     sort: Sort,
-    /// Put runs together by project, parent or task, each group with what its runs add up to
+    /// Group runs by project, parent or task, with totals
     #[arg(long, value_name = "FIELD", value_parser = grouping, conflicts_with = "csv")]
     group: Option<&'static Column>,
-    /// Print CSV: all fields of the JSON, in the order of the list
+    /// Print CSV with all fields of the JSON, in list order
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Print one JSON document
@@ -78,9 +78,9 @@ fn query_help() -> String {
         "A query is words and terms, all of which must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
   steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  \"two words\"
-Its fields:
+Fields:
   {}
-Of these, not to be sorted by:
+Fields that can't be sorted by:
   {}",
         lines(names),
         lines(unsorted.chain(["state.KEY"]).collect())
@@ -95,7 +95,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         .as_deref()
         .filter(|query| query.starts_with("--"))
     {
-        let error = Error::new(Kind::Usage, format!("there is no option {option}"));
+        let error = Error::new(Kind::Usage, format!("unknown option {option}"));
         return Err(error.hint("`board list --help` shows the options").into());
     }
     super::stores::refuse(&args.root)?;
@@ -110,7 +110,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             format!("no runs in {}: {fault}", root.path.display()),
         );
         return Err(error
-            .hint("the first argument is a directory or a file, a query comes after it: board list ./runs 'steps>5'")
+            .hint("pass the directory or file first, then the query: board list ./runs 'steps>5'")
             .into());
     }
     let (skipped, skipped_total) = root
@@ -214,7 +214,7 @@ fn unheard_of(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
         let (name, missing) = (field.name, missing.join(","));
         let there = there.into_iter().collect::<Vec<_>>().join(", ");
         lines.push(format!(
-            "no run has {name}:{missing}; those here have {there}"
+            "no run has {name}:{missing}; recorded values: {there}"
         ));
     }
     lines
@@ -230,7 +230,7 @@ fn grouping(name: &str) -> Result<&'static Column, String> {
     };
     Column::grouping()
         .find(|column| column.name == name)
-        .ok_or_else(|| format!("it takes one of {}", names()))
+        .ok_or_else(|| format!("must be one of {}", names()))
 }
 
 /// Formats the line above a group: its name, the number of runs, and their sums.
@@ -242,7 +242,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     };
     let mut words = vec![counted(group.runs, "run")];
     words.extend((group.failed > 0).then(|| format!("{} failed", count(group.failed as u64))));
-    words.extend((group.alive > 0).then(|| format!("{} not over", count(group.alive as u64))));
+    words.extend((group.alive > 0).then(|| format!("{} unfinished", count(group.alive as u64))));
     for name in ["tokens", "cost"] {
         let sum = Column::find(name).and_then(|column| Some((column, group.sum(column)?)));
         let Some((column, sum)) = sum.filter(|(_, sum)| sum.known > 0) else {
@@ -396,16 +396,16 @@ fn write_text(
     let all = runs;
     if list.copies > 0 {
         let words = if list.copies == 1 {
-            "1 more file holds"
+            "1 more file contains"
         } else {
-            &format!("{} more files hold", count(list.copies as u64))
+            &format!("{} more files contain", count(list.copies as u64))
         };
         writeln!(
             out,
             "{}",
             look.paint(
                 Ink::Dim,
-                &format!("{words} records of these runs, which count once")
+                &format!("{words} records of these runs; each run is counted once")
             )
         )?;
     }
@@ -468,7 +468,7 @@ fn write_text(
     if directories >= MAX_SKIPPED {
         writeln!(
             out,
-            "skipped: {} directories that hold no run",
+            "skipped: {} directories without runs",
             count(directories as u64)
         )?;
     }

@@ -9,21 +9,21 @@ use super::{Done, Failure, serve, sessions};
 use crate::live::{Library, Options};
 use crate::serve::mcp::{Ended, talk};
 
-/// Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
+/// Serve runs to coding agents over the Model Context Protocol on stdin and stdout
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "For Claude Code: claude mcp add board -- board mcp ~/.claude/projects
-Its tools are list_runs, why, step, state, search, diff and whatif; all only read. Ends where stdin ends."
+Its tools are list_runs, why, step, state, search, diff and whatif, all of them read-only. Exits when stdin closes."
 )]
 pub(super) struct Args {
-    /// Directories with runs in them, at any depth up to 8; one that is not there yet is waited for.
-    /// Without any, those of the settings, else ./runs
+    /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist
+    /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
-    /// The sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
+    /// Also serve this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
     #[arg(long)]
     sessions: bool,
-    /// Keep no notes between starts; every run is read at the start
+    /// Disable the index cache
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]

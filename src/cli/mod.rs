@@ -42,17 +42,18 @@ pub use door::Door;
 pub use look::{Look, colours};
 
 /// The help text for RUN, shared by all commands.
-const RUN: &str = "A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it";
+const RUN: &str =
+    "A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)";
 
 /// The command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "board",
     version,
-    about = "A local, read-only inspection board for the traces of agent runs"
+    about = "A local, read-only board for inspecting traces of agent runs"
 )]
 #[command(
-    after_help = "Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 not found or unreadable; 70 a bug."
+    after_help = "Exit codes: 0 success, 1 negative result, 2 usage error, 3 not found or unreadable, 70 internal error"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -139,7 +140,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Ok(code) => Ok(code),
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         Err(Failure::Output(error)) => {
-            Err(Error::new(Kind::Unreadable, "the output could not be written").because(error))
+            Err(Error::new(Kind::Unreadable, "can't write the output").because(error))
         }
         Err(Failure::Told(error)) => Err(error),
     }

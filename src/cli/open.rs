@@ -49,7 +49,7 @@ impl Opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound && error.get_ref().is_some() => {
                 let what = format!("{} is not one run: {error}", path.display());
                 return Err(Error::new(Kind::NotFound, what)
-                    .hint("the name of a run follows the path: LOG/RUN"));
+                    .hint("append the name of a run to the path: LOG/RUN"));
             }
             // `board list` reports the same for such a file.
             Err(error) if error.kind() != io::ErrorKind::NotFound && !path.is_dir() => {
@@ -127,11 +127,7 @@ impl Opened {
     /// The copy can't be written, or the files can no longer be read.
     pub(super) fn redacted(&self) -> Result<(RedactedRun, Summary)> {
         let failed = |error| {
-            Error::new(
-                Kind::Unreadable,
-                "the run could not be copied without its secrets",
-            )
-            .because(error)
+            Error::new(Kind::Unreadable, "can't create a redacted copy of the run").because(error)
         };
         let copy = RedactedRun::of(&self.dir).map_err(failed)?;
         let summary = summary(
@@ -172,11 +168,7 @@ impl Opened {
     pub(super) fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>> {
         self.dir.line(|| &self.index, file, span).map_err(|error| {
             let path = self.dir.file(file);
-            let place = format!(
-                "byte {} of {} could not be read",
-                span.offset,
-                path.display()
-            );
+            let place = format!("can't read byte {} of {}", span.offset, path.display());
             Error::new(Kind::Unreadable, format!("{place}: {error}"))
         })
     }
@@ -195,7 +187,7 @@ impl Lines for Opened {
     }
 
     fn manifest(&self) -> std::result::Result<Vec<u8>, String> {
-        Self::manifest(self).ok_or_else(|| "the manifest cannot be read".to_owned())
+        Self::manifest(self).ok_or_else(|| "the manifest can't be read".to_owned())
     }
 
     fn has_asset(&self, recorded: &str) -> std::result::Result<(), String> {
@@ -234,33 +226,30 @@ fn check(path: &Path) -> Result<()> {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_there(path)),
         Err(error) => {
-            return Err(
-                Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error),
-            );
+            return Err(Error::new(Kind::Unreadable, format!("can't read {shown}")).because(error));
         }
     };
     if !metadata.is_dir() {
         if let Some(reason) = RunDir::why_skipped(path) {
             return Err(unreadable(path, &reason));
         }
-        let what = format!("{shown} is a file, and not the trace of a tool that the board knows");
+        let what = format!("{shown} isn't a trace of a supported tool");
         let error = Error::new(Kind::NotFound, what);
         return Err(
             match path
                 .parent()
                 .filter(|parent| RunDir::alone(parent).has_files())
             {
-                Some(parent) => error.hint(format!(
-                    "the run is the directory it lies in: {}",
-                    parent.display()
-                )),
-                None => error.hint("`board list` lists the runs below a directory"),
+                Some(parent) => {
+                    error.hint(format!("the run is its directory: {}", parent.display()))
+                }
+                None => error.hint("`board list` lists the runs in a directory"),
             },
         );
     }
     // Otherwise a directory that can't be listed would look like one without files.
     if let Err(error) = fs::read_dir(path) {
-        return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error));
+        return Err(Error::new(Kind::Unreadable, format!("can't read {shown}")).because(error));
     }
     if RunDir::alone(path).has_files() {
         return Ok(());
@@ -274,34 +263,28 @@ fn check(path: &Path) -> Result<()> {
         ));
     }
     let names = TraceFile::ALL.map(TraceFile::name).join(", ");
-    let what = format!("{shown} is not a run directory: it has none of {names}");
-    Err(Error::new(Kind::NotFound, what)
-        .hint(format!("`board list {shown}` lists the runs below it")))
+    let what = format!("{shown} isn't a run directory: it has none of {names}");
+    Err(Error::new(Kind::NotFound, what).hint(format!("`board list {shown}` lists the runs in it")))
 }
 
 /// Returns the error for a directory that contains runs but isn't one. `keys` are their paths below
 /// it, or some of them.
 fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
     let shown = path.display();
-    let lie = if keys.len() == 1 && is_all {
-        "lies"
-    } else {
-        "lie"
-    };
     let runs = counted(keys.len(), "run");
     let runs = if is_all {
         runs
     } else {
-        format!("{runs} and perhaps more")
+        format!("{runs} or more")
     };
-    let what = format!("{shown} is no run itself; {runs} {lie} below it");
+    let what = format!("{shown} isn't a run, but contains {runs}");
     keys.sort_by_key(|key| key.matches('/').count());
     let near = keys
         .iter()
         .take(MAX_NEAR)
         .map(|key| path.join(key).display().to_string());
     let error = near.fold(Error::new(Kind::NotFound, what), |error, run| {
-        error.hint(format!("there is {run}"))
+        error.hint(format!("try {run}"))
     });
     if keys.len() > MAX_NEAR || !is_all {
         error.hint(format!("`board list {shown}` lists all of them"))
@@ -313,16 +296,21 @@ fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
 fn not_there(path: &Path) -> Error {
     let error = Error::new(
         Kind::NotFound,
-        format!("there is no run {}", path.display()),
+        format!("there is no run at {}", path.display()),
     );
     let below = Path::new("runs").join(path);
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty() && parent.is_dir());
     match parent {
-        _ if path.is_relative() && below.is_dir() => error.hint(format!("there is {}", below.display())),
-        Some(parent) => error.hint(format!("`board list {}` lists the runs that are there", parent.display())),
-        None => error.hint("`board list` lists the runs below ./runs, `board list DIR` those below another directory"),
+        _ if path.is_relative() && below.is_dir() => error.hint(format!("try {}", below.display())),
+        Some(parent) => error.hint(format!(
+            "`board list {}` lists the existing runs",
+            parent.display()
+        )),
+        None => error.hint(
+            "`board list` lists the runs in ./runs, `board list DIR` those in another directory",
+        ),
     }
 }
 

@@ -28,7 +28,7 @@ const MAX_CRITICS: usize = 24;
 pub(super) struct Args {
     #[arg(value_name = "RUN", required = true, help = super::RUN)]
     runs: Vec<PathBuf>,
-    /// Print CSV, every number as it is recorded
+    /// Print CSV with numbers as recorded
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Print one JSON document
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         Some(error) if args.runs.len() == 1 => Err(error.into()),
         Some(error) => {
             let what = format!(
-                "{failed} of {} could not be read",
+                "{failed} of {} couldn't be read",
                 counted(args.runs.len(), "path")
             );
             Err(Error::new(error.kind(), what).because(error).into())
@@ -153,13 +153,13 @@ fn text(
     let steps = run.index.newest_start()..scores.steps;
     if scores.is_empty() {
         let some = if run.summary.steps_untold {
-            " that have a line"
+            " with a line"
         } else {
             ""
         };
         return writeln!(
             out,
-            "{shown}: no critic spoke in {}{some}",
+            "{shown}: no critic output in {}{some}",
             counted(steps.len(), "step")
         );
     }
@@ -178,7 +178,7 @@ fn text(
     let place = if by_step {
         format!("in {}", counted(steps.len(), "step"))
     } else {
-        "of the run as a whole".to_owned()
+        "for the whole run".to_owned()
     };
     writeln!(out, "{shown}: {of} {place}")?;
     let shown = lanes.get(..MAX_CRITICS).unwrap_or(&lanes);
@@ -193,7 +193,7 @@ fn text(
     let left_out = lanes.len() - shown.len();
     if left_out > 0 {
         let more = format!(
-            "{} left out; --csv and --json have all of them",
+            "{} not shown; use --csv or --json",
             counted(left_out, "more critic")
         );
         writeln!(out, "  {}", look.paint(Ink::Dim, &more))?;

@@ -23,20 +23,20 @@ use crate::trace::{RootScanner, RunDir, read_index};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "board search [OPTIONS] [ROOT] <TEXT>",
-    after_help = "Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, or of the file of another
-tool, escapes resolved. Letters from a to z match in either case. Exit code 1 where nothing is found. What is not searched
-is named: lines and records of more than 8 MB, and what a document of more than 16 MB says beside its records."
+    after_help = "Searches every text, key and number in manifest.json, steps.jsonl and events.jsonl, or in the file of another tool,
+with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
+listed: lines and records over 8 MB, and content outside the records of documents over 16 MB."
 )]
 pub(super) struct Args {
-    /// The directory to look in, at any depth up to 8 [default: ./runs]
+    /// The directory to search, up to 8 levels deep [default: ./runs]
     // A single argument is the text. If the text came first, the parser would take a preceding `--`
     // for another argument.
     #[arg(allow_hyphen_values = true)]
     root: Option<PathBuf>,
-    /// The text, which may begin with a dash
+    /// The text to find; may begin with a dash
     #[arg(required_unless_present = "root", allow_hyphen_values = true)]
     text: Option<String>,
-    /// Only runs that match, as for `board list`: 'steps>5 -stop:final'
+    /// Only runs that match a query, as in `board list`: 'steps>5 -stop:final'
     #[arg(long = "in", value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
     /// Print one JSON document
@@ -49,9 +49,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         (root, Some(text)) => (root.as_deref(), text.as_str()),
         (Some(text), None) => match text.to_str() {
             Some(text) => (None, text),
-            None => return Err(Error::new(Kind::Usage, "the text is not in UTF-8").into()),
+            None => return Err(Error::new(Kind::Usage, "the search text isn't valid UTF-8").into()),
         },
-        (None, None) => return Err(Error::new(Kind::Usage, "there is no text to look for").into()),
+        (None, None) => return Err(Error::new(Kind::Usage, "the search text is missing").into()),
     };
     let root = root.unwrap_or(Path::new("./runs"));
     let needle =
@@ -107,7 +107,7 @@ fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
                 Kind::NotFound,
                 format!("no runs in {}: {fault}", root.display()),
             )
-            .hint("the directory comes before the text: board search ./runs 'text'")),
+            .hint("pass the directory before the text: board search ./runs 'text'")),
             None => Ok(found.runs),
         };
     };
@@ -115,7 +115,7 @@ fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
     if let Some(term) = query.ignored.first() {
         return Err(Error::new(
             Kind::Usage,
-            format!("--in does not understand {}: {}", term.text, term.why),
+            format!("--in can't use the term {}: {}", term.text, term.why),
         ));
     }
     let library = Library::load(vec![root.to_owned()]);
@@ -160,9 +160,9 @@ impl Heard<'_> {
         let more = found.line.found - found.line.hits.len();
         if more > 0 {
             let more = format!(
-                "{}  {place}: {} more",
+                "{}  {place}: {}",
                 visible_line(&self.key),
-                counted(more, "field")
+                counted(more, "more field")
             );
             writeln!(self.out, "{}", self.look.paint(Ink::Dim, &more))?;
         }
@@ -200,8 +200,12 @@ impl Listener for Heard<'_> {
 
 fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> {
     let hits = match tally.found {
-        0 => "no field in".to_owned(),
-        found => format!("{} in {} of", counted(found, "field"), tally.runs_with),
+        0 => "no matches in".to_owned(),
+        found => format!(
+            "{} in {} of",
+            counted(found, "matching field"),
+            tally.runs_with
+        ),
     };
     let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
     let speed = format!(

@@ -17,31 +17,31 @@ use crate::trace::RootScanner;
 /// Serve the web board until Ctrl-C
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Directories with runs in them, at any depth up to 8; one that is not there yet is waited for.
-    /// s3://BUCKET/PREFIX is one in an object store, asked as the variables and files of AWS say.
-    /// Without any, those of the settings, else ./runs
+    /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist.
+    /// s3://BUCKET/PREFIX reads an object store, using the AWS variables and files
+    /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
-    /// Show the sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
+    /// Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
     #[arg(long)]
     sessions: bool,
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
-    /// The port to listen on; 0 takes a free one
+    /// The port to listen on; 0 picks a free one
     #[arg(long, default_value_t = 8765)]
     port: u16,
-    /// Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes.
-    /// Made and printed where others can reach the address
+    /// Require this token, at least 16 characters; BOARD_TOKEN keeps it out of the process list.
+    /// Generated and printed if other machines can reach the address
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// Open the board in the browser
     #[arg(long)]
     open: bool,
-    /// Look at every file this often instead of waiting for the system to tell of changes
+    /// Check every file this often instead of watching for changes
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     poll: Option<Duration>,
-    /// Keep no notes between starts; every run is read at the start
+    /// Disable the index cache
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
@@ -105,12 +105,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
             })
             .and_then(|()| out.flush());
         said.map_err(|error| {
-            Error::new(Kind::Unreadable, "cannot write the address to stdout").because(error)
+            Error::new(Kind::Unreadable, "can't write the address to stdout").because(error)
         })?;
         if !ready.local.ip().to_canonical().is_loopback() {
             tracing::warn!(
-                "other machines can reach this address; the token keeps strangers out, but traces and token cross the \
-                 network as they are; leave out --host to keep them on this machine"
+                "other machines can reach this address; the token keeps strangers out, but traces and the token are sent \
+                 unencrypted; remove --host to listen on this machine only"
             );
         }
         if args.open {
@@ -144,8 +144,8 @@ pub(super) fn roots(
         named.to_vec()
     };
     if sessions && missing && found.is_empty() {
-        let error = Error::new(Kind::NotFound, "there are no sessions in this user's home");
-        return Err(error.hint("name the directory that holds them: board serve DIR"));
+        let error = Error::new(Kind::NotFound, "no sessions found in this user's home");
+        return Err(error.hint("pass the directory that contains them: board serve DIR"));
     }
     if sessions || config.sessions {
         if missing && !found.is_empty() {
@@ -199,7 +199,7 @@ fn token(args: &Args) -> Result<Option<Token>> {
     };
     let token = given.as_deref().map(Token::new).transpose();
     token.map_err(|error| {
-        error.hint("leave out --token and BOARD_TOKEN to have one made where one is needed")
+        error.hint("remove --token and BOARD_TOKEN to have a token generated if one is needed")
     })
 }
 
@@ -209,9 +209,9 @@ pub(super) fn check(root: &Path) -> Result<()> {
     if root.to_str().is_some_and(crate::mirror::Address::is_meant) {
         let error = Error::new(
             Kind::Usage,
-            format!("{} is followed by `board serve` only", root.display()),
+            format!("{} can only be followed by `board serve`", root.display()),
         );
-        return Err(error.hint("copy what you need of it, and name the directory"));
+        return Err(error.hint("copy what you need from it, and pass that directory"));
     }
     match std::fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => {
@@ -221,13 +221,13 @@ pub(super) fn check(root: &Path) -> Result<()> {
                     let error =
                         Error::new(Kind::Unreadable, format!("{}: {fault}", root.display()));
                     Err(error
-                        .hint("ROOT is a directory with runs in it, or one file that holds runs"))
+                        .hint("ROOT must be a directory with runs, or a file that contains runs"))
                 }
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             tracing::warn!(
-                "{} does not exist yet; the board shows its runs once it does",
+                "{} doesn't exist yet; its runs appear once it does",
                 root.display()
             );
             Ok(())
@@ -274,7 +274,7 @@ fn open(url: &str) {
         .env_remove("BOARD_TOKEN")
         .spawn()
     {
-        tracing::warn!("cannot open a browser with {program}: {error}");
+        tracing::warn!("can't open a browser with {program}: {error}");
     }
 }
 
@@ -285,5 +285,5 @@ pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "expected a number of seconds above 0".to_owned())
+        .ok_or_else(|| "must be a number of seconds above 0".to_owned())
 }

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use super::Done;
 use crate::error::{Error, Kind};
 
-/// Print a script that completes commands and options in a shell
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,11 +22,11 @@ pub(super) struct Completions {
     shell: Shell,
 }
 
-/// Print the manual page of board, or of one of its commands, for man
+/// Print the manual page of board or one of its commands
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: board man why | man -l -")]
 pub(super) struct Man {
-    /// A command, for its own page
+    /// Print the page of this command
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
 }
@@ -57,7 +57,7 @@ pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
                     .get_subcommands()
                     .map(clap::Command::get_name)
                     .collect();
-                let error = Error::new(Kind::Usage, format!("there is no command called {name}"));
+                let error = Error::new(Kind::Usage, format!("unknown command {name}"));
                 return Err(error
                     .hint(format!("the commands are {}", names.join(", ")))
                     .into());

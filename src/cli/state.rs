@@ -16,15 +16,15 @@ use crate::page::state::json;
 /// Longer values, in characters, are truncated in a list. `--json` prints them in full.
 const MAX_VALUE: usize = 300;
 
-/// Show the state after a step, or how one value of it came to be
+/// Show the state after a step, or the history of one value
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
-    /// The step, by its ordinal, from 0; the last one if left out
+    /// The step, by its ordinal (from 0) [default: the last step]
     #[arg(long, value_name = "N")]
     step: Option<usize>,
-    /// The history of one value up to that step: a key, plan[0].status, or /plan/0/status
+    /// Show the history of one value up to that step: a key, plan[0].status, or /plan/0/status
     #[arg(long, value_name = "PATH")]
     key: Option<String>,
     /// Print one JSON document
@@ -81,17 +81,15 @@ fn write_state(
     );
     writeln!(out, "{}", look.paint(Ink::Heading, &title))?;
     let from = match state.base {
-        Base::Nowhere => {
-            "no whole state is recorded: only what steps are recorded to have changed".to_owned()
-        }
+        Base::Nowhere => "no full state is recorded, only changes".to_owned(),
         Base::Init(event) => format!("from event {event} and the changes since"),
         Base::Observed(step) => format!(
-            "from what step {} observed and the changes since",
+            "from the state observed by step {} and the changes since",
             run.index.label(step)
         ),
         Base::Found { step, event } => {
             format!(
-                "from event {event}, which holds the state before step {} changed it",
+                "from event {event}, the state before step {} changed it",
                 run.index.label(step)
             )
         }
@@ -99,9 +97,9 @@ fn write_state(
     if state.keys.is_empty() && state.base == Base::Nowhere {
         let records = match run.index.format().can.state {
             Can::No => "this tool records no state",
-            Can::Partly | Can::Yes => "no whole state is recorded",
+            Can::Partly | Can::Yes => "no full state is recorded",
         };
-        writeln!(out, "{records}; no step is recorded to have changed one")?;
+        writeln!(out, "{records}; no changes are recorded")?;
     } else {
         writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
     }
@@ -140,7 +138,7 @@ fn write_state(
         writeln!(
             out,
             "\n{}",
-            look.paint(Ink::Heading, "changed outside of reduce before this step")
+            look.paint(Ink::Heading, "changed outside reduce before this step")
         )?;
     }
     outside.iter().try_for_each(|found| {

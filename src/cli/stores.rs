@@ -10,13 +10,13 @@ use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 /// Options for following object stores.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stores {
-    /// List s3:// roots this often, or as often as --s3-requests allows
+    /// List s3:// roots this often, or less often if needed to stay within --s3-requests
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::serve::seconds)]
     s3_every: Duration,
-    /// Send at most this many requests a minute to list an s3:// root; each lists 1,000 objects
+    /// Send at most this many list requests a minute per s3:// root; each lists 1,000 objects
     #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     s3_requests: u32,
-    /// Keep at most so much of each s3:// root on this machine: 500MB, 20GB
+    /// Cache at most this much of each s3:// root on this machine: 500MB, 20GB
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = size)]
     s3_cache: u64,
 }
@@ -71,7 +71,7 @@ pub(super) fn refuse(path: &Path) -> Result<()> {
     };
     let what =
         format!("{text} is in an object store, which only `board serve` and `board mcp` read");
-    Err(Error::new(Kind::Usage, what).hint(format!("show its runs on pages: board serve {text}")))
+    Err(Error::new(Kind::Usage, what).hint(format!("serve it instead: board serve {text}")))
 }
 
 fn size(text: &str) -> std::result::Result<u64, String> {
@@ -97,7 +97,7 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     let bytes = bytes.filter(|bytes| (1e6..=1e15).contains(bytes));
     bytes
         .map(|bytes| bytes as u64)
-        .ok_or_else(|| "expected a size of at least 1MB, such as 500MB or 20GB".to_owned())
+        .ok_or_else(|| "must be a size of at least 1MB, such as 500MB or 20GB".to_owned())
 }
 
 #[cfg(test)]

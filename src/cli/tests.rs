@@ -96,7 +96,7 @@ fn list_runs() {
     status    run  steps  score    updated  verdict
     answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
-    ignored: nonsense:x: no field is called nonsense; there are run, path, run_id, manifest_status, liveness, outcome, status, stop, verdict, verdict_second, contradictions, certainty, steps, events, segments, errors, max_steps, max_steps_from, tokens, input, cached, output, reasoning, untold, tokens_estimated, model_calls, calls, tool_errors, cost, cost_recorded, cost_estimated, duration, duration_at_least, score, critic, model, models, title, task, parent, continues, format, writer, project, turns, children, files, started, updated, issues, problems, partial, duplicate_of, also_at, copies_say, copied_from, copied, agent, tool, err and `state.KEY changed`. Put a text in quotes to search for it
+    ignored: nonsense:x: there is no field nonsense. To search for the text, put it in quotes. The fields are run, path, run_id, manifest_status, liveness, outcome, status, stop, verdict, verdict_second, contradictions, certainty, steps, events, segments, errors, max_steps, max_steps_from, tokens, input, cached, output, reasoning, untold, tokens_estimated, model_calls, calls, tool_errors, cost, cost_recorded, cost_estimated, duration, duration_at_least, score, critic, model, models, title, task, parent, continues, format, writer, project, turns, children, files, started, updated, issues, problems, partial, duplicate_of, also_at, copies_say, copied_from, copied, agent, tool, err and `state.KEY changed`
     skipped: empty: no trace file in it
     "#);
     let runs = json(root.path(), "list ROOT two --json");
@@ -138,7 +138,7 @@ fn show_a_run() {
     n      id         took  score  what
     0       0       500 ms   0.25  run(path="a.py")
                                    error: no ␛[31mfile
-                                   Judge asked to retry: again
+                                   Judge requested a retry: again
     1       7        1.0 s      –  answer: all good␛[31m
     "#);
 }
@@ -147,19 +147,19 @@ fn show_a_run() {
 fn a_directory_above_runs_is_none_and_names_them() {
     let root = root();
     assert_snapshot!(board(root.path(), "why ROOT").1, @r#"
-    board: ROOT is no run itself; 2 runs lie below it
-    hint: there is ROOT/one
-    hint: there is ROOT/two
+    board: ROOT isn't a run, but contains 2 runs
+    hint: try ROOT/one
+    hint: try ROOT/two
     "#);
     fs::create_dir(root.path().join("more")).unwrap();
     fs::rename(root.path().join("two"), root.path().join("more/two")).unwrap();
     assert_snapshot!(board(root.path(), "show ROOT/more").1, @r#"
-    board: ROOT/more is no run itself; 1 run lies below it
-    hint: there is ROOT/more/two
+    board: ROOT/more isn't a run, but contains 1 run
+    hint: try ROOT/more/two
     "#);
     let empty = board(root.path(), "show ROOT/empty").1;
     assert!(
-        empty.starts_with("board: ROOT/empty is not a run directory: it has none of "),
+        empty.starts_with("board: ROOT/empty isn't a run directory: it has none of "),
         "{empty}"
     );
 }
@@ -197,7 +197,7 @@ fn a_run_that_is_a_file_is_called_by_the_path_that_was_given() {
     assert_eq!(first("why ROOT/one"), "one  answered");
     assert_snapshot!(board(root.path(), "state ROOT/logs/stream.jsonl").1, @r#"
     state after step 0 of ROOT/logs/stream.jsonl
-    no whole state is recorded; no step is recorded to have changed one
+    no full state is recorded; no changes are recorded
     "#);
 }
 
@@ -207,7 +207,7 @@ fn a_word_that_no_run_has_is_named() {
     assert_snapshot!(board(root.path(), "list ROOT stop:critic").1, @r#"
     0 of 2 runs
     skipped: empty: no trace file in it
-    no run has stop:critic; those here have final
+    no run has stop:critic; recorded values: final
     "#);
     assert!(
         !board(root.path(), "list ROOT stop:final")
@@ -223,7 +223,7 @@ fn show_a_step() {
     step 0 of one
     run(path="a.py")
     error: no ␛[31mfile
-    Judge asked to retry: again
+    Judge requested a retry: again
 
     agent     fixer
     took      500 ms
@@ -342,8 +342,8 @@ fn check_names_every_place() {
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 4 issues (3 problems)
-    ROOT/empty: not checked: ROOT/empty is not a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
-    board: 1 of 3 paths could not be checked
+    ROOT/empty: not checked: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
+    board: 1 of 3 paths couldn't be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);
     let checks = json(root.path(), "check ROOT/one --json");
@@ -364,22 +364,22 @@ fn what_is_not_there_leads_on() {
     for (line, expected) in [
         (
             "show ROOT/none",
-            "board: there is no run ROOT/none\nhint: `board list ROOT` lists the runs that are there\n",
+            "board: there is no run at ROOT/none\nhint: `board list ROOT` lists the existing runs\n",
         ),
         (
             "show ROOT/empty",
-            "board: ROOT/empty is not a run directory: it has none of manifest.json, steps.jsonl, events.jsonl\n\
-             hint: `board list ROOT/empty` lists the runs below it\n",
+            "board: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl\n\
+             hint: `board list ROOT/empty` lists the runs in it\n",
         ),
         (
             "check ROOT/one/steps.jsonl",
-            "board: ROOT/one/steps.jsonl is a file, and not the trace of a tool that the board knows\n\
-             hint: the run is the directory it lies in: ROOT/one\n",
+            "board: ROOT/one/steps.jsonl isn't a trace of a supported tool\n\
+             hint: the run is its directory: ROOT/one\n",
         ),
         (
             "list ROOT/none",
             "board: no runs in ROOT/none: it does not exist yet\n\
-             hint: the first argument is a directory or a file, a query comes after it: board list ./runs 'steps>5'\n",
+             hint: pass the directory or file first, then the query: board list ./runs 'steps>5'\n",
         ),
     ] {
         assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");
@@ -387,7 +387,7 @@ fn what_is_not_there_leads_on() {
     let (code, text) = board(path, "list ROOT --jsno");
     assert_eq!(
         (code, text.lines().next()),
-        (2, Some("board: there is no option --jsno"))
+        (2, Some("board: unknown option --jsno"))
     );
     for line in [
         "show",

@@ -24,13 +24,13 @@ use crate::stop::{RULES, Row, SpecError};
 /// The maximum size of a schema.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 
-/// Say where other stop rules would have ended runs, from what is recorded
+/// Show where other stop rules would have stopped recorded runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = rules_help())]
 pub(super) struct Args {
     #[arg(value_name = "RUN", required = true, help = super::RUN)]
     runs: Vec<PathBuf>,
-    /// A rule to ask; repeatable
+    /// A rule to evaluate; repeatable
     #[arg(long = "rule", value_name = "RULE", allow_hyphen_values = true)]
     rules: Vec<String>,
     /// Print one JSON document
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 } else {
                     if let Some(other) = duplicate_of {
                         let (path, other) = (visible_line(&shown), visible_line(&other));
-                        writeln!(out, "{path}: the same run as {other}; count it once")?;
+                        writeln!(out, "{path}: duplicate of {other}; count it once")?;
                     }
                     write_text(out, &run, &answers, look)?;
                 }
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                     let path = look.paint(Ink::Heading, &visible_line(&shown));
                     writeln!(
                         out,
-                        "{path}: not asked: {}",
+                        "{path}: not evaluated: {}",
                         visible_line(&error.to_string())
                     )?;
                 }
@@ -128,7 +128,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     match first_error {
         Some(error) => {
             let what = format!(
-                "{} of {} could not be asked",
+                "{} of {} couldn't be evaluated",
                 count(failed),
                 counted(args.runs.len(), "path")
             );
@@ -141,9 +141,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 /// Parses the rules.
 fn ask(rules: &[String]) -> Result<Question> {
     if rules.is_empty() {
-        let error = Error::new(Kind::Usage, "no rule is asked");
+        let error = Error::new(Kind::Usage, "no rules are given");
         return Err(error.hint(
-            "name at least one: board whatif RUN --rule max_steps=8 --rule token_budget=10000",
+            "pass at least one: board whatif RUN --rule max_steps=8 --rule token_budget=10000",
         ));
     }
     let typed = typed(rules.iter().cloned(), schema);
@@ -151,18 +151,18 @@ fn ask(rules: &[String]) -> Result<Question> {
         .iter()
         .find_map(|rule| Some((&rule.text, rule.read.as_ref().err()?)))
     {
-        let error = Error::new(Kind::Usage, format!("the rule {text} cannot be asked"))
+        let error = Error::new(Kind::Usage, format!("can't evaluate the rule {text}"))
             .because(SpecError::new(why));
-        return Err(error.hint(format!("a right one: --rule '{right}'")));
+        return Err(error.hint(format!("example: --rule '{right}'")));
     }
     question(&typed)
-        .map_err(|error| Error::new(Kind::Usage, "these rules cannot be asked").because(error))
+        .map_err(|error| Error::new(Kind::Usage, "can't evaluate these rules").because(error))
 }
 
 /// Reads a schema.
 fn schema(file: &str) -> Result<Value, String> {
     let told =
-        |error: &dyn std::fmt::Display| format!("the schema file {file} cannot be read: {error}");
+        |error: &dyn std::fmt::Display| format!("can't read the schema file {file}: {error}");
     let mut text = Vec::new();
     let opened = File::open(file).map_err(|error| told(&error))?;
     opened
@@ -170,7 +170,7 @@ fn schema(file: &str) -> Result<Value, String> {
         .read_to_end(&mut text)
         .map_err(|error| told(&error))?;
     if text.len() as u64 > MAX_SCHEMA_BYTES {
-        return Err(told(&"it has more than 1 MiB"));
+        return Err(told(&"it is larger than 1 MiB"));
     }
     serde_json::from_slice(&text)
         .map_err(|error| format!("the schema file {file} is not JSON: {error}"))
@@ -252,7 +252,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
         writeln!(
             out,
             "  {} {fact}",
-            look.paint(Ink::Dim, "worked out, not recorded:")
+            look.paint(Ink::Dim, "inferred, not recorded:")
         )?;
     }
     if answers.begun && !answers.live {
@@ -274,7 +274,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
     if answers.unread > 0 {
         writeln!(
             out,
-            "  the facts of {} could not be read",
+            "  the facts of {} couldn't be read",
             counted(answers.unread, "step")
         )?;
     }
@@ -287,7 +287,7 @@ fn why(run: &Opened, answer: &Answer) -> String {
         usize::try_from(step).map_or_else(|_| step.to_string(), |step| run.index.label(step))
     };
     let latest = result.at_latest.map_or_else(String::new, |at| {
-        format!(", at the latest at step {}", label(at))
+        format!(", by step {} at the latest", label(at))
     });
     let own = match (answer.own, answer.ended) {
         (true, true) => "as recorded, ended the run: ",
@@ -295,9 +295,9 @@ fn why(run: &Opened, answer: &Answer) -> String {
         (false, _) => "",
     };
     match (&result.off, &result.needs, result.unknown_from) {
-        (Some(how), _, _) => format!("{own}switched off by {how}"),
+        (Some(how), _, _) => format!("{own}disabled ({how})"),
         (None, Some(needs), Some(from)) => {
-            format!("{own}from step {} on{latest}: {needs}", label(from))
+            format!("{own}unknown from step {}{latest}: {needs}", label(from))
         }
         _ => format!("{own}{}", result.detail),
     }

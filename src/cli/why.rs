@@ -19,7 +19,7 @@ const MAX_TOLD: usize = 20;
 /// The maximum width of a rule's name. Longer names run into the next column.
 const MAX_NAME: usize = 40;
 
-/// Say why a run stopped, what shows it, and how every rule stood
+/// Explain why a run stopped, with evidence and the state of every rule
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
@@ -59,8 +59,8 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     }
     let certainty = match verdict.certainty {
         Certainty::Recorded => "recorded",
-        Certainty::Inferred if summary.life.liveness.may_grow() => "the run goes on",
-        Certainty::Inferred if verdict.is_denied() => "inferred; the records contradict each other",
+        Certainty::Inferred if summary.life.liveness.may_grow() => "still running",
+        Certainty::Inferred if verdict.is_denied() => "inferred; the records conflict",
         Certainty::Inferred | Certainty::Unknown
             if summary
                 .relation
@@ -70,9 +70,9 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         {
             "not recorded in this file; a copy records an end"
         }
-        Certainty::Inferred => "inferred; no file says how the run ended",
-        Certainty::Unknown if verdict.is_denied() => "unknown; the records contradict each other",
-        Certainty::Unknown => "unknown; the files do not tell why",
+        Certainty::Inferred => "inferred; no file records how the run ended",
+        Certainty::Unknown if verdict.is_denied() => "unknown; the records conflict",
+        Certainty::Unknown => "unknown; the trace doesn't record why",
     };
     writeln!(out, "{}  {certainty}", look.paint(Ink::Dim, "certainty"))?;
     if let Some(pace) = &told.pace {

@@ -29,7 +29,9 @@ pub(super) static SESSION: Tool = Tool {
         file: "session file",
         is_session: true,
         is_in_order: true,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        assemble: Some(|n, records| {
+            part::line(n, records.iter().map(|record| part_of(&Line::of(record))))
+        }),
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
@@ -102,8 +104,8 @@ impl Reader for Session {
             return draft.again(&mark);
         }
         match &*kind {
-            "assistant" => self.reply(&line, record.text, &mark, before, draft),
-            "tool_result" => self.result(record.text, mark, draft),
+            "assistant" => self.reply(&line, &mark, before, draft),
+            "tool_result" => self.result(&line, mark, draft),
             "user" if stage == "notification" => {
                 draft.event(mark);
                 (self.replying, self.due, self.has_prompt) = (false, true, true);
@@ -170,12 +172,11 @@ impl Session {
     fn reply(
         &mut self,
         line: &Line<'_>,
-        record: &str,
         mark: &EventDraft<'_>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
-        let part = part_of(record);
+        let part = part_of(line);
         let known = self.last.filter(|_| self.replying && part.tokens.is_none());
         let n = draft.reply(
             known,
@@ -198,10 +199,10 @@ impl Session {
     }
 
     /// What tools gave.
-    fn result(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+    fn result(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
-        let part = part_of(record);
-        let display = Line::of(record)
+        let part = part_of(line);
+        let display = line
             .result
             .map(Result::of)
             .and_then(|result| result.display)
@@ -215,7 +216,7 @@ impl Session {
             .collect();
         steps.dedup();
         let failed = part.has_failed();
-        let said = said(&Line::of(record));
+        let said = said(line);
         let (stage, step) = (stage_beside(&said, mark.stage), steps.first().copied());
         draft.event(EventDraft {
             kind: EventKind::Inside,
@@ -288,15 +289,14 @@ fn said(line: &Line<'_>) -> String {
 }
 
 /// What a line says of the step that it belongs to.
-fn part_of(record: &str) -> Part {
-    let line = Line::of(record);
+fn part_of(line: &Line<'_>) -> Part {
     let mut part = Part {
         model: text(line.model),
         tokens: line.usage.map(tokens),
         ..Part::default()
     };
     let result = line.result.map(Result::of).unwrap_or_default();
-    for chunk in chunks(&line) {
+    for chunk in chunks(line) {
         if let Some(call) = chunk.call.map(Call::of) {
             let (id, name) = (
                 text(call.id).unwrap_or_default(),

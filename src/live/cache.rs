@@ -94,7 +94,7 @@ impl Cache {
             Ok(file) => file,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!("the index cache {} is not used: {error}", place.display());
+                    tracing::warn!("ignoring the index cache {}: {error}", place.display());
                 }
                 return Entries::new();
             }
@@ -118,7 +118,7 @@ impl Cache {
         if damaged > 0 {
             let place = place.display();
             tracing::warn!(
-                "the index cache {place} has {damaged} damaged rows; their runs are read again"
+                "the index cache {place} has {damaged} damaged rows; the board reads those runs again"
             );
         }
         self.noted().extend(

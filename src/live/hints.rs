@@ -121,7 +121,9 @@ impl Hints {
 /// Returns why the system doesn't report changes.
 pub(super) fn in_words(error: &notify::Error) -> String {
     match error.kind {
-        notify::ErrorKind::MaxFilesWatch => "the system's limit on watches is reached".to_owned(),
+        notify::ErrorKind::MaxFilesWatch => {
+            "the system's limit on file watches is reached".to_owned()
+        }
         _ => error.to_string(),
     }
 }

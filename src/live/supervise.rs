@@ -107,7 +107,7 @@ fn scan(
 }
 
 fn not_started(shared: &Shared, error: &std::io::Error) {
-    let why = format!("the watching thread did not start: {error}");
+    let why = format!("cannot start the watching thread: {error}");
     shared
         .set_status(|status| (status.mode, status.stalled) = (Mode::Poll(why.clone()), Some(why)));
 }
@@ -117,12 +117,12 @@ fn judge(shared: &Shared, failed: bool) {
     let overdue = shared.beat.overdue(shared.patience);
     let stalled = overdue.map(|doing| {
         format!(
-            "no news for longer than {} s: {doing}",
+            "no progress for more than {} s: {doing}",
             shared.patience.as_secs()
         )
     });
     let stalled = stalled
-        .or_else(|| failed.then(|| "reading the runs failed and is started again".to_owned()));
+        .or_else(|| failed.then(|| "reading the runs failed and is being restarted".to_owned()));
     shared.say_stalled(stalled);
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct WebError(Box<Refusal>);
 #[derive(Debug, Clone, Default)]
 struct Refusal {
     status: StatusCode,
-    /// The error, up to the name of the subject: `There is no run called`.
+    /// The error, up to the name of the subject: `No run named`.
     title: String,
     /// The subject, as requested.
     thing: Option<String>,
@@ -111,8 +111,8 @@ impl WebError {
         tracing::error!(%incident, "{cause}");
         let mut error = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "The board failed to show this",
-            "This is a fault of the board, not of the trace. The terminal it runs in has the details.",
+            "The board couldn't show this",
+            "This is a bug in the board, not a problem with the trace. The terminal it runs in has the details.",
         );
         error.0.incident = Some(incident);
         error
@@ -249,14 +249,14 @@ impl Refusal {
 /// Responds to a panic in a handler. The panic is a bug of the board, and the server continues.
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "the signature that CatchPanicLayer asks for"
+    reason = "CatchPanicLayer requires this signature"
 )]
 pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> HttpResponse<axum::body::Body> {
     let words = cause
         .downcast_ref::<String>()
         .cloned()
         .or_else(|| cause.downcast_ref::<&str>().map(ToString::to_string));
-    let error = WebError::fault(&words.unwrap_or_else(|| "panic without words".to_owned()));
+    let error = WebError::fault(&words.unwrap_or_else(|| "panic without a message".to_owned()));
     let mut response = error.0.problem();
     *response.status_mut() = error.0.status;
     response
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn an_error_page_leads_on() {
-        let error = WebError::not_found("There is no run called", "")
+        let error = WebError::not_found("No run named", "")
             .named("retri")
             .link("Search", href::runs("retri"));
         let tags = check_page(&render(&error, Shell::default(), None));

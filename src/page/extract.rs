@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 
+use crate::analysis::format::counted;
 use crate::analysis::ordinals::kept_of_all;
 use crate::live::{FETCH_PATIENCE, Run};
 use crate::page::app::AppState;
@@ -140,7 +141,7 @@ async fn held(run: &Run, until: Instant) -> Result<Option<impl Sized + Send + us
         match run.hold() {
             Ok(files) => return Ok(files),
             Err(_) if Instant::now() < until => {}
-            Err(_) => return Err("others need the room; look again in a moment".to_owned()),
+            Err(_) => return Err("other runs need the space at the moment".to_owned()),
         }
     }
 }
@@ -148,16 +149,16 @@ async fn held(run: &Run, until: Instant) -> Result<Option<impl Sized + Send + us
 /// The error for a run whose files were evicted from its store's cache and can't be fetched again.
 fn not_here(run: &Run, why: &str) -> WebError {
     let detail = format!(
-        "Its files were removed from the cache of the store so that newer ones have room, and {why}."
+        "Its files were evicted from the store's cache to make room for newer ones, and {why}."
     );
     let error = WebError::new(
         StatusCode::SERVICE_UNAVAILABLE,
-        "Not on this machine now:",
+        "Not available locally:",
         &detail,
     );
     let error = error
         .named(run.key().as_str())
-        .hint("--s3-cache lets the cache hold more");
+        .hint("Use --s3-cache to allow a larger cache.");
     error
         .link("Try again", href::run(run.key().as_str()))
         .link("All runs", "/".to_owned())
@@ -198,9 +199,9 @@ impl FromRequestParts<AppState> for StepParam {
             Ok(n) if n < total => Ok(Self(run, n)),
             Ok(n) => Err(no_such_step(&run, total, n)),
             Err(_) => {
-                let what = "A step is named by its place, counted from 0, not by";
-                let error = WebError::bad_request(what, &has_steps(&run, total)).named(&text);
-                Err(error.link("The run", href::run(run.key().as_str())))
+                let detail = format!("{} Use the number of a step.", has_steps(&run, total));
+                let error = WebError::bad_request("This run has no step", &detail).named(&text);
+                Err(error.link("Open the run", href::run(run.key().as_str())))
             }
         }
     }
@@ -210,7 +211,7 @@ impl FromRequestParts<AppState> for StepParam {
 pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
     let error =
         WebError::not_found("This run has no step", &has_steps(run, total)).named(&n.to_string());
-    error.link("The run", href::run(run.key().as_str()))
+    error.link("Open the run", href::run(run.key().as_str()))
 }
 
 fn has_steps(run: &Run, total: usize) -> String {
@@ -233,9 +234,9 @@ impl FromRequestParts<AppState> for EventParam {
         if let Some(n) = text.parse().ok().filter(|n| *n < total) {
             return Ok(Self(run, n));
         }
-        let has = format!("It has {total} events, counted from 0.");
+        let has = format!("It has {}, counted from 0.", counted(total, "event"));
         let error = WebError::not_found("This run has no event", &has).named(&text);
-        Err(error.link("The run", href::run(run.key().as_str())))
+        Err(error.link("Open the run", href::run(run.key().as_str())))
     }
 }
 
@@ -293,11 +294,10 @@ impl Params {
     /// Fails if the limit is 0 or not a whole number.
     pub(crate) fn limit(&self, default: usize) -> Result<usize, WebError> {
         match self.number("limit")?.unwrap_or(default) {
-            0 => Err(WebError::bad_request(
-                "Too small a limit:",
-                "limit takes a whole number from 1 on.",
-            )
-            .named("0")),
+            0 => Err(
+                WebError::bad_request("Invalid limit", "limit must be a whole number ≥ 1.")
+                    .named("0"),
+            ),
             limit => Ok(limit.min(MAX_LIMIT)),
         }
     }
@@ -309,8 +309,8 @@ impl Params {
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, WebError> {
         let text = self.text(name);
         let wrong = |_| {
-            let detail = format!("The parameter {name} takes a whole number from 0 on.");
-            WebError::bad_request("Not a number:", &detail).named(text)
+            let detail = format!("The parameter {name} must be a whole number ≥ 0.");
+            WebError::bad_request("Invalid number", &detail).named(text)
         };
         if text.is_empty() {
             Ok(None)

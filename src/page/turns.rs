@@ -45,9 +45,9 @@ impl Turns {
     /// Fails if too many requests are already waiting.
     pub(crate) async fn take(&self) -> Result<Turn, WebError> {
         let busy = |_| {
-            let detail = "Too many answers of this kind are being made or wait for their turn.";
+            let detail = "Too many requests of this kind are running or waiting.";
             WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
-                .hint("Ask again in a moment.")
+                .hint("Try again in a moment.")
         };
         let open = Arc::clone(&self.open).try_acquire_owned().map_err(busy)?;
         let turn = Arc::clone(&self.turns)

@@ -38,9 +38,9 @@ fn stream(state: AppState, revision: watch::Receiver<u64>, run: Option<Arc<Run>>
     let open = Arc::clone(&state.streams)
         .try_acquire_owned()
         .map_err(|_| {
-            let detail = "As many pages as the board sends news to are open.";
+            let detail = "Too many pages with live updates are open.";
             WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
-                .hint("Close some of its pages.")
+                .hint("Close some of the board's pages.")
         })?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {

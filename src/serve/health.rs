@@ -157,8 +157,8 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
 /// Answers unknown addresses below `/api`.
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
     WebError::not_found(
-        "There is nothing at",
-        "/api/openapi.json lists the addresses of the API.",
+        "No API endpoint at",
+        "See /api/openapi.json for a list of endpoints.",
     )
     .named(uri.path())
 }

@@ -44,7 +44,7 @@ impl Default for Room {
 }
 
 fn busy() -> WebError {
-    let detail = "Too many answers wait for readers that do not take them.";
+    let detail = "Too many responses are waiting for slow clients.";
     WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
 }
 
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(
                 ask("/small").await.status(),
                 StatusCode::OK,
-                "held by nobody"
+                "small responses don't keep a place"
             );
         }
         let held = ask("/").await;
@@ -132,12 +132,12 @@ mod tests {
         assert_eq!(
             ask("/small").await.status(),
             StatusCode::OK,
-            "a reader that left"
+            "the reader left"
         );
         assert_eq!(
             ask("/huge").await.status(),
             StatusCode::SERVICE_UNAVAILABLE,
-            "more than there is room for"
+            "too large for the room"
         );
     }
 }

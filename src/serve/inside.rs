@@ -42,7 +42,7 @@ impl Inside {
         let body = to_bytes(response.into_body(), MAX_ANSWER).await;
         let body = body.map_err(|error| {
             format!(
-                "it has more than {} MiB, or broke off: {error}",
+                "the response exceeds {} MiB or was interrupted: {error}",
                 MAX_ANSWER >> 20
             )
         })?;

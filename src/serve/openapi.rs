@@ -1,7 +1,7 @@
 //! Describes the API as an OpenAPI 3.1 document, served at `/api/openapi.json`.
 //!
 //! Schemas are generated from the response types, and their descriptions from the comments on those
-//! types, so nothing is described twice.
+//! types.
 
 use std::sync::OnceLock;
 
@@ -63,29 +63,37 @@ use Takes::{Needed, Number, Text, Texts, Words};
 const QUERY: Param = Param(
     "q",
     Text,
-    "A query over runs: words, `field:value`, `field>number`, `-term`.",
+    "Selects runs: words, `field:value`, `field>number`, `-term`.",
 );
-const LIMIT: Param = Param("limit", Number(1), "At most so many; 10,000 at most.");
-const AFTER: Param = Param("after", Number(0), "What `next` held in the answer before.");
+const LIMIT: Param = Param(
+    "limit",
+    Number(1),
+    "Maximum number of items. At most 10,000.",
+);
+const AFTER: Param = Param(
+    "after",
+    Number(0),
+    "The value of `next` in the previous response.",
+);
 const RULES: Param = Param(
     "rule",
     Texts,
-    "A stop rule as it is typed, `max_steps=8`, or as JSON.",
+    "A stop rule in short form, such as `max_steps=8`, or as JSON. Repeatable.",
 );
 const AGAIN: Param = Param(
     "again",
     Text,
-    "Asks anew instead of giving the answer of this number.",
+    "Starts over instead of returning the result with this `number`.",
 );
 const CANCEL: Param = Param(
     "cancel",
     Text,
-    "Ends the work on the answer of this number.",
+    "Cancels the work on the result with this `number`.",
 );
 const SORT: Param = Param(
     "sort",
     Takes::Column,
-    "A field, with `-` before it for the other direction.",
+    "The field to sort by. A leading `-` reverses the order.",
 );
 
 /// Returns the schema of `T`, for [`Gives::Json`].
@@ -96,131 +104,135 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 const ADDRESSES: &[Address] = &[
     Address {
         path: "/api/runs",
-        about: "The run table",
+        about: "List runs",
         query: &[
             QUERY,
             SORT,
             LIMIT,
-            Param("after", Text, "What `next` held in the answer before."),
+            Param(
+                "after",
+                Text,
+                "The value of `next` in the previous response.",
+            ),
             Param(
                 "group",
                 Words(&["project", "task", "parent"]),
-                "Puts runs together.",
+                "Groups runs.",
             ),
         ],
         gives: Gives::Json(of::<runs::json::Runs<'static>>),
     },
     Address {
         path: "/runs.csv",
-        about: "All of the run table as CSV",
+        about: "List all runs as CSV",
         query: &[QUERY, SORT],
         gives: Gives::Other("text/csv"),
     },
     Address {
         path: "/api/runs/{key}",
-        about: "A run",
+        about: "Get a run",
         query: &[],
         gives: Gives::Json(of::<run::json::Run<'static>>),
     },
     Address {
         path: "/api/runs/{key}/steps",
-        about: "Heads of its steps",
+        about: "List the steps of a run",
         query: &[AFTER, LIMIT],
         gives: Gives::Json(of::<step::json::Steps>),
     },
     Address {
         path: "/api/runs/{key}/steps/{n}",
-        about: "A step: its line and its events as written",
+        about: "Get a step with its line and events as recorded",
         query: &[],
         gives: Gives::Json(of::<step::json::Step<'static>>),
     },
     Address {
         path: "/api/runs/{key}/scores",
-        about: "Critic scores by step",
+        about: "Get critic scores by step",
         query: &[],
         gives: Gives::Json(of::<scores::json::Scores>),
     },
     Address {
         path: "/runs/{key}/scores.csv",
-        about: "The same as CSV",
+        about: "Get critic scores by step as CSV",
         query: &[],
         gives: Gives::Other("text/csv"),
     },
     Address {
         path: "/api/runs/{key}/state/{n}",
-        about: "The state after a step",
+        about: "Get the state after a step",
         query: &[],
         gives: Gives::Json(of::<state::json::State>),
     },
     Address {
         path: "/api/runs/{key}/state/{n}/history",
-        about: "How one value of the state came to be, up to a step",
+        about: "Get the history of one state value, up to a step",
         query: &[Param(
             "key",
             Needed,
-            "A key, `plan[0].status` or `/plan/0/status`.",
+            "The value: a key, `plan[0].status` or `/plan/0/status`.",
         )],
         gives: Gives::Json(of::<state::json::History>),
     },
     Address {
         path: "/api/runs/{key}/why",
-        about: "Why it stopped, with evidence",
+        about: "Explain why a run stopped, with evidence",
         query: &[],
         gives: Gives::Json(of::<run::json_why::Why<'static>>),
     },
     Address {
         path: "/api/runs/{key}/files",
-        about: "The files that its calls ask to change",
+        about: "List the files that tool calls edited",
         query: &[AFTER, LIMIT],
         gives: Gives::Json(of::<run::json_files::Files<'static>>),
     },
     Address {
         path: "/api/runs/{key}/whatif",
-        about: "What other stop rules would have done",
+        about: "Evaluate other stop rules on a run",
         query: &[RULES],
         gives: Gives::Json(of::<whatif::json::WhatIf>),
     },
     Address {
         path: "/api/runs/{key}/raw",
-        about: "Its files in one document, lines byte for byte",
+        about: "Get the files of a run as one document, lines byte for byte",
         query: &[],
         gives: Gives::Json(of::<run::json_raw::Raw>),
     },
     Address {
         path: "/runs/{key}/export.html",
-        about: "The run as one page that needs nothing else",
+        about: "Export a run as a self-contained HTML page",
         query: &[
-            Param("step", Number(0), "The step that is open."),
+            Param("step", Number(0), "The step to open at."),
             Param(
                 "redact",
                 Words(&["", "0", "1"]),
-                "With 1, secrets are blanked.",
+                "With 1, secrets are redacted.",
             ),
         ],
         gives: Gives::Other("text/html"),
     },
     Address {
         path: "/api/compare",
-        about: "Two runs side by side",
+        about: "Compare two runs",
         query: &[
             Param("a", Needed, "The key of a run."),
-            Param("b", Needed, "The key of the other one."),
+            Param("b", Needed, "The key of the other run."),
         ],
         gives: Gives::Json(of::<compare::json::Compared<'static>>),
     },
     Address {
         path: "/api/whatif",
-        about: "What stop rules would have done to many runs; null where no rule is asked",
+        about: "Evaluate stop rules on many runs. Null if no rule is given",
         query: &[
             QUERY,
-            Param("sweep", Text, "The rule that is varied."),
-            Param("values", Text, "Its limits: `1..40`, `1,2,5`."),
+            Param("sweep", Text, "The rule whose limit is varied."),
+            Param("values", Text, "The limits to try: `1..40`, `1,2,5`."),
+            Param("critic", Text, "The critic, if the varied rule needs one."),
             Param(
-                "critic",
+                "streak",
                 Text,
-                "The critic, where the varied rule asks one.",
+                "The number of consecutive low scores, if the varied rule needs a critic.",
             ),
-            Param("streak", Text, "How often it must say so in a row."),
             RULES,
             AGAIN,
             CANCEL,
@@ -229,11 +241,11 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/search",
-        about: "Where a text stands in the files of runs",
+        about: "Search the text of runs",
         query: &[
-            Param("q", Text, "The text."),
-            Param("in", Text, "A query over the runs that are searched."),
-            Param("limit", Number(0), "At most so many hits."),
+            Param("q", Text, "The text to search for."),
+            Param("in", Text, "Selects the runs to search."),
+            Param("limit", Number(0), "Maximum number of hits."),
             AGAIN,
             CANCEL,
         ],
@@ -241,34 +253,34 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/jump",
-        about: "Where words lead from a page: runs, steps, tabs, pages, keys",
+        about: "Suggest runs, steps, tabs, pages and shortcuts for some words",
         query: &[
-            Param("q", Text, "The words."),
-            Param("at", Text, "The address of the page."),
+            Param("q", Text, "The words typed."),
+            Param("at", Text, "The address of the current page."),
         ],
         gives: Gives::Json(of::<jump::Offers>),
     },
     Address {
         path: "/api/openapi.json",
-        about: "This document",
+        about: "Get this document",
         query: &[],
         gives: Gives::Json(of::<Map<String, Value>>),
     },
     Address {
         path: "/events",
-        about: "A stream of revisions of all runs",
+        about: "Stream the revisions of all runs",
         query: &[],
         gives: Gives::Other(STREAM),
     },
     Address {
         path: "/runs/{key}/events",
-        about: "The same of one run",
+        about: "Stream the revisions of one run",
         query: &[],
         gives: Gives::Other(STREAM),
     },
     Address {
         path: "/healthz",
-        about: "Does it run, and how far has it looked?",
+        about: "Get the health and progress of the board",
         query: &[],
         gives: Gives::Json(of::<Health>),
     },
@@ -301,8 +313,8 @@ fn made() -> Value {
         "info": {
             "title": "board",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "A local, read-only board for the traces of agent runs. What is not known is null, never 0. \
-                            Shapes gain fields; none is renamed or dropped.",
+            "description": "A local, read-only board for traces of agent runs. Unknown values are null, never 0. \
+                            Schemas may gain fields, but none is renamed or removed.",
             "license": { "name": env!("CARGO_PKG_LICENSE") },
         },
         "paths": paths,
@@ -313,9 +325,9 @@ fn made() -> Value {
 fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator) -> Value {
     let named = address.path.split(['{', '}']).skip(1).step_by(2).map(|name| match name {
         "n" => json!({ "name": "n", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 },
-                       "description": "The step's place in the file, from 0." }),
+                       "description": "The step's position in the file, counted from 0." }),
         name => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" },
-                        "description": "A run's path below its root, as one segment." }),
+                        "description": "The run's key (its path below the root), as one segment." }),
     });
     let parameters: Vec<_> = named.chain(address.query.iter().map(parameter)).collect();
     let content = match address.gives {
@@ -339,7 +351,7 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
         "parameters": parameters,
         "responses": {
             "200": { "description": address.about, "content": content },
-            "default": { "description": "What is wrong, why, and what to do.", "content": wrong },
+            "default": { "description": "What went wrong, why, and what to do.", "content": wrong },
         },
     })
 }

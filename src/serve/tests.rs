@@ -107,24 +107,27 @@ async fn a_board_that_gets_no_news_says_so() {
         assert!(!ask(page).await.1.contains(SAID), "{page}");
     }
     assert!(!run.has_changed().unwrap());
-    library.stall("no news for longer than 10 s: a/b");
-    assert!(run.has_changed().unwrap(), "who looks at the run is told");
+    library.stall("no progress for more than 10 s: a/b");
+    assert!(
+        run.has_changed().unwrap(),
+        "followers of the run are notified"
+    );
     for page in PAGES {
         let (_, html) = ask(page).await;
         assert!(
-            html.contains(SAID) && html.contains("no news for longer than 10 s: a/b"),
+            html.contains(SAID) && html.contains("no progress for more than 10 s: a/b"),
             "{page}: {html}"
         );
     }
     let (status, body) = ask("/healthz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
     assert!(
-        body.contains("\"status\":\"stalled\"") && body.contains("longer than 10 s: a/b"),
+        body.contains("\"status\":\"stalled\"") && body.contains("more than 10 s: a/b"),
         "{body}"
     );
     let (_, page) = ask("/").await;
     assert!(
-        page.contains("not up to date: no news for longer than 10 s: a/b"),
+        page.contains("not up to date: no progress for more than 10 s: a/b"),
         "{page}"
     );
 }
@@ -299,18 +302,18 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
     let other = String::from_utf8_lossy(&other);
     // The cache can't hold both, so `b` either loads or is reported as missing.
     assert!(
-        status == StatusCode::OK || other.contains("Not on this machine now"),
+        status == StatusCode::OK || other.contains("Not available locally"),
         "{status} {other}"
     );
     settled(&mirror);
     assert!(
         !run.is_evicted() && run.dir().has_files(),
-        "the answer may still read it"
+        "the response may still read it"
     );
     let page = answer.into_body().collect().await.unwrap().to_bytes();
     assert!(
         page.ends_with(b"</html>\n") || page.ends_with(b"</html>"),
-        "it is whole"
+        "the response is complete"
     );
 
     for path in ["/healthz", "/api/runs"] {

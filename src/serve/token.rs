@@ -30,10 +30,10 @@ impl Token {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._~".contains(letter);
         match text.chars().count() {
             chars if chars < MIN_CHARS => {
-                wrong(format!("the token has {chars} characters, and fewer than {MIN_CHARS} can be guessed by trying"))
+                wrong(format!("the token needs at least {MIN_CHARS} characters, not {chars}: shorter ones can be guessed"))
             }
             _ if !text.chars().all(plain) => {
-                wrong("the token stands in an address and in a cookie: it takes letters, digits and - . _ ~".to_owned())
+                wrong("the token may contain only letters, digits and - . _ ~ because URLs and cookies contain it".to_owned())
             }
             _ => Ok(Self(text.to_owned())),
         }
@@ -48,7 +48,7 @@ impl Token {
         getrandom::fill(&mut bytes).map_err(|error| {
             Error::new(
                 Kind::Unreadable,
-                format!("the system gives no random numbers: {error}"),
+                format!("the system provides no random numbers: {error}"),
             )
         })?;
         Ok(Self(hex(&bytes)))

@@ -114,7 +114,7 @@ fn a_comparison_follows_a_run_that_goes_on() {
     let steps = "document.querySelector('.metrics tbody td').textContent";
     page.wait(&format!("{steps} === '2'"));
     assert!(
-        page.text("#compare").contains("A is still going"),
+        page.text("#compare").contains("A hasn't ended"),
         "{}",
         page.text("#compare")
     );

@@ -96,8 +96,8 @@ fn what_the_reader_does_survives_an_update() {
     writer.begin_step();
     page.wait("document.querySelector('#pending .pend')");
     // The heading counts the steps that the page shows.
-    page.wait("document.querySelector('#stepview h2').innerText.includes('of 31')");
-    let expected = before.as_str().unwrap().replace(" of 30 ", " of 31 ");
+    page.wait("document.querySelector('#stepview h2').innerText.includes('31 steps')");
+    let expected = before.as_str().unwrap().replace(" 30 steps ", " 31 steps ");
     assert_eq!(page.eval(state), expected);
     assert_eq!(
         page.eval("window.node.isConnected"),

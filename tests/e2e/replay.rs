@@ -239,11 +239,11 @@ fn the_slider_and_the_picture_are_ways_to_any_place_and_keep_the_focus() {
 fn breakpoints_are_chosen_on_the_page() {
     let (_site, page) = open("/runs/q060_handoff/replay?step=start");
     page.click("#stops input[value='tool:run_python'], #stops input[type=checkbox]");
-    page.wait("location.search.includes('break=') && document.querySelector('.opts header .end').innerText === '1 on'");
+    page.wait("location.search.includes('break=') && document.querySelector('.opts header .end').innerText === '1 active'");
     page.eval("document.querySelector('#newstop').focus()");
     page.insert("tool:replace_text");
     page.press("Enter");
-    page.wait("document.querySelector('.opts header .end').innerText === '2 on'");
+    page.wait("document.querySelector('.opts header .end').innerText === '2 active'");
     // The field is empty, and keys control the replay again.
     assert_eq!(
         page.eval(

@@ -16,14 +16,17 @@ fn open() -> (Site, Page) {
 #[test]
 fn typing_a_number_changes_the_answer_and_the_address_without_a_load() {
     let (site, page) = open();
-    assert!(page.text("#lead").starts_with("No rule is asked"));
+    assert!(
+        page.text("#lead")
+            .starts_with("No rules besides the run's own.")
+    );
     page.eval("document.querySelector('[name=max_steps]').focus()");
     page.insert("1");
     page.wait("location.search === '?rule=max_steps%3D1'");
     page.wait("document.querySelector('#answer tr.hit')?.innerText.includes('Steps')");
     assert!(
         page.text("#lead")
-            .starts_with("This rule would have ended it at step 0"),
+            .starts_with("This rule would have stopped the run at step 0"),
         "{}",
         page.text("#lead")
     );

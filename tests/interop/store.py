@@ -302,14 +302,14 @@ def small(binary, proxy, s3, cache):
         until("the oldest make room", within)
     proxy.spoil = 403
     answers = [board.get(f"/runs/{name}") for name in "abcde"]
-    away = [answer for answer in answers if "Not on this machine now" in answer]
+    away = [answer for answer in answers if "Not available locally" in answer]
     assert len(away) == 2 and all("403" in answer for answer in away), "why it cannot be had is said"
     board.end()
     board = start()
     until("the rows at the next start, with a store that is away", lambda: sorted(rows()) == [(name, 30) for name in "abcde"])
     proxy.spoil = None
     for name in "abcde":
-        until("it can be opened", lambda: "Not on this machine now" not in board.get(f"/runs/{name}"))
+        until("it can be opened", lambda: "Not available locally" not in board.get(f"/runs/{name}"))
     board.end()
     holds("a cache of 1 MB for 1.5 MB of runs: it keeps within that, all rows stay, and each run can be opened")
 

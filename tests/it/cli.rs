@@ -132,7 +132,7 @@ fn an_object_store_is_no_directory() {
         );
         assert!(
             said.stderr
-                .contains("hint: show its runs on pages: board serve s3://x/y"),
+                .contains("hint: serve it instead: board serve s3://x/y"),
             "{}",
             said.stderr
         );
@@ -147,35 +147,35 @@ fn help_of_every_command() {
         said.stdout
     };
     insta::assert_snapshot!(help(&["--help"]), @r#"
-    A local, read-only inspection board for the traces of agent runs
+    A local, read-only board for inspecting traces of agent runs
 
     Usage: board <COMMAND>
 
     Commands:
       serve        Serve the web board until Ctrl-C
-      list         List the runs below a directory, one line each
+      list         List the runs in a directory, one per line
       search       Search the text of all runs
       show         Show a run, one of its steps, or its events
-      state        Show the state after a step, or how one value of it came to be
-      why          Say why a run stopped, what shows it, and how every rule stood
-      whatif       Say where other stop rules would have ended runs, from what is recorded
+      state        Show the state after a step, or the history of one value
+      why          Explain why a run stopped, with evidence and the state of every rule
+      whatif       Show where other stop rules would have stopped recorded runs
       scores       Print critic scores by step, one column per critic
-      diff         Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
-      check        Say what is wrong with the files of runs; exit code 1 where anything is
-      export       Write a run as one HTML page that needs nothing else, as an ATIF trajectory, or as a trace of OpenTelemetry
-      table        Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
-      demo         Write demo runs: recordings of agents, one for every way a run can end
-      mcp          Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
-      run          Run an agent that a file describes, and record it; exit code 1 where it did not complete
-      completions  Print a script that completes commands and options in a shell
-      man          Print the manual page of board, or of one of its commands, for man
+      diff         Show where two runs diverge and how they differ; exits with 1 if they do
+      check        Check the files of runs for issues; exits with 1 if there are any
+      export       Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
+      table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
+      demo         Write demo runs: recorded agents, one for every way a run can end
+      mcp          Serve runs to coding agents over the Model Context Protocol on stdin and stdout
+      run          Run an agent described by a file and record it; exits with 1 if it doesn't complete
+      completions  Print a shell completion script
+      man          Print the manual page of board or one of its commands
       help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
       -V, --version  Print version
 
-    Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 not found or unreadable; 70 a bug.
+    Exit codes: 0 success, 1 negative result, 2 usage error, 3 not found or unreadable, 70 internal error
     "#);
     insta::assert_snapshot!(help(&["serve", "--help"]), @r#"
     Serve the web board until Ctrl-C
@@ -183,45 +183,45 @@ fn help_of_every_command() {
     Usage: board serve [OPTIONS] [ROOT]...
 
     Arguments:
-      [ROOT]...  Directories with runs in them, at any depth up to 8; one that is not there yet is waited for. s3://BUCKET/PREFIX is one in an object store, asked as the variables and files of AWS say. Without any, those of the settings, else ./runs
+      [ROOT]...  Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist. s3://BUCKET/PREFIX reads an object store, using the AWS variables and files [default: the roots in the settings, else ./runs]
 
     Options:
-          --sessions              Show the sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
+          --sessions              Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
           --host <HOST>           The address to listen on [default: 127.0.0.1]
-          --port <PORT>           The port to listen on; 0 takes a free one [default: 8765]
-          --token <TOKEN>         Ask for this token, 16 characters or more; BOARD_TOKEN keeps it out of the list of processes. Made and printed where others can reach the address
+          --port <PORT>           The port to listen on; 0 picks a free one [default: 8765]
+          --token <TOKEN>         Require this token, at least 16 characters; BOARD_TOKEN keeps it out of the process list. Generated and printed if other machines can reach the address
           --open                  Open the board in the browser
-          --poll <SECONDS>        Look at every file this often instead of waiting for the system to tell of changes
-          --no-cache              Keep no notes between starts; every run is read at the start
-          --s3-every <SECONDS>    List s3:// roots this often, or as often as --s3-requests allows [default: 10]
-          --s3-requests <NUMBER>  Send at most this many requests a minute to list an s3:// root; each lists 1,000 objects [default: 60]
-          --s3-cache <SIZE>       Keep at most so much of each s3:// root on this machine: 500MB, 20GB [default: 10GB]
-          --config <FILE>         Settings, in TOML; without it those in ~/.config/board/config.toml
-          --prices <FILE>         Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+          --poll <SECONDS>        Check every file this often instead of watching for changes
+          --no-cache              Disable the index cache
+          --s3-every <SECONDS>    List s3:// roots this often, or less often if needed to stay within --s3-requests [default: 10]
+          --s3-requests <NUMBER>  Send at most this many list requests a minute per s3:// root; each lists 1,000 objects [default: 60]
+          --s3-cache <SIZE>       Cache at most this much of each s3:// root on this machine: 500MB, 20GB [default: 10GB]
+          --config <FILE>         Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help                  Print help
     "#);
     insta::assert_snapshot!(help(&["list", "--help"]), @r#"
-    List the runs below a directory, one line each
+    List the runs in a directory, one per line
 
     Usage: board list [OPTIONS] [ROOT] [QUERY]
 
     Arguments:
-      [ROOT]   The directory to look in, at any depth up to 8; or one file that holds runs [default: ./runs]
-      [QUERY]  Only runs that match, in quotes: 'steps>5 -stop:final'
+      [ROOT]   A directory to search, up to 8 levels deep, or a file that contains runs [default: ./runs]
+      [QUERY]  Show only matching runs; quote the query: 'steps>5 -stop:final'
 
     Options:
-          --sort <FIELD>   The order, by a field below that can be sorted by; with `-` before it, reversed [default: updated]
-          --group <FIELD>  Put runs together by project, parent or task, each group with what its runs add up to
-          --csv            Print CSV: all fields of the JSON, in the order of the list
+          --sort <FIELD>   Sort by one of the fields below; a leading `-` reverses the order [default: updated]
+          --group <FIELD>  Group runs by project, parent or task, with totals
+          --csv            Print CSV with all fields of the JSON, in list order
           --json           Print one JSON document
-          --config <FILE>  Settings, in TOML; without it those in ~/.config/board/config.toml
-          --prices <FILE>  Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+          --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help           Print help
 
     A query is words and terms, all of which must match:
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
       steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  "two words"
-    Its fields:
+    Fields:
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
       contradictions certainty steps events segments errors max_steps max_steps_from tokens input
       cached output reasoning untold tokens_estimated model_calls calls tool_errors cost cost_recorded
@@ -229,7 +229,7 @@ fn help_of_every_command() {
       continues format writer project turns children files started updated issues
       problems partial duplicate_of also_at copies_say copied_from copied agent tool err
       state.KEY changed
-    Of these, not to be sorted by:
+    Fields that can't be sorted by:
       path verdict verdict_second tokens_estimated critic models title task partial also_at
       copies_say agent tool err state.KEY
     "#);
@@ -239,17 +239,17 @@ fn help_of_every_command() {
     Usage: board search [OPTIONS] [ROOT] <TEXT>
 
     Arguments:
-      [ROOT]  The directory to look in, at any depth up to 8 [default: ./runs]
-      [TEXT]  The text, which may begin with a dash
+      [ROOT]  The directory to search, up to 8 levels deep [default: ./runs]
+      [TEXT]  The text to find; may begin with a dash
 
     Options:
-          --in <QUERY>  Only runs that match, as for `board list`: 'steps>5 -stop:final'
+          --in <QUERY>  Only runs that match a query, as in `board list`: 'steps>5 -stop:final'
           --json        Print one JSON document
       -h, --help        Print help
 
-    Looks into every text, key and number of manifest.json, steps.jsonl and events.jsonl, or of the file of another
-    tool, escapes resolved. Letters from a to z match in either case. Exit code 1 where nothing is found. What is not searched
-    is named: lines and records of more than 8 MB, and what a document of more than 16 MB says beside its records.
+    Searches every text, key and number in manifest.json, steps.jsonl and events.jsonl, or in the file of another tool,
+    with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
+    listed: lines and records over 8 MB, and content outside the records of documents over 16 MB.
     "#);
     insta::assert_snapshot!(help(&["show", "--help"]), @r#"
     Show a run, one of its steps, or its events
@@ -257,29 +257,29 @@ fn help_of_every_command() {
     Usage: board show [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
+      <RUN>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
-          --step <N>         One step in full, by its ordinal, from 0
-          --events           The events, of the run or of the step
-          --format <FORMAT>  How to print; md is a transcript for pasting [default: text] [possible values: text, md, json]
-          --json             Print one JSON document; the same as `--format json`
-          --config <FILE>    Settings, in TOML; without it those in ~/.config/board/config.toml
-          --prices <FILE>    Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+          --step <N>         Show one step in full, by its ordinal (from 0)
+          --events           Show the events of the run or step
+          --format <FORMAT>  The output format; md is a transcript for pasting [default: text] [possible values: text, md, json]
+          --json             Print one JSON document; same as `--format json`
+          --config <FILE>    Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>    Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help             Print help
     "#);
     insta::assert_snapshot!(help(&["why", "--help"]), @r#"
-    Say why a run stopped, what shows it, and how every rule stood
+    Explain why a run stopped, with evidence and the state of every rule
 
     Usage: board why [OPTIONS] <RUN>
 
     Arguments:
-      <RUN>  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
+      <RUN>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
           --json           Print one JSON document
-          --config <FILE>  Settings, in TOML; without it those in ~/.config/board/config.toml
-          --prices <FILE>  Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+          --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help           Print help
     "#);
     insta::assert_snapshot!(help(&["scores", "--help"]), @r#"
@@ -288,53 +288,53 @@ fn help_of_every_command() {
     Usage: board scores [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
+      <RUN>...  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
-          --csv   Print CSV, every number as it is recorded
+          --csv   Print CSV with numbers as recorded
           --json  Print one JSON document
       -h, --help  Print help
     "#);
     insta::assert_snapshot!(help(&["check", "--help"]), @r#"
-    Say what is wrong with the files of runs; exit code 1 where anything is
+    Check the files of runs for issues; exits with 1 if there are any
 
     Usage: board check [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
+      <RUN>...  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
           --json  Print one JSON document
       -h, --help  Print help
     "#);
     insta::assert_snapshot!(help(&["diff", "--help"]), @r#"
-    Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
+    Show where two runs diverge and how they differ; exits with 1 if they do
 
     Usage: board diff [OPTIONS] <RUN> <RUN>
 
     Arguments:
-      <RUN>  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
+      <RUN>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
       <RUN>  The other run
 
     Options:
           --json           Print one JSON document
-          --config <FILE>  Settings, in TOML; without it those in ~/.config/board/config.toml
-          --prices <FILE>  Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+          --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help           Print help
     "#);
     insta::assert_snapshot!(help(&["whatif", "--help"]), @r#"
-    Say where other stop rules would have ended runs, from what is recorded
+    Show where other stop rules would have stopped recorded runs
 
     Usage: board whatif [OPTIONS] <RUN>...
 
     Arguments:
-      <RUN>...  A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it
+      <RUN>...  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
-          --rule <RULE>    A rule to ask; repeatable
+          --rule <RULE>    A rule to evaluate; repeatable
           --json           Print one JSON document
-          --config <FILE>  Settings, in TOML; without it those in ~/.config/board/config.toml
-          --prices <FILE>  Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
+          --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help           Print help
 
     A rule is name=value or JSON:
@@ -362,32 +362,32 @@ fn help_of_every_command() {
         .expect("the help lists the scenarios");
     assert_eq!(scenarios.lines().count(), crate::programs::SCENARIOS.len());
     insta::assert_snapshot!(usage, @r#"
-    Write demo runs: recordings of agents, one for every way a run can end
+    Write demo runs: recorded agents, one for every way a run can end
 
     Usage: board demo [OPTIONS] [ROOT]
 
     Arguments:
-      [ROOT]  The directory that gets a directory for each run [default: ./runs]
+      [ROOT]  The directory in which each run gets a directory [default: ./runs]
 
     Options:
-          --scenario <NAME>  Only this scenario; may be given several times
-          --live             Replay one scenario in real time, to be watched on the board; Ctrl-C writes the rest at once
+          --scenario <NAME>  Write only this scenario; repeatable
+          --live             Replay one scenario in real time, to watch on the board; Ctrl-C writes the rest at once
           --json             Print one JSON document
       -h, --help             Print help
     "#);
     insta::assert_snapshot!(help(&["run", "-h"]), @r#"
-    Run an agent that a file describes, and record it; exit code 1 where it did not complete
+    Run an agent described by a file and record it; exits with 1 if it doesn't complete
 
     Usage: board run [OPTIONS] <AGENT.toml> [TASK]
 
     Arguments:
       <AGENT.toml>  The file that describes the agent
-      [TASK]        What the agent is to do; `-` reads it from stdin, and without it the file's [task] counts
+      [TASK]        What the agent should do; `-` reads it from stdin [default: the file's [task]]
 
     Options:
-          --runs <ROOT>   The directory to write the run's directory into [default: ./runs; of a branch, where its run lies]
-          --resume <RUN>  Go on with a recorded run in its own directory; files are as they are found
-          --from <STEP>   Instead, begin a new run with the steps before STEP
+          --runs <ROOT>   Where to create the run's directory [default: ./runs; for a fork, next to the original run]
+          --resume <RUN>  Resume a recorded run in its own directory; the agent's files are used as they are
+          --from <STEP>   Instead of resuming, fork the run: start a new one with the steps before STEP
           --json          Print one JSON document
       -h, --help          Print help (see more with '--help')
     "#);

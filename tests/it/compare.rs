@@ -208,7 +208,7 @@ fn odd_pairs_have_a_page() {
     assert_eq!(texts(&choice, "h1"), ["Compare"]);
     assert_eq!(
         texts(&choice, ".likely h2"),
-        ["Its neighbours in time"],
+        ["Previous and next runs"],
         "no other run has its task"
     );
     assert!(
@@ -248,7 +248,7 @@ fn the_scores_of_more_than_six_runs_are_a_band() {
     assert_eq!(band.select(&quart).count(), 1);
     assert_eq!(
         texts(&band, "#compare .overlay svg > title"),
-        ["Lowest critic score of each step, 9 runs"]
+        ["Lowest critic score per step, 9 runs"]
     );
     assert!(
         texts(&band, "#compare figcaption")

@@ -406,13 +406,13 @@ fn nothing_is_written_over_or_by_halves() {
     let (code, out, err) = demo(root.path(), &["--scenario", "final", "--scenario", "wait"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(
-        err.contains("wait is there already; nothing is written") && err.contains("hint: "),
+        err.contains("wait already exists; nothing was written") && err.contains("hint: "),
         "{err}"
     );
     let (code, _, err) = demo(root.path(), &["--scenario", "final", "--scenario", "fianl"]);
     assert_eq!(code, 2);
     assert!(
-        err.contains("there is no scenario \"fianl\"") && err.contains("critic_conflict"),
+        err.contains("unknown scenario \"fianl\"") && err.contains("critic_conflict"),
         "{err}"
     );
     assert_eq!(walk(root.path()), [root.path().join("wait")]);
@@ -436,8 +436,7 @@ fn a_flag_that_is_gone_says_so() {
         let (code, out, err) = demo(root.path(), args);
         assert_eq!((code, out.as_str()), (2, ""));
         assert!(
-            err.contains("recordings, the same each time")
-                && err.contains("hint: leave --seed out"),
+            err.contains("recordings and always the same") && err.contains("hint: remove --seed"),
             "{err}"
         );
     }

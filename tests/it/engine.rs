@@ -79,7 +79,7 @@ fn every_end_reads_as_its_recorded_verdict() {
         .collect();
     table.sort();
     insta::assert_snapshot!(table.join("\n"), @r#"
-    budget_both | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | At the same moment the token budget was reached. | 0 steps of 0, 0 issues
+    budget_both | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | At the same time, the token budget was reached. | 0 steps of 0, 0 issues
     budget_first | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | 0 steps of 0, 0 issues
     cancelled | cancelled | recorded | Cancelled after step 1 | No answer was given. | 2 steps of 10, 0 issues
     cancelled_first | cancelled | recorded | Cancelled before the first step | 0 steps of 10, 0 issues
@@ -87,7 +87,7 @@ fn every_end_reads_as_its_recorded_verdict() {
     critic_stop | critic stop | recorded | Stopped by Strict at 0.10: this leads nowhere | No answer was given. | 1 steps of 10, 0 issues
     final | answered | recorded | Answered at step 1 | 2 steps of 8, 0 issues
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
-    preflight | error | recorded | Not started: the task did not pass validation (the required file "words.txt" is not there) | 0 steps of 10, 0 issues
+    preflight | error | recorded | Not started: the task failed validation (the required file "words.txt" is not there) | 0 steps of 10, 0 issues
     recovered | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
     refused | limit | recorded | Step budget used up: 3 of 3 steps; the answer was not accepted | 3 steps of 3, 0 issues
     "#);
@@ -105,7 +105,7 @@ fn an_unfinished_run_lives_as_long_as_its_process() {
     assert_eq!(died["liveness"], "died");
     assert_eq!(
         died["verdict"],
-        "Died in step 1: last event is ACT, its process is gone"
+        "Died in step 1: last event was ACT, and its process is gone"
     );
     assert_eq!(
         waiting["liveness"], "stalled",

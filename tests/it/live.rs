@@ -518,7 +518,7 @@ fn a_session_of_another_tool_is_followed_while_it_grows() {
     let run = watched.board.answered(&format!("/api/runs/{key}"));
     assert_eq!(
         run["verdict"],
-        "Answered at step 4 · inferred from end_turn"
+        "Finished at step 4 (inferred from end_turn)"
     );
     assert_eq!(
         (run["cost_usd"].as_f64(), run["tokens"].as_u64()),

@@ -494,7 +494,7 @@ fn a_board_with_too_few_descriptors_says_so() {
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!(run.status.code(), Some(3), "{files}: {said}");
         assert!(
-            said.contains(&format!("open {files} files")) && said.contains("hint: "),
+            said.contains(&format!("only {files} open files")) && said.contains("hint: "),
             "{said}"
         );
     }
@@ -687,7 +687,7 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
         .unwrap();
     assert_eq!(again.status.code(), Some(3));
     assert!(
-        String::from_utf8_lossy(&again.stderr).contains("another board is serving there"),
+        String::from_utf8_lossy(&again.stderr).contains("another board is already running there"),
         "{again:?}"
     );
 }

@@ -111,13 +111,13 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         (Some(0), Some("It says one.")),
         "{said}"
     );
-    assert!(said.contains("board: going on after 2 steps"), "{said}");
+    assert!(said.contains("board: resuming after 2 steps"), "{said}");
     assert!(
-        said.contains("board: step 2 was begun and has no end on record"),
+        said.contains("board: step 2 started but didn't finish"),
         "{said}"
     );
     assert!(
-        said.contains("board: a record of 19 bytes was torn and is cut off"),
+        said.contains("board: removed an incomplete record of 19 bytes"),
         "{said}"
     );
     // The model gets the same request as when the run was killed.
@@ -187,7 +187,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(parts(run), ["-- gone on with here"]);
+    assert_eq!(parts(run), ["-- resumed here"]);
     assert_eq!(
         parts(branch),
         ["-- the steps above are copied from its parent"]

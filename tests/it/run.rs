@@ -358,7 +358,7 @@ fn the_key_may_come_from_a_file() {
     fs::write(place.path("key"), " \n").unwrap();
     let empty = place.run(&["x"]);
     assert!(
-        text(&empty.stderr).contains("is empty, and the key shall be in it"),
+        text(&empty.stderr).contains("must contain the API key but is empty"),
         "{}",
         text(&empty.stderr)
     );
@@ -416,7 +416,7 @@ fn an_agent_does_not_write_its_own_record() {
         text(&done.stderr)
     );
     assert!(
-        text(&done.stdout).contains("but the files contradict each other"),
+        text(&done.stdout).contains(" · conflicting records"),
         "{}",
         text(&done.stdout)
     );
@@ -427,7 +427,9 @@ fn an_agent_does_not_write_its_own_record() {
         .output()
         .unwrap();
     assert!(
-        text(&why.stdout).contains(&format!("somebody else had written: {altered}")),
+        text(&why.stdout).contains(&format!(
+            "another program had written to the trace: {altered}"
+        )),
         "{}",
         text(&why.stdout)
     );
@@ -551,7 +553,7 @@ fn runs_do_not_lie_in_the_workspace_itself() {
     let done = place.run(&["x"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(
-        text(&done.stderr).contains("is the agent's workspace itself"),
+        text(&done.stderr).contains("is the agent's workspace\n"),
         "{}",
         text(&done.stderr)
     );
@@ -637,7 +639,8 @@ fn what_is_missing_is_said_before_anything_is_recorded() {
         (Some(2), "")
     );
     assert!(
-        text(&no_task.stderr).starts_with("board: there is no task\nhint: give it after the file")
+        text(&no_task.stderr)
+            .starts_with("board: the task is missing\nhint: pass it after the file")
     );
     let no_key = place
         .command(&["x"])
@@ -646,7 +649,7 @@ fn what_is_missing_is_said_before_anything_is_recorded() {
         .unwrap();
     assert_eq!(no_key.status.code(), Some(2));
     assert!(
-        text(&no_key.stderr).starts_with("board: E2E_KEY is not set"),
+        text(&no_key.stderr).starts_with("board: `E2E_KEY` must contain the API key but isn't set"),
         "{}",
         text(&no_key.stderr)
     );
@@ -708,7 +711,7 @@ fn an_interrupted_tool_leaves_a_closed_manifest() {
     let done = child.wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
     assert!(
-        text(&done.stderr).contains("board: ending the run; once more ends the program"),
+        text(&done.stderr).contains("board: ending the run; a second signal ends the program"),
         "{}",
         text(&done.stderr)
     );
@@ -816,7 +819,7 @@ fn what_a_killed_run_spent_in_its_last_step_is_not_left_out_in_silence() {
         .output()
         .unwrap();
     assert!(
-        text(&shown.stdout).contains("at least 28; 1 step does not say"),
+        text(&shown.stdout).contains("at least 28; 1 step does not record tokens"),
         "{}",
         text(&shown.stdout)
     );

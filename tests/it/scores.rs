@@ -352,7 +352,7 @@ fn the_command_prints_one_column_for_each_critic() {
     assert_eq!(lines.count(), 11);
     let (_, none, _) = command(&["scores", "sample_runs/budget_tokens"]);
     assert!(
-        none.starts_with("sample_runs/budget_tokens: no critic spoke in "),
+        none.starts_with("sample_runs/budget_tokens: no critic output in "),
         "{none}"
     );
     let (code, out, error) = command(&["scores", "nowhere", "sample_runs/judge", "--json"]);
@@ -405,7 +405,7 @@ fn the_command_prints_as_many_critics_as_fit_and_says_so() {
     assert!(lines[0].ends_with(": 30 critics in 3 steps"), "{text}");
     assert_eq!(
         lines[25].trim(),
-        "6 more critics left out; --csv and --json have all of them"
+        "6 more critics not shown; use --csv or --json"
     );
     let words = |at: usize| lines[at].split_whitespace().collect::<Vec<_>>();
     assert_eq!(

@@ -101,7 +101,7 @@ fn page_json_and_command_find_the_same() {
     );
     assert!(
         hits_said >= hits.len()
-            && foot.is_some_and(|foot| foot.starts_with(&format!("{found} fields in "))),
+            && foot.is_some_and(|foot| foot.starts_with(&format!("{found} matching fields in "))),
         "{lines}"
     );
     assert!(
@@ -209,7 +209,7 @@ fn what_cannot_be_searched_is_named() {
         (&Value::Null, &Value::from("torn: "))
     );
     let page = Html::parse_document(board.get("/search?q=needle").text());
-    assert!(texts(&page, "#found .swp-n li")[0].starts_with("odd, steps.jsonl: 1 lines longer"));
+    assert!(texts(&page, "#found .swp-n li")[0].starts_with("odd, steps.jsonl: 1 line longer"));
 }
 
 #[test]

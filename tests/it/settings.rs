@@ -72,7 +72,7 @@ fn the_settings_name_what_is_served_unless_the_command_line_does() {
     let text = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(2));
     assert!(
-        text.starts_with("board: bad.toml:2: there is no key `port`, expected one of"),
+        text.starts_with("board: bad.toml:2: unknown key `port`, expected one of"),
         "{text}"
     );
     let said = command(home, &["serve", "--config", "none.toml"])
@@ -167,7 +167,7 @@ fn prices_make_estimates_that_say_so() {
     );
     assert!(
         said(&["why", &run, "--prices", "prices.toml"])
-            .contains("an estimate by tokens and prices")
+            .contains("estimated from tokens and prices")
     );
 
     // The user's own settings contain prices as well.

@@ -157,7 +157,8 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     let page = fs::read_to_string(&file).unwrap();
     assert!(!page.contains("sk-very-secret-1") && page.contains("__redacted__ sh test_cart.sh"));
     assert!(
-        page.contains("3 values are blanked beside keys") && page.contains("Answered at step 10")
+        page.contains("3 values are redacted: values of keys")
+            && page.contains("Answered at step 10")
     );
     let board = Board::serve(dir.path());
     board.until_read();
@@ -236,7 +237,7 @@ fn without_its_secrets_a_run_is_the_same_run() {
     for run in runs().into_iter().step_by(2) {
         let (plain, redacted) = (exported(&run, &[]), exported(&run, &["--redact"]));
         assert_eq!(steps(&plain), steps(&redacted), "{}", run.display());
-        if redacted.contains("<li>0 values are blanked") {
+        if redacted.contains("<li>0 values are redacted") {
             untouched += 1;
             assert_eq!(title(&plain), title(&redacted), "{}", run.display());
         }
@@ -355,8 +356,7 @@ fn what_cannot_be_written_is_said() {
     let error = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(3));
     assert!(
-        error.starts_with("board: /nowhere/at/all.html cannot be written")
-            && error.contains("hint: "),
+        error.starts_with("board: can't write /nowhere/at/all.html") && error.contains("hint: "),
         "{error}"
     );
     assert!(
@@ -367,8 +367,7 @@ fn what_cannot_be_written_is_said() {
     let error = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(2));
     assert!(
-        error
-            .starts_with("board: say where to: one of --html FILE, --atif FILE, --otlp URL|FILE\n"),
+        error.starts_with("board: choose an output: --html FILE, --atif FILE or --otlp URL|FILE\n"),
         "{error}"
     );
     let said = board(&[

@@ -108,10 +108,7 @@ fn where_no_run_matches_nothing_is_asked() {
         (&"done".into(), &0.into(), &Value::Null)
     );
     let page = Html::parse_document(board.get("/whatif?q=nothing-is-called-so").text());
-    assert_eq!(
-        texts(&page, "#answer [role=status]"),
-        ["No run matches, so there is nothing to ask."]
-    );
+    assert_eq!(texts(&page, "#answer [role=status]"), ["No runs match."]);
     assert!(texts(&page, "table").is_empty());
 }
 
@@ -120,17 +117,14 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
     let (_dir, board) = sample_runs();
     for (query, words) in [
         ("rule=max_step%3D3", "unknown rule `max_step`"),
-        ("rule=max_steps%3D-3", "A right one: max_steps=8"),
-        (
-            "rule=content_match%3D(",
-            "A right one: content_match=(?i)done",
-        ),
+        ("rule=max_steps%3D-3", "Example: max_steps=8"),
+        ("rule=content_match%3D(", "Example: content_match=(?i)done"),
         (
             "rule=structured_output%3D%2Fetc%2Fpasswd",
-            "cannot be read here",
+            "can't be read here",
         ),
-        ("sweep=keyword", "it can of max_steps"),
-        ("sweep=max_steps&values=0", "Right ones: values="),
+        ("sweep=keyword", "Choose one of max_steps"),
+        ("sweep=max_steps&values=0", "Example: values="),
         ("sweep=critic_below", "critic=tests"),
     ] {
         let problem = board.get(&format!("/api/whatif?{query}"));
@@ -150,7 +144,7 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
         assert!(texts(&page, "[role=alert]")[0].contains(words), "{query}");
         assert_eq!(
             texts(&page, "form button"),
-            ["Ask"],
+            ["Evaluate"],
             "the form is still there"
         );
     }
@@ -212,7 +206,7 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
     assert_eq!(
         texts(&page, "#answer [role=status]"),
-        ["Asking 60 runs about max_steps at 50 limits."]
+        ["Evaluating max_steps at 50 limits on 60 runs."]
     );
     let cancel = hrefs(&page, "#cancel").remove(0);
     // Pages don't have to wait.

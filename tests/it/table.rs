@@ -299,10 +299,10 @@ fn what_the_table_did_not_write_is_neither_overwritten_nor_removed() {
     // An unlisted file of any format in the table, and another file in place of a listed one.
     let foreign = own.with_file_name("99.csv");
     fs::write(&foreign, "mine").unwrap();
-    refused(&foreign, "does not list it");
+    refused(&foreign, "doesn't list it");
     fs::remove_file(&foreign).unwrap();
     fs::write(&own, "mine").unwrap();
-    refused(&own, "was changed");
+    refused(&own, "has changed since it was written");
     fs::remove_file(&own).unwrap();
     #[cfg(unix)]
     {
@@ -572,17 +572,17 @@ fn a_place_that_is_none_is_refused() {
     // `DIR/runs` would be the root itself.
     refused(
         &["runs", root, "--out", dir.path().to_str().unwrap()],
-        "only read",
+        "which the board only reads",
     );
     refused(
         &["runs", root, "--out", &format!("{root}/table")],
-        "only read",
+        "which the board only reads",
     );
     assert!(!Path::new(root).join("table").exists() && !dir.path().join("_board").exists());
     keep("runs", Path::new(root), Path::new(out));
     let other = format!("{root}/qitos");
     refused(&["runs", &other, "--out", out], "the table of other runs");
     fs::remove_dir_all(Path::new(out).join("_board")).unwrap();
-    refused(&["runs", root, "--out", out], "did not write");
+    refused(&["runs", root, "--out", out], "didn't write");
     refused(&["runs", "/no/such/place"], "no runs in");
 }

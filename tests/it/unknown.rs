@@ -52,7 +52,7 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
         texts(&steps, "#tabs a")
     );
     assert!(!texts(&steps, "#runhead dt").contains(&"turns".to_owned()));
-    let untold = "No step has a line; how many there were is not known";
+    let untold = "No steps are recorded; their number is unknown";
     assert_eq!(texts(&steps, "#stepview"), [format!("{untold}.")]);
     let of_tab =
         |tab: &str, what: &str| texts(&page(&board, &format!("/runs/{UNTOLD}?tab={tab}")), what);
@@ -93,16 +93,16 @@ fn what_ended_before_its_first_step_is_not_awaited() {
     };
     assert_eq!(
         of_tab("?tab=state", "#statetab"),
-        ["No step was recorded, so there is no state to show."]
+        ["No steps were recorded, so there is no state to show."]
     );
     assert_eq!(
         of_tab("?tab=timeline", "#timeline-h"),
-        ["No step was recorded"]
+        ["No steps were recorded"]
     );
     assert!(
         of_tab("/scores", "main")
             .concat()
-            .contains("No step was recorded, so there are no scores.")
+            .contains("No steps were recorded, so there are no scores.")
     );
     let said = Command::new(BINARY)
         .arg("state")
@@ -111,7 +111,7 @@ fn what_ended_before_its_first_step_is_not_awaited() {
         .unwrap();
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(
-        said.contains("No step was recorded") && !said.contains("yet"),
+        said.contains("No steps were recorded") && !said.contains("yet"),
         "{said}"
     );
 }

@@ -42,7 +42,7 @@ fn the_page_answers_the_rules_of_its_address() {
     let response = board.get("/runs/fix_bug/whatif?rule=max_steps%3D4&rule=max_rounds%3D99");
     assert_eq!(response.status, 200);
     let page = Html::parse_document(response.text());
-    let headline = "These rules would have ended it at step 3 instead of 10 and saved 7 steps. Its answer would have been \
+    let headline = "These rules would have stopped the run at step 3 instead of 10, saving 7 steps. Its answer would have been \
                     lost.";
     assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
     assert_eq!(
@@ -122,7 +122,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
         ),
         (
             "structured_output%3D%2Fetc%2Fpasswd",
-            "a schema is not read from a file here",
+            "schemas can't be read from files here",
             "\"schema\"",
         ),
         (
@@ -157,7 +157,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             problem["title"]
                 .as_str()
                 .unwrap()
-                .starts_with("This rule cannot be asked: "),
+                .starts_with("Invalid rule "),
             "{problem}"
         );
         assert!(
@@ -311,11 +311,11 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     ]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(said.stdout, @r"
-    sample_runs/budget_tokens: These rules would have ended it at step 2 instead of 4 and saved 2 steps and 3,351 tokens. No answer is lost: there was none. One that cannot be told might have been first.
+    sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
       rule                     against the record  step  steps saved  tokens   time  answer   why
       max_steps=3              earlier                2            2   3,351  1.9 s  –        3 steps >= 3
-      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  from step 0 on: a score from the critic nobody is not recorded
-      budget.steps=20          not reached            –            –       –      –  –        as recorded: Did not fire before the run ended
+      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  unknown from step 0: a score from the critic nobody is not recorded
+      budget.steps=20          not reached            –            –       –      –  –        as recorded: Didn't fire before the run ended
       budget.tokens=4000       same                   4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
     ");
     let json = command(&[
@@ -338,7 +338,7 @@ fn the_command_refuses_what_it_cannot_ask() {
     assert_eq!((none.code, none.stdout.as_str()), (2, ""));
     assert!(
         none.stderr
-            .contains("hint: name at least one: board whatif RUN --rule max_steps=8"),
+            .contains("hint: pass at least one: board whatif RUN --rule max_steps=8"),
         "{}",
         none.stderr
     );
@@ -346,31 +346,31 @@ fn the_command_refuses_what_it_cannot_ask() {
         (
             "max_steps=-3",
             "because: max_steps needs a whole number",
-            "hint: a right one: --rule 'max_steps=8'",
+            "hint: example: --rule 'max_steps=8'",
         ),
         (
             "stop=3",
             "because: unknown rule `stop`",
-            "hint: a right one: --rule '",
+            "hint: example: --rule '",
         ),
         (
             "content_match=(",
             "because: the pattern",
-            "hint: a right one: --rule 'content_match=",
+            "hint: example: --rule 'content_match=",
         ),
         (
             "structured_output=none.json",
-            "because: the schema file none.json cannot be read",
-            "hint: a right one: ",
+            "because: can't read the schema file none.json",
+            "hint: example: ",
         ),
         (
             "structured_output=README.md",
             "because: the schema file README.md is not JSON",
-            "hint: a right one: ",
+            "hint: example: ",
         ),
         (
             "structured_output=Cargo.toml/",
-            "because: the schema file Cargo.toml/ cannot be read",
+            "because: can't read the schema file Cargo.toml/",
             "hint: ",
         ),
     ] {
@@ -383,7 +383,7 @@ fn the_command_refuses_what_it_cannot_ask() {
         ]);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rule}");
         let lines: Vec<_> = said.stderr.lines().collect();
-        assert_eq!(lines[0], format!("board: the rule {rule} cannot be asked"));
+        assert_eq!(lines[0], format!("board: can't evaluate the rule {rule}"));
         assert!(
             lines.iter().any(|line| line.starts_with(because)),
             "{rule}: {lines:?}"
@@ -431,19 +431,19 @@ fn one_path_that_is_no_run_does_not_hide_the_others() {
     let both = command(&["nowhere", "sample_runs/fix_bug", "--rule", "max_steps=3"]);
     assert_eq!(both.code, 3);
     assert!(
-        both.stdout.starts_with("nowhere: not asked: "),
+        both.stdout.starts_with("nowhere: not evaluated: "),
         "{}",
         both.stdout
     );
     assert!(
         both.stdout
-            .contains("sample_runs/fix_bug: This rule would have ended it at step 2"),
+            .contains("sample_runs/fix_bug: This rule would have stopped the run at step 2"),
         "{}",
         both.stdout
     );
     assert!(
         both.stderr
-            .starts_with("board: 1 of 2 paths could not be asked\nbecause: "),
+            .starts_with("board: 1 of 2 paths couldn't be evaluated\nbecause: "),
         "{}",
         both.stderr
     );
@@ -617,7 +617,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
             .get("/runs/submitted.traj/whatif?rule=max_rounds%3D5")
             .text(),
     );
-    let headline = "This rule would have ended it at step 4, where it ended, but before that step's actions ran. Its \
+    let headline = "This rule would have stopped the run at step 4, where it ended, but before that step's actions ran. Its \
                     answer would have been lost.";
     assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
     assert_eq!(texts(&page, "#answer tr.hit strong"), ["lost"]);
@@ -630,7 +630,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
         let many = board.answered(&format!("/api/whatif?{question}"));
         assert_eq!(
             many["answer"],
-            "max_rounds=5 would have cut 1 of 1 run, lost 1 of 1 answer and saved 0 steps (0%)",
+            "max_rounds=5 saves 0 steps (0%) and loses 1 of 1 answer. It stops 1 of 1 run early",
             "{many}"
         );
         let row = if question.starts_with("rule") {
@@ -647,7 +647,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
     let several = board.answered("/api/whatif?sweep=max_rounds&values=5,6");
     let answer = several["answer"].as_str().unwrap();
     assert!(
-        answer.starts_with("No limit of max_rounds saves steps. One that cuts: max_rounds=5 would"),
+        answer.starts_with("No limit of max_rounds saves steps. For example: max_rounds=5 saves"),
         "{answer}"
     );
 }

@@ -55,23 +55,19 @@ fn misread(word: &str) -> Option<&'static str> {
     let inner = word.trim_start_matches('(');
     Some(match word {
         "or" | "OR" | "||" => {
-            "either of two values is field:a,b; put the word in quotes to search for it"
+            "to match either of two values, write field:a,b. To search for the word, put it in quotes"
         }
         "and" | "AND" | "&&" => {
-            "all terms must hold as they are; put the word in quotes to search for it"
+            "all terms must match anyway. To search for the word, put it in quotes"
         }
-        "NOT" => {
-            "a minus sign turns a term round: -field:value; put the word in quotes to search for it"
-        }
+        "NOT" => "to negate a term, write -field:value. To search for the word, put it in quotes",
         _ if word.starts_with('-') => {
-            "one minus sign turns a term round; put the text in quotes to search for it"
+            "a single minus sign negates a term. To search for the text, put it in quotes"
         }
         _ if after_name.len() < word.len() && after_name.starts_with("!=") => {
-            "\"is not\" is written -field:value"
+            "to negate a term, write -field:value"
         }
-        _ if inner.len() < word.len() && head(inner).is_some() => {
-            "terms cannot be put in parentheses"
-        }
+        _ if inner.len() < word.len() && head(inner).is_some() => "parentheses aren't supported",
         _ => return None,
     })
 }
@@ -84,14 +80,14 @@ fn term(text: &str) -> (Parsed<Term>, &str) {
     };
     if body.is_empty() || body.starts_with(char::is_whitespace) {
         return (
-            Err("a minus sign stands directly before the term it excludes".to_owned()),
+            Err("a minus sign must directly precede the term it negates".to_owned()),
             body,
         );
     }
     let (test, after) = if body.starts_with('"') {
         let (words, after) = quoted(body);
         let test = if words.is_empty() {
-            Err("text between the quotes was expected".to_owned())
+            Err("there is no text between the quotes".to_owned())
         } else {
             Ok(words)
         };
@@ -169,11 +165,11 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
     let (values, after) = values(text);
     let test = match head {
         _ if values.len() > MAX_VALUES => Err(format!("a term has at most {MAX_VALUES} values")),
-        Head::State(key) if key.is_empty() => Err("a key was expected after state.".to_owned()),
+        Head::State(key) if key.is_empty() => Err("state. must be followed by a key".to_owned()),
         // Neither summaries nor indexes contain values of the state. Matching nothing would look
         // like an answer.
         Head::State(key) => Err(format!(
-            "a query does not look into the values of the state; state.{key} changed finds where this key changed",
+            "queries can't match values of the state. state.{key} changed finds runs in which the key changed",
             key = Key(&key)
         )),
         Head::Name(name) => match Column::find(name) {
@@ -195,7 +191,7 @@ fn unknown(name: &str) -> String {
         .collect::<Vec<_>>()
         .join(", ");
     format!(
-        "no field is called {name}; there are {names} and `state.KEY changed`. Put a text in quotes to search for it"
+        "there is no field {name}. To search for the text, put it in quotes. The fields are {names} and `state.KEY changed`"
     )
 }
 
@@ -210,7 +206,10 @@ fn changed<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
         }
         _ => {
             let (_, after) = split(text, char::is_whitespace);
-            (Err("state.KEY changed was expected".to_owned()), after)
+            (
+                Err("only `state.KEY changed` is supported".to_owned()),
+                after,
+            )
         }
     }
 }
@@ -225,7 +224,7 @@ fn word(field: &'static Column, operator: Operator, values: Vec<String>) -> Pars
         Operator::Equal => true,
         _ => {
             return Err(format!(
-                "{name} holds words, which have no order; write {name}:value",
+                "{name} is text and can't be compared with < or >; write {name}:value",
                 name = field.name
             ));
         }
@@ -236,7 +235,7 @@ fn word(field: &'static Column, operator: Operator, values: Vec<String>) -> Pars
         .map(Needle::new)
         .collect();
     if any.is_empty() {
-        return Err(format!("a value was expected after {}:", field.name));
+        return Err(format!("{}: must be followed by a value", field.name));
     }
     Ok(Test::Word { field, whole, any })
 }
@@ -251,12 +250,14 @@ fn number(
         let name = field.name;
         match unit {
             Unit::Seconds => {
-                format!("{name} takes a time such as {name}<90s, {name}>2m or {name}:250ms..1h")
+                format!(
+                    "{name} takes a duration, such as {name}<90s, {name}>2m or {name}:250ms..1h"
+                )
             }
             Unit::Moment => format!(
-                "{name} takes a day of UTC such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
+                "{name} takes a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
             ),
-            _ => format!("{name} takes a number such as {name}<5, {name}>=10k or {name}:2..8"),
+            _ => format!("{name} takes a number, such as {name}<5, {name}>=10k or {name}:2..8"),
         }
     };
     let any: Option<Vec<Bound>> = values
@@ -318,7 +319,7 @@ fn flag(field: &'static Column, operator: Operator, values: &[String]) -> Parsed
             wanted: false,
         }),
         _ => Err(format!(
-            "{name}:true or {name}:false was expected",
+            "write {name}:true or {name}:false",
             name = field.name
         )),
     }

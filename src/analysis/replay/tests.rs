@@ -260,6 +260,6 @@ fn marks_tell_errors_before_anything_else() {
     assert_eq!(
         next_mark(&files.index, Some(marks.len())),
         first,
-        "from the top again"
+        "starts again from the top"
     );
 }

@@ -33,7 +33,7 @@ pub fn course(lane: &Lane) -> String {
     };
     let some = |never: &str, way: &str, count: usize| {
         format!(
-            "{never}; {way} {} of {} times",
+            "{never}, {way} {} of {} times",
             format::count(count as u64),
             format::count(ways as u64)
         )

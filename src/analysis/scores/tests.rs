@@ -87,7 +87,7 @@ fn a_lane_keeps_its_gaps_and_what_was_asked() {
     assert_eq!(
         wide.spread(),
         [Some(0.5)],
-        "another scale cannot be compared"
+        "scores on different scales can't be compared"
     );
     let asked: Vec<_> = scores
         .asked()
@@ -161,8 +161,8 @@ fn the_course_is_told_in_a_sentence() {
     );
     assert_eq!(of(&[0.7; 9]), "steady at 0.70");
     assert_eq!(of(&[0.7, 0.7001, 0.6999]), "steady at 0.70");
-    assert_eq!(of(&[0.1, 0.1, 0.4]), "never falls; rises 1 of 2 times");
-    assert_eq!(of(&[0.4, 0.4, 0.1, 0.0]), "never rises; falls 2 of 3 times");
+    assert_eq!(of(&[0.1, 0.1, 0.4]), "never falls, rises 1 of 2 times");
+    assert_eq!(of(&[0.4, 0.4, 0.1, 0.0]), "never rises, falls 2 of 3 times");
     assert_eq!(of(&[0.5, 0.92, 0.08]), "swings between 0.08 and 0.92");
     assert_eq!(of(&[2.5, -5.0, 1e308]), "swings between −5 and 1.00e308");
     assert_eq!(
@@ -276,7 +276,7 @@ fn of_all_critics_together_the_deciding_one_asks() {
     } else {
         (vec![], vec![0])
     };
-    assert_eq!(asked(None), one, "as the run page says it");
+    assert_eq!(asked(None), one, "same as on the run page");
     assert_eq!(
         (asked(Some("a")), asked(Some("b"))),
         ((vec![], vec![0]), (vec![0], vec![]))

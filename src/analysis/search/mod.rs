@@ -100,10 +100,10 @@ impl Needle {
     pub fn new(text: &str) -> Result<Self, String> {
         if text.chars().count() > MAX_TEXT_CHARS {
             return Err(format!(
-                "A text of at most {MAX_TEXT_CHARS} characters can be searched for."
+                "The search text can have at most {MAX_TEXT_CHARS} characters."
             ));
         }
-        let whole = Finder::new(text.as_bytes()).ok_or("There is no text to search for.")?;
+        let whole = Finder::new(text.as_bytes()).ok_or("The search text is empty.")?;
         Ok(Self {
             text: text.to_owned(),
             whole,

@@ -40,7 +40,7 @@ fn a_hit_names_its_field_and_shows_what_stands_around() {
     assert_eq!(
         paths("\": 1", block),
         [""; 0],
-        "the signs between fields are not what the line says"
+        "separators between fields aren't part of the text"
     );
 }
 
@@ -73,7 +73,7 @@ fn lines_that_are_no_json_are_searched_as_they_stand() {
     );
     assert_eq!(
         lines[3].hits[0].path, "x",
-        "what the board repairs is read as repaired"
+        "repaired lines are searched as repaired"
     );
     assert_eq!(found("\"needle\"", block).len(), 1);
     let bytes = b"\xff\xfeneedle\xff";
@@ -118,7 +118,7 @@ fn each_spelling_is_found() {
     }
     assert!(
         found("É", r#"{"x": "é"}"#).is_empty(),
-        "only letters of ASCII match in either case"
+        "only ASCII letters are case-insensitive"
     );
 }
 

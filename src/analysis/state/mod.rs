@@ -108,13 +108,13 @@ pub struct Outside {
 /// The maximum size of the lines to search backwards for a whole state, in bytes.
 const MAX_BACK_BYTES: u64 = 16 << 20;
 
-const UNREADABLE: &str = "a step since cannot be read";
+const UNREADABLE: &str = "a step since then can't be read";
 const BLANKED: &str = "blanked by the writer";
 const NOT_THERE: &str = "not recorded";
-const OLDER: &str = "as an earlier step observed it";
+const OLDER: &str = "as observed by an earlier step";
 /// The reason for doubt about a value that the current step observed differently.
 pub const BETWEEN: &str =
-    "another value when the step's reduce began; when it changed is not recorded";
+    "had a different value when the step's reduce began; when it changed is not recorded";
 
 /// Returns the state after step `n`, by ordinal. `None` if there's no such step.
 pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {

@@ -278,7 +278,7 @@ fn a_change_that_no_step_is_recorded_to_have_made_is_unknown_until_it_is_observe
     assert_eq!(
         outside,
         [vec![], vec!["plan"], vec![], vec!["extra"]],
-        "what the engine counts up is no change"
+        "the engine's own counter isn't a change"
     );
     let before = |n: usize, key: &str| {
         let state = state_before(index, &files, n).unwrap();
@@ -288,7 +288,7 @@ fn a_change_that_no_step_is_recorded_to_have_made_is_unknown_until_it_is_observe
     assert_eq!(
         before(0, "plan"),
         (Some("[]".to_owned()), BETWEEN),
-        "not yet what the step makes of it"
+        "not yet changed by the step"
     );
     assert_eq!(before(1, "plan"), (Some(r#"["a"]"#.to_owned()), BETWEEN));
     assert_eq!(before(3, "extra"), (None, BETWEEN));
@@ -309,13 +309,13 @@ fn a_change_that_no_step_is_recorded_to_have_made_is_unknown_until_it_is_observe
     assert_eq!(
         (after(3, "plan"), after(3, "extra")),
         ((None, Some(3)), (Some(3), None)),
-        "a step wrote the plan since"
+        "a later step wrote the plan"
     );
     let found: Vec<String> = super::outside(index, &files, 0)
         .into_iter()
         .map(|change| change.key)
         .collect();
-    assert_eq!(found, ["plan"], "the run began with another");
+    assert_eq!(found, ["plan"], "the run began with a different one");
 }
 
 #[test]

@@ -270,13 +270,11 @@ impl Summary {
     /// reported as missing.
     pub fn no_step(&self, index: &Index) -> &'static str {
         match (index.groups().is_empty(), self.life.liveness.may_grow()) {
-            (true, true) => "No step has begun yet",
-            (true, false) if self.steps_untold => {
-                "No step has a line; how many there were is not known"
-            }
-            (true, false) => "No step was recorded",
-            (false, true) => "No step has a line yet",
-            (false, false) => "No step has a line; what is known of them is in their events",
+            (true, true) => "No steps have begun yet",
+            (true, false) if self.steps_untold => "No steps are recorded; their number is unknown",
+            (true, false) => "No steps were recorded",
+            (false, true) => "No steps have been written yet",
+            (false, false) => "No steps are recorded; only their events are",
         }
     }
 
@@ -292,7 +290,7 @@ impl Summary {
         Some(if others.is_empty() {
             model
         } else {
-            format!("{model}; of other steps {}", others.join(", "))
+            format!("{model}; other steps: {}", others.join(", "))
         })
     }
 
@@ -593,7 +591,7 @@ impl Summary {
         );
         Some(match self.tokens_untold {
             0 => tokens,
-            untold => format!("{tokens}; {} not say", steps_do(untold)),
+            untold => format!("{tokens}; {} not record tokens", steps_do(untold)),
         })
     }
 

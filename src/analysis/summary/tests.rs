@@ -101,7 +101,7 @@ fn where_no_step_says_its_tokens_none_of_them_does() {
     assert_eq!(
         (whole.tokens, whole.tokens_untold),
         (Some(12), 0),
-        "the run says what all of them took"
+        "the run records the total"
     );
     assert_eq!(
         (run.steps_without_tokens, whole.steps_without_tokens),
@@ -111,7 +111,7 @@ fn where_no_step_says_its_tokens_none_of_them_does() {
     let ours = told(&index(&[facts.to_owned()], &[], ""));
     assert_eq!(
         ours.steps_without_tokens, 0,
-        "a step of our own engine that asked no model took none"
+        "a step of our own engine without a model call uses no tokens"
     );
 }
 
@@ -147,7 +147,7 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     assert_eq!(
         summary.took_words().as_deref(),
         Some("at least 6.0 s"),
-        "what the clock ran since it was put back"
+        "the time since the clock was set back"
     );
     assert_eq!(
         summary.started,
@@ -330,7 +330,7 @@ fn a_run_that_goes_on_under_rising_ids_is_one() {
     assert_eq!(
         summary.duration_ms,
         Some(3000.0),
-        "the pause between its sessions is no part of it"
+        "the pause between sessions doesn't count"
     );
 }
 
@@ -424,13 +424,13 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
     assert_eq!(
         estimate(&super::tests::told(&unnamed), &both),
         None,
-        "the step may have asked the model before"
+        "the step may have called the model before"
     );
     let untold = told(&[step(0, tokens), step(1, "")], manifest);
     assert_eq!(
         estimate(&untold, &both),
         None,
-        "a step does not say what it took"
+        "a step doesn't record its usage"
     );
     let more = format!(
         r#"{}, "tokens_total": 5000}}"#,
@@ -440,7 +440,7 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
     assert_eq!(
         (more.tokens, estimate(&more, &both)),
         (Some(5000), None),
-        "the total tells of more requests"
+        "the total includes more requests"
     );
     let paid = told(
         &[

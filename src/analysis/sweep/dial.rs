@@ -44,7 +44,7 @@ impl Dial {
             let names: Vec<_> = dials().map(|(name, _)| name).collect();
             let names = names.join(", ");
             return Err(SpecError::new(format!(
-                "no number of {name:?} can be varied; it can of {names}"
+                "{name:?} can't be swept. Choose one of {names}"
             )));
         };
         if !scale.per_critic {
@@ -67,7 +67,7 @@ impl Dial {
                 .filter(|steps| *steps > 0)
                 .ok_or_else(|| {
                     SpecError::new(format!(
-                        "streak counts scores in a row, as in streak=2, not {text:?}"
+                        "streak must be a number of consecutive scores, as in streak=2, not {text:?}"
                     ))
                 })?,
         };
@@ -122,27 +122,23 @@ impl Dial {
                 .map_or((rest, None), |(to, points)| (to, Some(points)));
             let (from, to) = (self.number(from)?, self.number(to)?);
             if from > to {
-                return Err(self.wrong(&format!(
-                    "the range {part} goes from its smaller to its larger end"
-                )));
+                return Err(self.wrong(&format!("the range {part} must go from smaller to larger")));
             }
             let points = match points.map(|points| points.trim().parse::<usize>()) {
                 None => self.points_between(from, to),
                 Some(Ok(points)) if (2..=MAX_VALUES).contains(&points) => points,
                 Some(_) => {
-                    return Err(self.wrong(&format!(
-                        "{part} asks for points: 2 to {MAX_VALUES} of them"
-                    )));
+                    return Err(self.wrong(&format!("{part} must have 2 to {MAX_VALUES} points")));
                 }
             };
             values.extend(self.spread(from, to, points));
         }
         tidy(&mut values);
         match values.len() {
-            0 => Err(self.wrong("there is no limit to try")),
+            0 => Err(self.wrong("no limits are given")),
             1..=MAX_VALUES => Ok(values),
             more => Err(self.wrong(&format!(
-                "{more} limits are too many; {MAX_VALUES} can be tried at once"
+                "{more} limits are too many; at most {MAX_VALUES} can be tried at once"
             ))),
         }
     }
@@ -161,20 +157,18 @@ impl Dial {
         number
             .filter(fits)
             .ok_or_else(|| match (least, self.is_whole()) {
-                (None, _) => self.wrong(&format!("{text:?} is no score")),
+                (None, _) => self.wrong(&format!("{text:?} is not a score")),
                 (Some(least), true) => {
-                    self.wrong(&format!("{text:?} is no whole number from {least} on"))
+                    self.wrong(&format!("{text:?} must be a whole number ≥ {least}"))
                 }
-                (Some(least), false) => {
-                    self.wrong(&format!("{text:?} is no number from {least} on"))
-                }
+                (Some(least), false) => self.wrong(&format!("{text:?} must be a number ≥ {least}")),
             })
     }
 
     fn wrong(&self, what: &str) -> SpecError {
         let (name, right) = (self.name(), self.scale.example);
         SpecError::new(format!(
-            "{name} cannot be tried at these limits: {what}. Right ones: values={right}"
+            "{name} can't use these limits: {what}. Example: values={right}"
         ))
     }
 

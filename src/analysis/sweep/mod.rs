@@ -64,7 +64,7 @@ impl Asking {
             .collect();
         if rules.len() > MAX_RULES {
             return Err(SpecError::new(format!(
-                "{} rules are too many; {MAX_RULES} can be asked at once",
+                "{} rules are too many; at most {MAX_RULES} can be evaluated at once",
                 rules.len()
             )));
         }
@@ -126,12 +126,12 @@ impl fmt::Display for Asking {
 
 /// Parses the rules to evaluate as they are.
 fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
-    let no_file = |file: &str| Err(format!("the schema file {file:?} cannot be read here"));
+    let no_file = |file: &str| Err(format!("the schema file {file:?} can't be read here"));
     let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
     let read = rules.map(|rule| {
         rule.read.map_err(|Wrong { why, right }| {
             SpecError::new(format!(
-                "the rule {:?} cannot be used: {why}. A right one: {right}",
+                "the rule {:?} can't be used: {why}. Example: {right}",
                 rule.text
             ))
         })

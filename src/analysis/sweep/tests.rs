@@ -174,7 +174,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
             spent: 2,
             saved: 2
         },
-        "only the run that can be told"
+        "only the run that can be evaluated"
     );
     assert_eq!(
         first.tokens,
@@ -235,7 +235,7 @@ fn a_run_counts_at_all_limits_or_at_none() {
         .iter()
         .map(|effect| (effect.cut, effect.unknown))
         .collect();
-    assert_eq!(cut, [(2, 0), (1, 1)], "before the gap it can be told");
+    assert_eq!(cut, [(2, 0), (1, 1)], "before the gap it can be evaluated");
     assert!(
         sweep
             .limits()
@@ -275,7 +275,7 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     assert_eq!(
         chosen("1,2,3", &answered),
         (Choice::One(1), None),
-        "each loses answers, 2 and 3 the fewest"
+        "each loses answers; 2 and 3 lose the fewest"
     );
     assert_eq!(
         chosen("2,3", &answered),
@@ -319,36 +319,40 @@ fn limits_are_numbers_ranges_and_points() {
         [0.1, 0.15, 0.2, 0.25, 0.3]
     );
     for (dial, text, words) in [
-        (
-            &dial("max_steps"),
-            "0",
-            "\"0\" is no whole number from 1 on",
-        ),
+        (&dial("max_steps"), "0", "\"0\" must be a whole number ≥ 1"),
         (
             &dial("loop_detection"),
             "1",
-            "\"1\" is no whole number from 2 on",
+            "\"1\" must be a whole number ≥ 2",
         ),
-        (&dial("max_steps"), "-3", "\"-3\" is no whole number"),
-        (&dial("max_steps"), "2.5", "\"2.5\" is no whole number"),
         (
             &dial("max_steps"),
-            "9..3",
-            "goes from its smaller to its larger end",
+            "-3",
+            "\"-3\" must be a whole number ≥ 1",
         ),
-        (&dial("max_steps"), "1..9/0", "2 to 50 of them"),
+        (
+            &dial("max_steps"),
+            "2.5",
+            "\"2.5\" must be a whole number ≥ 1",
+        ),
+        (&dial("max_steps"), "9..3", "must go from smaller to larger"),
+        (
+            &dial("max_steps"),
+            "1..9/0",
+            "1..9/0 must have 2 to 50 points",
+        ),
         (
             &dial("max_steps"),
             "1..40,100..140",
             "81 limits are too many",
         ),
-        (&dial("max_steps"), ",", "there is no limit to try"),
-        (&score, "low", "\"low\" is no score"),
-        (&score, "NaN", "\"NaN\" is no score"),
+        (&dial("max_steps"), ",", "no limits are given"),
+        (&score, "low", "\"low\" is not a score"),
+        (&score, "NaN", "\"NaN\" is not a score"),
     ] {
         let wrong = values(dial, text).unwrap_err();
         assert!(
-            wrong.contains(words) && wrong.contains("Right ones: values="),
+            wrong.contains(words) && wrong.contains("Example: values="),
             "{text}: {wrong}"
         );
     }
@@ -393,7 +397,7 @@ fn limits_are_chosen_from_what_the_runs_took() {
     );
     assert!(
         dial("max_cost").choose([paid(None)].iter()).len() > 10,
-        "nothing recorded: what is usual"
+        "nothing recorded, so the usual limits"
     );
 }
 
@@ -405,16 +409,16 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
             vec!["max_step=3"],
             "unknown rule `max_step`, expected one of `max_steps`, `max_rounds`",
         ),
-        ("", vec!["max_steps=-3"], "A right one: max_steps=8"),
+        ("", vec!["max_steps=-3"], "Example: max_steps=8"),
         (
             "",
             vec!["content_match=("],
-            "A right one: content_match=(?i)done",
+            "Example: content_match=(?i)done",
         ),
         (
             "keyword",
             vec![],
-            "no number of \"keyword\" can be varied; it can of max_steps",
+            "\"keyword\" can't be swept. Choose one of max_steps",
         ),
         (
             "critic_below",
@@ -429,12 +433,12 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
     assert_eq!(
         asked.to_string(),
         "max_steps auto",
-        "nothing typed varies the steps"
+        "an empty question sweeps max_steps"
     );
     assert_eq!(
         asking("max_steps", "2, 1", &[]),
         asking("max_steps", "1..2", &[]),
-        "one question, two spellings"
+        "the same question, written in two ways"
     );
 }
 
@@ -558,6 +562,6 @@ proptest! {
             prop_assert_eq!(effect.kept + effect.lost + effect.unknown_answers, whole.answers);
         }
         let recorded: Vec<u64> = whole.limits().iter().map(|effect| effect.tokens.recorded()).collect();
-        prop_assert!(recorded.windows(2).all(|pair| pair[0] == pair[1]), "all limits are over the same runs");
+        prop_assert!(recorded.windows(2).all(|pair| pair[0] == pair[1]), "all limits cover the same runs");
     }
 }

@@ -72,7 +72,7 @@ fn a_cost_that_no_step_records_is_no_0() {
     let record = record(&files.index, &files, Depth::Heads);
     assert!(
         record.facts.iter().all(|facts| facts.cost().is_none()),
-        "it may have asked a model"
+        "it may have called a model"
     );
     let place = RunSource {
         root: "r".to_owned(),

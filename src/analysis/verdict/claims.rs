@@ -38,7 +38,7 @@ fn of_the_success(facts: &Facts<'_>) -> Option<String> {
         let is_named = !success && StopReason::parse(word).says_answered();
         let code = &stop.code;
         return (is_completed != success && !is_named)
-            .then(|| format!("The verdict is {code}, and success is recorded as {success}"));
+            .then(|| format!("The verdict is {code}, but success is recorded as {success}"));
     }
     use StopReason as R;
     let expected = match StopReason::parse(word) {
@@ -50,7 +50,7 @@ fn of_the_success(facts: &Facts<'_>) -> Option<String> {
         _ => Some(false),
     };
     let is_denied = facts.stop.is_none() && expected.is_some_and(|expected| expected != success);
-    is_denied.then(|| format!("The stop reason is {word}, and success is recorded as {success}"))
+    is_denied.then(|| format!("The stop reason is {word}, but success is recorded as {success}"))
 }
 
 /// QitOS doesn't accept an empty answer.
@@ -59,7 +59,7 @@ fn of_the_blank_answer(facts: &Facts<'_>) -> Option<String> {
         .reason
         .filter(|word| facts.stop.is_none() && StopReason::parse(word).says_answered())?;
     is_answer_blank(facts.index).then(|| {
-        format!("The stop reason {word} says that the run answered, and its answer is empty")
+        format!("The stop reason {word} says that the run answered, but its answer is empty")
     })
 }
 
@@ -78,7 +78,9 @@ fn of_the_end_event(facts: &Facts<'_>) -> Option<String> {
         .is_none_or(|stop| stop.code.outcome(&stop.source) != Outcome::Failed);
     let line = facts.index.events().get(*at).map_or(0, |event| event.line);
     (is_in_order && by_verdict).then(|| {
-        format!("The END event (events.jsonl:{line}) says that something went wrong, and the stop reason is {word}")
+        format!(
+            "The END event (events.jsonl:{line}) reports a failure, but the stop reason is {word}"
+        )
     })
 }
 
@@ -110,7 +112,7 @@ fn of_the_last_check(facts: &Facts<'_>) -> Option<String> {
         .is_none_or(|stop| stop.gate == Some(Gate::AfterStep));
     (by_check && at_the_end).then(|| {
         format!(
-            "The last stop check (events.jsonl:{}) says that the run continues, and the stop reason is {word}",
+            "The last stop check (events.jsonl:{}) says that the run continues, but the stop reason is {word}",
             check.line
         )
     })
@@ -129,7 +131,7 @@ fn of_the_criterion(facts: &Facts<'_>) -> Option<String> {
         (R::Success | R::Final, own) => own == Own::Result,
         _ => true,
     };
-    (!fits).then(|| format!("The stop reason is {word}, and the criterion behind it says {words}"))
+    (!fits).then(|| format!("The stop reason is {word}, but the criterion behind it says {words}"))
 }
 
 /// The report counts its failures, and each of them has a RECOVER event.
@@ -138,7 +140,7 @@ fn of_the_failures(facts: &Facts<'_>) -> Option<String> {
     let (counted, listed) = (manifest.failure_count?, manifest.failures_listed);
     if i64::try_from(listed) != Ok(counted) {
         return Some(format!(
-            "The failure report counts {counted} and lists {listed} (manifest.json /summary/failure_report)"
+            "The failure report counts {counted} but lists {listed} (manifest.json /summary/failure_report)"
         ));
     }
     let segment = facts
@@ -150,7 +152,7 @@ fn of_the_failures(facts: &Facts<'_>) -> Option<String> {
     let events = segment.recoveries;
     (is_whole && segment.end.is_some() && events > listed).then(|| {
         let events = format::counted(events, "RECOVER event");
-        format!("The failure report lists {listed} (manifest.json /summary/failure_report), and there are {events}")
+        format!("The failure report lists {listed} (manifest.json /summary/failure_report), but the trace has {events}")
     })
 }
 
@@ -176,7 +178,7 @@ fn of_an_error(facts: &Facts<'_>) -> Option<String> {
         facts.stop.is_none() && is_reported && !facts.has_error() && !by_step && !by_event;
     (is_whole && is_silent).then(|| {
         format!(
-            "The stop reason {word} says that an error ended the run, and no file records an error"
+            "The stop reason {word} says that an error ended the run, but no file records an error"
         )
     })
 }
@@ -200,7 +202,7 @@ fn of_an_earlier_answer(facts: &Facts<'_>) -> Option<String> {
     };
     let step = label(newest_run(index).find(ended)?);
     Some(format!(
-        "In {step} the decision is final and no critic refused it, and the run continued"
+        "In {step}, the decision is final and no critic rejected it, but the run continued"
     ))
 }
 
@@ -216,7 +218,7 @@ fn of_the_budget(facts: &Facts<'_>) -> Vec<String> {
         let used = Spent::overrun(index, budget)?;
         let (used, limit) = (super::amount(used, unit), super::amount(*index.limit(unit).agreed()?, unit));
         Some(format!(
-            "The {what} limit of {limit} was reached before the last step began ({used}), and the run continued"
+            "The {what} limit of {limit} was reached before the last step began ({used}), but the run continued"
         ))
     });
     past.collect()

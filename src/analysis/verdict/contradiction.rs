@@ -26,7 +26,7 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
         .flat_map(|manifest| &manifest.altered);
     found.extend(
         altered.map(|what| {
-            format!("The writer found at its end that somebody else had written: {what}")
+            format!("When the run ended, its writer found that another program had written to the trace: {what}")
         }),
     );
     of_the_reason(facts, &mut found);
@@ -55,28 +55,28 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
     let reason = StopReason::parse(word);
     if reason.says_answered() && facts.is_unsuccessful() {
         found.push(format!(
-            "The stop reason {word} says that the run answered, and success is recorded as false"
+            "The stop reason {word} says that the run answered, but success is recorded as false"
         ));
     }
     if reason.says_answered() && facts.has_no_answer() {
         found.push(format!(
-            "The stop reason {word} says that the run answered, and no file has an answer"
+            "The stop reason {word} says that the run answered, but no file has an answer"
         ));
     }
     if reason.is_preflight() && facts.done > 0 {
         let done = steps(facts.done);
         found.push(format!(
-            "The stop reason {word} says that the run did not start, and it has {done}"
+            "The stop reason {word} says that the run didn't start, but it has {done}"
         ));
     }
     if reason == StopReason::CriticStop && facts.no_critic_stopped() {
         found.push(format!(
-            "The stop reason {word} says that a critic stopped the run, and none asked for a stop"
+            "The stop reason {word} says that a critic stopped the run, but none requested a stop"
         ));
     }
     let kept = facts.manifest.is_some() && kept_answer(facts.index).is_some();
     if reason == StopReason::CriticStop && kept {
-        found.push("A critic stopped the run, and the manifest has a final result".to_owned());
+        found.push("A critic stopped the run, but the manifest has a final result".to_owned());
     }
 }
 
@@ -91,7 +91,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     if let Some(ended) = ended.filter(|ended| !ended.denied.is_empty()) {
         let used = ended::each_of(&ended.denied);
         return Some(format!(
-            "The recorded end {} says that a limit was reached, and the numbers are {used}",
+            "The recorded end {} says that a limit was reached, but the numbers are {used}",
             ended.word
         ));
     }
@@ -103,7 +103,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     let bound = ended.map_or("", |ended| ended.bound.words());
     let used = format!("{bound}{used}");
     Some(format!(
-        "{who} says that a limit was reached, and the numbers are {used}"
+        "{who} says that a limit was reached, but the numbers are {used}"
     ))
 }
 
@@ -222,7 +222,7 @@ fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
         Outcome::Cancelled => "it was cancelled",
         Outcome::Running | Outcome::Unknown => "",
     };
-    (!fits).then(|| format!("The status is {status}, and the stop reason {word} says that {says}"))
+    (!fits).then(|| format!("The status is {status}, but the stop reason {word} says that {says}"))
 }
 
 /// Compares the end according to the manifest, the END event, the stop check and the critics.
@@ -240,7 +240,7 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
             .filter(|_| !facts.index.is_partial())
         {
             found.push(format!(
-                "The manifest says {status}, and no END event of the newest run can be read"
+                "The manifest says {status}, but the newest run has no readable END event"
             ));
         }
         return;
@@ -264,7 +264,7 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
             ));
         } else if !unlike.is_empty() {
             found.push(format!(
-                "Manifest and END event record {kept_as}, but not alike: {unlike}"
+                "The manifest and the END event both record {kept_as} but differ: {unlike}"
             ));
         }
     }
@@ -280,16 +280,18 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
             .as_deref()
             .map_or_else(String::new, |reason| format!(" with {reason}"));
         found.push(format!(
-            "The manifest still says running, and the END event says that the run ended{reason}"
+            "The manifest still says running, but the END event says that the run ended{reason}"
         ));
     }
     if let (Some(line), true) = (
         newest_run(facts.index).next_back(),
         after_the_end(facts.index) > 0,
     ) {
-        let last = facts.last.map_or_else(|| "a step before".to_owned(), label);
+        let last = facts
+            .last
+            .map_or_else(|| "an earlier step".to_owned(), label);
         found.push(format!(
-            "The END event comes after {last}, and steps.jsonl goes on to {}",
+            "The END event comes after {last}, but steps.jsonl continues to {}",
             label(line)
         ));
     }
@@ -305,7 +307,7 @@ fn unlike(kept: &StopVerdict, told: &StopVerdict, without_limit: bool) -> String
     let (kept, told) = (fields(kept), fields(told));
     let names: BTreeSet<&String> = kept.keys().chain(told.keys()).collect();
     let words = |value: Option<&serde_json::Value>| {
-        value.map_or_else(|| "nothing".to_owned(), ToString::to_string)
+        value.map_or_else(|| "missing".to_owned(), ToString::to_string)
     };
     let is_named = |name: &String| without_limit && name == "limit";
     let differs = names
@@ -313,7 +315,7 @@ fn unlike(kept: &StopVerdict, told: &StopVerdict, without_limit: bool) -> String
         .filter(|name| kept.get(*name) != told.get(*name) && !is_named(name));
     let say = |name: &String| {
         format!(
-            "{name} is {} and {}",
+            "{name} is {} vs. {}",
             words(kept.get(name)),
             words(told.get(name))
         )
@@ -329,7 +331,7 @@ fn of_the_answer(facts: &Facts<'_>, found: &mut Vec<String>) {
         .map(label)
         .next();
     found.extend(
-        twice.map(|step| format!("In {step} the decision and the state hold different answers")),
+        twice.map(|step| format!("In {step}, the decision and the state record different answers")),
     );
 }
 
@@ -351,8 +353,9 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
                 .iter()
                 .any(|group| group.step_id == Some(named));
         if !ran && !index.is_partial() {
-            found
-                .push(format!("The verdict names step {named} as the last that ran, and no file tells of such a step"));
+            found.push(format!(
+                "The verdict names step {named} as the last one, but no file records it"
+            ));
         }
     }
     for (stop, source) in index.recorded_stops() {
@@ -364,7 +367,7 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
         if !is_own && stop.outcome != outcome {
             let (code, said) = (&stop.code, stop.outcome.as_str());
             found.push(format!(
-                "The verdict {code} ({source}) has the outcome {said}, which is {} for this code",
+                "The verdict {code} ({source}) has the outcome {said}, but this code implies {}",
                 outcome.as_str()
             ));
         }
@@ -372,7 +375,7 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
         if !is_own && !is_own_word && !is_same_reason(&stop.stop_reason, reason) {
             let (code, said) = (&stop.code, &stop.stop_reason);
             found.push(format!(
-                "The verdict {code} ({source}) has the stop reason {said}, which is {reason} for this code"
+                "The verdict {code} ({source}) has the stop reason {said}, but this code implies {reason}"
             ));
         }
     }
@@ -383,6 +386,6 @@ fn of_the_usage(facts: &Facts<'_>) -> Option<String> {
     let (n, of_facts, of_request) = facts::disputed_usage(facts.index).next()?;
     let (step, of_facts, of_request) = (facts.index.label(n), count(of_facts), count(of_request));
     Some(format!(
-        "The facts of step {step} count {of_facts} tokens, its request {of_request} (steps.jsonl)"
+        "The facts of step {step} count {of_facts} tokens, but its request counts {of_request} (steps.jsonl)"
     ))
 }

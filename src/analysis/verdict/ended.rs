@@ -39,7 +39,11 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     } else {
         facts.step_after(at)
     };
-    let mut sentence = format!("{}{step}", ended.headline);
+    let headline = match &*ended.headline {
+        "Answered" if ended.is_inferred_answer() => "Finished",
+        headline => headline,
+    };
+    let mut sentence = format!("{headline}{step}");
     let limit = facts.index.limit(ended.unit);
     match (ended.measured, ended.limit) {
         _ if let Some(stated) = limit.disputed() => {
@@ -50,12 +54,12 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
             sentence += &format!("{used} · the records disagree on the limit ({values})");
         }
         _ if !ended.denied.is_empty() => {
-            sentence += &format!(" · but the numbers recorded are {}", each_of(&ended.denied));
+            sentence += &format!(" · but the recorded numbers are {}", each_of(&ended.denied));
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
             let used = super::used_of(measured, limit, ended.unit);
             sentence += &format!(
-                " · but the numbers recorded are {}{used}",
+                " · but the recorded numbers are {}{used}",
                 ended.bound.words()
             );
         }
@@ -86,7 +90,11 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         sentence += &format!(": {}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
-        sentence += &format!(" · inferred from {}", ended.word);
+        sentence += &match &*ended.word {
+            Ended::NO_CALLS => " (inferred: the last reply made no tool calls)".to_owned(),
+            word if word.contains(' ') => format!(" (inferred: {word})"),
+            word => format!(" (inferred from {word})"),
+        };
     }
     if let Some(invalidation) = facts
         .manifest
@@ -151,6 +159,6 @@ impl Facts<'_> {
             Some(ended) => format!("{}{}", ended.headline, self.step_after("after")),
             None => format!("Replied{}", self.step_after("at")),
         };
-        format!("{turn}; a line follows that is cut: whether the session went on is not known")
+        format!("{turn}; a truncated line follows, so the session may have continued")
     }
 }

@@ -155,7 +155,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         };
         let is_said = facts.is_unsuccessful() || sentence.ends_with(recorded::DENIAL);
         if mark == RunStatus::Answered && !contradictions.is_empty() && !is_said {
-            sentence.push_str(" · but the files contradict each other");
+            sentence.push_str(" · conflicting records");
         }
         let is_blank = mark == RunStatus::Answered && is_answer_blank(facts.index);
         let mark = if is_blank { RunStatus::Unknown } else { mark };
@@ -226,7 +226,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         };
     }
     if let Some(said) = stated::end_by_who(index).filter(|_| life.liveness.is_over()) {
-        let sentence = format!("The files disagree on the end: {said}");
+        let sentence = format!("The files disagree on how the run ended: {said}");
         return verdict(
             Outcome::Unknown,
             RunStatus::Unknown,
@@ -456,7 +456,7 @@ impl<'a> Facts<'a> {
         match self.group.and_then(|group| group.step_id) {
             Some(id) => format!("step {id}"),
             None => self.step().map_or_else(
-                || "the set-up".to_owned(),
+                || "setup".to_owned(),
                 |step| format!("the step after {step}"),
             ),
         }
@@ -531,7 +531,7 @@ impl<'a> Facts<'a> {
                     .find(|source| source.file != "manifest.json")
                     .or(sources.first());
                 let who = source.map_or("one record", |source| source.who);
-                format!(", {} by {who}", used_of(used, *limit, unit))
+                format!(", {} according to {who}", used_of(used, *limit, unit))
             }
             (Some(used), ..) => format!(" after {}", amount(used, unit)),
             (None, ..) => String::new(),
@@ -550,11 +550,11 @@ impl<'a> Facts<'a> {
             .filter(|manifest| manifest.is_cut || manifest.damage.is_some())?;
         let (file, after) = (self.index.format().file, self.step_after("after"));
         Some(match &manifest.damage {
-            Some(damage) => format!("the {file} cannot be read{after}: {damage}"),
+            Some(damage) => format!("the {file} can't be read{after}: {damage}"),
             None if after.is_empty() => {
-                format!("the {file} is cut before its first step: what follows is missing")
+                format!("the {file} is truncated before its first step")
             }
-            None => format!("the {file} is cut{after}: what follows is missing"),
+            None => format!("the {file} is truncated{after}"),
         })
     }
 
@@ -583,7 +583,7 @@ impl<'a> Facts<'a> {
         let who = if by_user { " by the user" } else { "" };
         let tool = self.index.name(call.name);
         Some(format!(
-            "Cancelled{who} in {} while {tool} ran; nothing follows",
+            "Cancelled{who} in {} while {tool} was running; no records follow",
             label((n, step))
         ))
     }
@@ -591,7 +591,7 @@ impl<'a> Facts<'a> {
     /// Describes a run whose last turn is over with an unknown result.
     fn waits(&self) -> String {
         format!(
-            "May wait for its user{}; no end of a turn is recorded",
+            "May be waiting for the user{}; no end of turn is recorded",
             self.step_after("after")
         )
     }
@@ -601,8 +601,8 @@ impl<'a> Facts<'a> {
         let tool = self.manifest?.asks_user.as_deref()?;
         let step = self.step_after("in");
         Some(match life.liveness {
-            Liveness::Waiting => format!("Waits for its user{step}: {tool} has no answer"),
-            _ => format!("Ends{step} with a question to its user: {tool} has no answer"),
+            Liveness::Waiting => format!("Waiting for the user{step}: {tool} has no answer"),
+            _ => format!("Ends{step} with a question to the user: {tool} has no answer"),
         })
     }
 
@@ -610,10 +610,10 @@ impl<'a> Facts<'a> {
         let stop = self.decided_stop();
         if life.basis == Basis::Teardown {
             let stop = stop.map_or_else(String::new, |word| {
-                format!(" after it stopped for \"{word}\"")
+                format!(" after stopping for \"{word}\"")
             });
             return format!(
-                "Died {}{stop}: an exception left the engine, no END event was written",
+                "Died {}{stop}: unhandled exception in the engine, no END event",
                 self.place()
             );
         }
@@ -628,20 +628,20 @@ impl<'a> Facts<'a> {
         };
         if let Some(word) = stop {
             return format!(
-                "Died {}: it stopped for \"{word}\", but no END event was written",
+                "Died {}: it stopped for \"{word}\" but wrote no END event",
                 self.place()
             );
         }
-        let phase = match self.index.name(event.phase) {
-            "" => "without a phase",
-            phase => phase,
+        let last = match self.index.name(event.phase) {
+            "" => "last event has no phase".to_owned(),
+            phase => format!("last event was {phase}"),
         };
         let gone = if life.basis == Basis::Process {
-            "its process is gone"
+            "and its process is gone"
         } else {
-            "nothing since"
+            "then nothing"
         };
-        format!("Died {}: last event is {phase}, {gone}", self.place())
+        format!("Died {}: {last}, {gone}", self.place())
     }
 
     /// Describes what the records of another tool's run lack at the end, and what that may mean.
@@ -653,7 +653,7 @@ impl<'a> Facts<'a> {
         let may = if is_child {
             "killed, or stopped with its parent run"
         } else {
-            "killed, or waiting for its user"
+            "killed, or waiting for the user"
         };
         format!("{lacks} · {may}")
     }
@@ -661,17 +661,15 @@ impl<'a> Facts<'a> {
     fn lacks(&self) -> String {
         match (self.waits_for(), self.last) {
             (Some((step, tool)), _) => {
-                format!("Ends in {} while {tool} has no result", label(step))
+                format!("Ends in {} without a result for {tool}", label(step))
             }
             (None, Some(last)) => {
-                format!("Ends after {}: no reply of the model follows", label(last))
+                format!("Ends after {}: no model reply follows", label(last))
             }
             (None, None) if self.index.steps().is_empty() => {
                 "Ends before the model's first reply".to_owned()
             }
-            (None, None) => {
-                "Ends at a point before its first step, to which it went back".to_owned()
-            }
+            (None, None) => "Ends after rewinding to before its first step".to_owned(),
         }
     }
 
@@ -711,13 +709,13 @@ impl<'a> Facts<'a> {
         if self.index.slowest_gap() == 0 {
             let step = self.step_now();
             return format!(
-                "Quiet for {minutes} min in {step} · no pause before is recorded to measure that by"
+                "No activity for {minutes} min in {step} (no earlier pauses to compare with)"
             );
         }
         let slowest = duration(self.index.slowest_gap());
         let after = duration(stalled_after(self.index.slowest_gap()));
         format!(
-            "Quiet for {minutes} min in {} · longest pause before took {slowest}, stalled after {after}",
+            "No activity for {minutes} min in {} (longest earlier pause: {slowest}, stalled after {after})",
             self.step_now()
         )
     }
@@ -785,19 +783,19 @@ impl<'a> Facts<'a> {
         let reason = StopReason::parse(word);
         if reason.says_answered() && self.has_no_answer() {
             return Some(format!(
-                "Ended with \"{word}\"{}, and no file has an answer",
+                "Ended with \"{word}\"{}, but no file has an answer",
                 self.step_after("after")
             ));
         }
         if reason == StopReason::CriticStop && self.no_critic_stopped() {
             let after = self.step_after("after");
             return Some(format!(
-                "Ended with \"{word}\"{after}, and no critic asked for a stop"
+                "Ended with \"{word}\"{after}, but no critic requested a stop"
             ));
         }
         (reason.is_preflight() && self.done > 0).then(|| {
             format!(
-                "Ended with \"{word}\", which is for runs that do not start, after {}",
+                "Ended with \"{word}\" after {}, although that means the run never started",
                 steps(self.done)
             )
         })
@@ -830,7 +828,7 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let facts = Facts::of(index);
     let group = facts.group.filter(|_| !facts.written)?;
     let words = format!(
-        "{} was never written to steps.jsonl; it was {}",
+        "{} isn't in steps.jsonl; it was {}",
         capitalised(&facts.step_now()),
         facts.doing(group)
     );

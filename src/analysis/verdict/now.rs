@@ -11,7 +11,7 @@ impl Facts<'_> {
         let Some(group) = self.group else {
             return match (self.step(), self.index.events().is_empty()) {
                 (Some(step), _) => format!(
-                    "{} done{of}, no events to say what it does now",
+                    "{}{of} done; no events show what it's doing now",
                     capitalised(&step)
                 ),
                 (None, true) => told::nothing_yet(self.index).to_owned(),
@@ -46,9 +46,9 @@ impl Facts<'_> {
         match phase {
             "GATE" => match stage {
                 "allow" | "change" => self.allowed(group),
-                "deny" => "going on without a call that was refused".to_owned(),
+                "deny" => "continuing without a call that was denied".to_owned(),
                 "stop" => "ending the run".to_owned(),
-                _ => "asking whether it may act".to_owned(),
+                _ => "asking for approval".to_owned(),
             },
             _ if matches!(kind, EventKind::Decided | EventKind::Acting) => {
                 match group.decision.as_deref() {
@@ -66,7 +66,7 @@ impl Facts<'_> {
             "ACT" | "REDUCE" => "updating state".to_owned(),
             "CRITIC" => "asking critics".to_owned(),
             "CHECK_STOP" => "checking rules".to_owned(),
-            "COMPACT" => "shortening the conversation".to_owned(),
+            "COMPACT" => "compacting the conversation".to_owned(),
             "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => {
                 "recovering from an error".to_owned()
             }

@@ -8,7 +8,7 @@ use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopV
 use crate::stop;
 
 /// Ends the sentence about a verdict that its own rules contradict.
-pub(super) const DENIAL: &str = " · but the recorded rules and steps deny it";
+pub(super) const DENIAL: &str = " · but the recorded rules and steps contradict it";
 
 /// State fields that the engine itself changes, in every step or at the end.
 const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
@@ -28,7 +28,7 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
         Some(Origin::Task) => ", set by the task",
         Some(Origin::Engine) => ", set by the engine",
         Some(Origin::Cli) => ", set by the command line",
-        Some(Origin::Default) => ", set by nobody, a default",
+        Some(Origin::Default) => ", default",
     };
     Some(format!("{measured} {} {limit}{by}", reading.op?.as_str()))
 }
@@ -119,11 +119,11 @@ pub(super) fn also(stop: &StopVerdict, retraced: Option<&Retraced>) -> String {
     let also: Vec<&String> = stop.also.iter().filter(|id| !is_denied(id)).collect();
     match &*also {
         [] => String::new(),
-        [one] => format!("At the same moment {}.", name(one)),
+        [one] => format!("At the same time, {}.", name(one)),
         [one, others @ ..] => {
             let others: Vec<_> = others.iter().map(|id| name(id)).collect();
             format!(
-                "At the same moment {} and {}.",
+                "At the same time, {} and {}.",
                 name(one),
                 others.join(" and ")
             )
@@ -183,7 +183,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     };
     let measured = stop.reading.measured();
     let many = |one: &str| {
-        measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one))
+        measured.map_or_else(
+            || format!("too many {one}"),
+            |measured| amount(measured, one),
+        )
     };
     if let Some(headline) = headline(stop) {
         return limit(headline, stop);
@@ -191,8 +194,8 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     match &stop.code {
         Code::Final => format!("Answered{}", at("at")),
         Code::Keyword | Code::FinalResult => format!("Answered{}{}", at("at"), why()),
-        Code::StructuredOutput => format!("Answered{} with the JSON that was asked for", at("at")),
-        Code::AgentCondition => format!("The agent's own stop condition held{}", at("after")),
+        Code::StructuredOutput => format!("Answered{} with the requested JSON", at("at")),
+        Code::AgentCondition => format!("The agent's own stop condition was met{}", at("after")),
         Code::EnvTerminal => format!("The environment ended the episode{}", at("at")),
         // Each has a headline.
         Code::BudgetSteps
@@ -206,16 +209,16 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::LoopDetection => {
             // If the detail doesn't start with calls, the rule compared texts.
             let what = if detail.starts_with("the same calls") {
-                "equal calls"
+                "identical calls"
             } else {
-                "equal texts"
+                "identical texts"
             };
             format!("The model repeated itself: {} in a row", many(what))
         }
         Code::Stagnation => match measured {
             Some(idle) if changed_meanwhile(facts, stop) => {
                 format!(
-                    "What the agent compares of its state did not change for {} in a row",
+                    "The state that the agent compares didn't change for {} in a row",
                     steps(idle as usize)
                 )
             }
@@ -223,14 +226,14 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
             None => "State unchanged for too long".to_owned(),
         },
         Code::StopOnTool => format!("Stopped before a tool that ends the run{}", why()),
-        Code::ContentMatch => format!("Stopped by what the model said{}{}", at("at"), why()),
+        Code::ContentMatch => format!("Stopped by text in the model's reply{}{}", at("at"), why()),
         Code::CriticStop => match facts.last {
             Some((_, step)) if step.asked(CriticAction::Stop) => facts.critic_stop(),
             _ => format!("Stopped by a critic{}", why()),
         },
-        Code::CriticBelow => format!("Stopped by low scores{}", why()),
+        Code::CriticBelow => format!("Stopped by low critic scores{}", why()),
         Code::ConsecutiveErrors => format!("Stopped after {} in a row", many("failed steps")),
-        Code::InvalidRegex => format!("Stopped by a rule that cannot be used{}", why()),
+        Code::InvalidRegex => format!("Stopped by an invalid rule{}", why()),
         Code::CriterionError => failed("a rule or a critic"),
         Code::HookFailed => failed("a hook"),
         Code::EnvFailed if stop.source == Source::Preflight => {
@@ -240,17 +243,17 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::RecoveryExhausted if facts.has_error() => facts.error(),
         Code::RecoveryExhausted => failed("a step"),
         Code::AgentFailed if step.is_none() => {
-            format!("Not started: the agent could not begin{}", why())
+            format!("Not started: the agent couldn't start{}", why())
         }
         Code::AgentFailed => format!("The agent's code failed{}{}", at("in"), why()),
-        Code::TraceWriteFailed => format!("Ended because the trace could not be written{}", why()),
+        Code::TraceWriteFailed => format!("Ended because the trace couldn't be written{}", why()),
         Code::ContextOverflow => format!("Context window full{}{}", at("at"), why()),
-        Code::TaskValidationFailed => not_started("the task did not pass validation"),
-        Code::EnvCapabilityMismatch => not_started("the environment lacks what is needed"),
+        Code::TaskValidationFailed => not_started("the task failed validation"),
+        Code::EnvCapabilityMismatch => not_started("the environment lacks a required capability"),
         Code::CancelledImmediate | Code::CancelledAfterStep if step.is_none() => {
             "Cancelled before the first step".to_owned()
         }
-        Code::CancelledImmediate => format!("Cancelled at once{}", at("in")),
+        Code::CancelledImmediate => format!("Cancelled immediately{}", at("in")),
         Code::CancelledAfterStep => format!("Cancelled{}", at("after")),
         Code::Custom(name) if stop.outcome == Outcome::Completed => {
             format!("Answered{}, by {name}{}", at("at"), why())
@@ -289,7 +292,7 @@ fn limit(what: &str, stop: &StopVerdict) -> String {
                 amount(measured, &reading.unit),
                 amount(limit, &reading.unit),
             );
-            format!(" after {measured}, though the limit recorded is {limit}")
+            format!(" after {measured}, though the recorded limit is {limit}")
         }
         (Some(measured), Some(limit)) if matches!(&*reading.unit, "ms" | "usd") => {
             format!(

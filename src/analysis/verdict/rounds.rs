@@ -35,9 +35,9 @@ pub(super) fn contradictions(index: &Index) -> Vec<String> {
         };
         let more = match steps.count() {
             0 => String::new(),
-            more => format!("; {} differ likewise", counted(more, "more step")),
+            more => format!("; the same goes for {}", counted(more, "more step")),
         };
-        found.push(format!("In {step} {said}{more}"));
+        found.push(format!("In {step}, {said}{more}"));
     }
     found
 }
@@ -57,7 +57,7 @@ fn of_the_order(index: &Index) -> Vec<String> {
     if let Some(n) = first {
         let (step, more) = (index.label(n), more(late));
         found.push(format!(
-            "The lines of steps.jsonl are out of order: step {step} comes after a later one{more}"
+            "steps.jsonl is out of order: step {step} comes after a later step{more}"
         ));
     }
     let (doubles, first) = index.double_steps();
@@ -86,7 +86,7 @@ fn of_the_order(index: &Index) -> Vec<String> {
     {
         let line = step.line;
         found.push(format!(
-            "Step ids start over in line {line} of steps.jsonl, and no event tells of a new run"
+            "Step ids start over in line {line} of steps.jsonl, but no event starts a new run"
         ));
     }
     found
@@ -109,13 +109,13 @@ pub(in crate::analysis) fn other_run(index: &Index) -> Option<String> {
         .find(|run| !run.is_empty() && *run != named);
     if let Some(run) = run {
         return Some(format!(
-            "speaks of run {named}, and the events are of run {run}"
+            "names run {named}, but the events are from run {run}"
         ));
     }
     let other = segments().find_map(|segment| index.events().get(segment.of_other_run?))?;
     let (run, line) = (index.name(other.run), other.line);
     Some(format!(
-        "speaks of run {named}, and line {line} of events.jsonl is of run {run}"
+        "names run {named}, but line {line} of events.jsonl is from run {run}"
     ))
 }
 
@@ -131,7 +131,7 @@ fn mode(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
     // An event without a mode doesn't contradict the line.
     (of_line != of_event && !of_event.is_empty()).then(|| {
         let [of_line, of_event] = [of_line, of_event].map(word);
-        format!("steps.jsonl records the mode {of_line}, and the decision_ready event {of_event}")
+        format!("steps.jsonl records the mode {of_line}, the decision_ready event {of_event}")
     })
 }
 
@@ -141,7 +141,7 @@ fn actions(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
         let [of_line, of_event] =
             [step.actions, count].map(|count| counted(count as usize, "action"));
         return Some(format!(
-            "steps.jsonl records {of_line}, and the decision_ready event {of_event}"
+            "steps.jsonl records {of_line}, the decision_ready event {of_event}"
         ));
     }
     let of_line = names_hash(step.calls.iter().map(|call| index.name(call.name)));
@@ -153,14 +153,14 @@ fn actions(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
         .asked
         .filter(|asked| *asked != step.asked_hash);
     asked.map(|_| {
-        "steps.jsonl and the decision_ready event hold different arguments of actions".to_owned()
+        "steps.jsonl and the decision_ready event record different action arguments".to_owned()
     })
 }
 
 fn results(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let differs = step.invoked_hash != 0 && round.invoked? != step.invoked_hash;
     differs.then(|| {
-        "steps.jsonl and the action_results event record different outcomes or times of calls"
+        "steps.jsonl and the action_results event record different call outcomes or times"
             .to_owned()
     })
 }
@@ -169,14 +169,13 @@ fn answer(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let of_event = round.decided?.answer?;
     let is_final = index.name(step.mode) == "final" && index.name(round.decided?.mode) == "final";
     (is_final && of_event != step.answer)
-        .then(|| "steps.jsonl and the decision_ready event hold different answers".to_owned())
+        .then(|| "steps.jsonl and the decision_ready event record different answers".to_owned())
 }
 
 fn critics(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let of_line = critics_hash(step.critics.iter().map(|mark| (mark.action, mark.score)));
-    (round.critics? != of_line).then(|| {
-        "steps.jsonl and the events record different words or scores of critics".to_owned()
-    })
+    (round.critics? != of_line)
+        .then(|| "steps.jsonl and the events record different critic actions or scores".to_owned())
 }
 
 fn wish(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
@@ -193,7 +192,7 @@ fn wish(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let [of_line, of_event] = [of_line.unwrap_or(CriticAction::Continue), round.wish?];
     (of_line != of_event).then(|| {
         format!(
-            "the critics of steps.jsonl say {}, and the CRITIC event {}",
+            "the critics say {} in steps.jsonl and {} in the CRITIC event",
             word(of_line),
             word(of_event)
         )
@@ -282,42 +281,42 @@ mod tests {
             (
                 r#""mode": "act""#,
                 r#""mode": "wait""#,
-                "In step 0 steps.jsonl records the mode act, and the decision_ready event wait",
+                "In step 0, steps.jsonl records the mode act, the decision_ready event wait",
             ),
             (
                 "\"a\"",
                 "\"b\"",
-                "In step 0 steps.jsonl and the decision_ready event hold different arguments of actions",
+                "In step 0, steps.jsonl and the decision_ready event record different action arguments",
             ),
             (
                 "7.5",
                 "7.25",
-                "In step 0 steps.jsonl and the action_results event record different outcomes or times of calls",
+                "In step 0, steps.jsonl and the action_results event record different call outcomes or times",
             ),
             (
                 "{\"name\": \"edit\"",
                 "{\"name\": \"read\"",
-                "In step 0 steps.jsonl and the decision_ready event name different actions",
+                "In step 0, steps.jsonl and the decision_ready event name different actions",
             ),
             (
                 r#"[{"name": "edit", "args": {"path": "a"}}]"#,
                 "[]",
-                "In step 0 steps.jsonl records 1 action, and the decision_ready event 0 actions",
+                "In step 0, steps.jsonl records 1 action, the decision_ready event 0 actions",
             ),
             (
                 "\"42\"",
                 "\"43\"",
-                "In step 1 steps.jsonl and the decision_ready event hold different answers",
+                "In step 1, steps.jsonl and the decision_ready event record different answers",
             ),
             (
                 "0.5",
                 "0.9",
-                "In step 0 steps.jsonl and the events record different words or scores of critics",
+                "In step 0, steps.jsonl and the events record different critic actions or scores",
             ),
             (
                 "\"pass\"",
                 "\"stop\"",
-                "In step 0 the critics of steps.jsonl say pass, and the CRITIC event stop",
+                "In step 0, the critics say pass in steps.jsonl and stop in the CRITIC event",
             ),
         ] {
             assert_eq!(said(from, to), expected);
@@ -332,10 +331,10 @@ mod tests {
         assert_eq!(of(&[INIT, END], "r"), None);
         assert_eq!(
             of(&[INIT, END], "s").unwrap(),
-            "speaks of run s, and the events are of run r"
+            "names run s, but the events are from run r"
         );
         let other = END.replace("\"r\"", "\"t\"");
-        assert!(of(&[INIT, &other], "r").unwrap().contains("is of run t"));
+        assert!(of(&[INIT, &other], "r").unwrap().contains("is from run t"));
         let untold = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
         assert_eq!(of(&[untold, END], "r"), None);
     }

@@ -26,7 +26,7 @@ impl Facts<'_> {
             .chain(self.budgets_reached());
         let reached: Vec<String> = reached.collect();
         if also.is_empty() && !reached.is_empty() {
-            also = format!("At the same moment {}.", reached.join(" and "));
+            also = format!("At the same time, {}.", reached.join(" and "));
         }
         let own = self.besides(mark).unwrap_or_default();
         let notes = self
@@ -100,7 +100,7 @@ impl Facts<'_> {
             // A run recorded as answered gave an answer, even if it isn't recorded.
             .or_else(|| {
                 (unanswered && self.reason == Some("final"))
-                    .then(|| "Its answer is not recorded.".to_owned())
+                    .then(|| "Its answer isn't recorded.".to_owned())
             })
             .or_else(|| unanswered.then(|| "No answer was given.".to_owned()))
     }
@@ -122,9 +122,9 @@ impl Facts<'_> {
             format!(": {}", why.trim_end_matches('.'))
         });
         Some(format!(
-            "The answer in {} was refused by {}{why}.",
-            label((n, step)),
-            self.index.name(critic.name)
+            "{} rejected the answer in {}{why}.",
+            self.index.name(critic.name),
+            label((n, step))
         ))
     }
 
@@ -134,15 +134,12 @@ impl Facts<'_> {
             .filter(|_| self.reason.is_none())
             .and_then(|group| group.error.as_ref());
         if let Some((_, error)) = engine {
-            return Some(format!(
-                "In {} there was an error: {error}.",
-                self.step_now()
-            ));
+            return Some(format!("Error in {}: {error}.", self.step_now()));
         }
         let last = self.last?;
         last.1.error.as_deref().map(|error| {
             format!(
-                "In {} {}.",
+                "In {}, {}.",
                 label(last),
                 chain::told(error).trim_end_matches('.')
             )

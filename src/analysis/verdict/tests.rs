@@ -132,10 +132,10 @@ fn a_tool_that_a_guard_let_pass_is_waited_for() {
         "Step 0: waiting for a tool",
         "the second call"
     );
-    assert_eq!(judged(1, &["ask"]), "Step 0: asking whether it may act");
+    assert_eq!(judged(1, &["ask"]), "Step 0: asking for approval");
     assert_eq!(
         judged(1, &["deny"]),
-        "Step 0: going on without a call that was refused"
+        "Step 0: continuing without a call that was denied"
     );
     assert_eq!(judged(1, &["stop"]), "Step 0: ending the run");
 }
@@ -145,27 +145,27 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
     assert_eq!(
         died(&[], &[OPENS_0]),
-        "Died in step 0: last event is DECIDE, nothing since"
+        "Died in step 0: last event was DECIDE, then nothing"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0]),
-        "Died after step 0: last event is DECIDE, nothing since"
+        "Died after step 0: last event was DECIDE, then nothing"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, STOP]),
-        "Died after step 0: it stopped for \"final\", but no END event was written"
+        "Died after step 0: it stopped for \"final\" but wrote no END event"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, TEARDOWN]),
-        "Died after step 0: an exception left the engine, no END event was written"
+        "Died after step 0: unhandled exception in the engine, no END event"
     );
     assert_eq!(
         died(&[], &[OPENS_0, STOP, TEARDOWN]),
-        "Died in step 0 after it stopped for \"final\": an exception left the engine, no END event was written"
+        "Died in step 0 after stopping for \"final\": unhandled exception in the engine, no END event"
     );
     assert_eq!(
         died(&[], &[TEARDOWN]),
-        "Died in the set-up: an exception left the engine, no END event was written"
+        "Died in setup: unhandled exception in the engine, no END event"
     );
 }
 
@@ -188,14 +188,14 @@ fn what_cannot_be_read_is_not_told_as_unwritten() {
     };
     let after =
         |passing: Vec<Issue>| told::without_events(&index(passing), Some("step 1".to_owned()));
-    assert_eq!(after(vec![]), "Died after step 1: no event was written");
+    assert_eq!(after(vec![]), "Died after step 1: no events were written");
     assert_eq!(
         after(vec![issue(TraceFile::Steps)]),
-        "Died after step 1: no event was written"
+        "Died after step 1: no events were written"
     );
     assert_eq!(
         after(vec![issue(TraceFile::Events)]),
-        "No end is known after step 1: the events cannot be read"
+        "Unknown end after step 1: the events can't be read"
     );
     assert_eq!(
         told::nothing_yet(&index(vec![])),
@@ -203,7 +203,7 @@ fn what_cannot_be_read_is_not_told_as_unwritten() {
     );
     assert_eq!(
         told::nothing_yet(&index(vec![issue(TraceFile::Steps)])),
-        "Nothing of it can be read"
+        "Nothing readable yet"
     );
 }
 
@@ -214,7 +214,7 @@ fn a_run_that_starts_over_and_dies_is_not_the_run_before() {
     let (words, _) = sentence(&[STEP_0], &[init, OPENS_0, end, init, TEARDOWN], None);
     assert_eq!(
         words,
-        "Died in the set-up: an exception left the engine, no END event was written"
+        "Died in setup: unhandled exception in the engine, no END event"
     );
 }
 
@@ -223,14 +223,14 @@ fn the_second_sentence_tells_the_last_error_and_never_scolds_a_run_that_did_not_
     let error = r#"{"step_id": 0, "phase": "RECOVER", "ok": false, "error": "no space left", "payload": {}}"#;
     assert_eq!(
         sentence(&[], &[OPENS_0, error], None).1,
-        "In step 0 there was an error: no space left."
+        "Error in step 0: no space left."
     );
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "payload": {"stop_reason": "env_capability_mismatch",
         "issues": [{"code": "ENV_HEALTH_CHECK_FAILED", "message": "down"}]}}"#;
     let (words, second) = sentence(&[], &[end], None);
     assert_eq!(
         words,
-        "Not started: the environment is not healthy (ENV_HEALTH_CHECK_FAILED: down)"
+        "Not started: the environment is unhealthy (ENV_HEALTH_CHECK_FAILED: down)"
     );
     assert_eq!(second, "");
 }
@@ -259,7 +259,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.second,
-        "At the same moment the token budget was reached and stop[1] was true."
+        "At the same time, the token budget was reached and stop[1] was true."
     );
     assert_eq!(
         (budget.outcome, budget.mark, budget.step),
@@ -303,10 +303,10 @@ fn every_code_reads_as_a_sentence() {
     }
     insta::assert_snapshot!(table, @r"
     answered: Answered at step 0
-    own rule: The agent's own stop condition held after step 0
+    own rule: The agent's own stop condition was met after step 0
     own rule: The environment ended the episode at step 0
     answered: Answered at step 0: why
-    answered: Answered at step 0 with the JSON that was asked for
+    answered: Answered at step 0 with the requested JSON
     answered: Answered at step 0: why
     limit: Round limit reached: 3 of 3 things
     limit: Step limit reached: 3 of 3 things
@@ -316,24 +316,24 @@ fn every_code_reads_as_a_sentence() {
     limit: Time budget used up: 3 of 3 things
     limit: Token limit exceeded: 3 of 3 things
     limit: Token budget used up: 3 of 3 things
-    limit: The model repeated itself: 3 equal texts in a row
+    limit: The model repeated itself: 3 identical texts in a row
     limit: State unchanged for 3 steps in a row
     own rule: Stopped before a tool that ends the run: why
-    own rule: Stopped by what the model said at step 0: why
+    own rule: Stopped by text in the model's reply at step 0: why
     critic stop: Stopped by a critic: why
-    critic stop: Stopped by low scores: why
+    critic stop: Stopped by low critic scores: why
     error: Stopped after 3 failed steps in a row
-    error: Stopped by a rule that cannot be used: why
+    error: Stopped by an invalid rule: why
     error: Ended by an error after step 0: why
     error: Ended by an error after step 0: why
     error: The agent's code failed in step 0: why
     error: Ended by an error after step 0: why
     error: Ended by an error after step 0: why
-    error: Ended because the trace could not be written: why
+    error: Ended because the trace couldn't be written: why
     limit: Context window full at step 0: why
-    error: Not started: the task did not pass validation (why)
-    error: Not started: the environment lacks what is needed (why)
-    cancelled: Cancelled at once in step 0
+    error: Not started: the task failed validation (why)
+    error: Not started: the environment lacks a required capability (why)
+    cancelled: Cancelled immediately in step 0
     cancelled: Cancelled after step 0
     own rule: Stopped by mine after step 0: why
     ");
@@ -346,7 +346,7 @@ fn an_end_without_a_manifest_is_enough() {
     let verdict = judged(&[], &[end], None);
     assert_eq!(
         verdict.sentence,
-        "Not started: the task did not pass validation (no task)"
+        "Not started: the task failed validation (no task)"
     );
     assert_eq!(
         (verdict.second.as_str(), verdict.step, verdict.mark),
@@ -408,13 +408,13 @@ fn the_files_may_disagree_on_the_end() {
     );
     assert_eq!(
         verdict.sentence,
-        "The files disagree on the end: the manifest says final, the END event says critic_stop"
+        "The files disagree on how the run ended: the manifest says final, the END event says critic_stop"
     );
     assert_eq!(
         (&*verdict.second, verdict.mark, verdict.certainty),
         ("", RunStatus::Unknown, Certainty::Unknown)
     );
-    let said = "The files disagree on the end: final (manifest.json /summary/stop_reason), \
+    let said = "The files disagree on how the run ended: final (manifest.json /summary/stop_reason), \
         critic_stop (events.jsonl:0 /payload/stop_reason)";
     assert_eq!(verdict.contradictions, [said]);
 }
@@ -425,7 +425,7 @@ fn an_answer_that_is_not_recorded_was_given_all_the_same() {
     let verdict = judged(&[], &[], Some(&without));
     assert_eq!(
         (&*verdict.sentence, &*verdict.second),
-        ("Answered", "Its answer is not recorded.")
+        ("Answered", "Its answer isn't recorded.")
     );
     let limit = without.replace("\"final\"", "\"budget_steps\"");
     assert_eq!(
@@ -460,14 +460,11 @@ fn what_stands_after_the_end_is_no_part_of_the_run() {
         let verdict = judged(&[STEP_0, answer, late], events, Some(FINAL));
         assert_eq!(
             (&*verdict.sentence, verdict.step),
-            (
-                "Answered at step 1 · but the files contradict each other",
-                Some(1)
-            )
+            ("Answered at step 1 · conflicting records", Some(1))
         );
         assert_eq!(
             verdict.contradictions,
-            ["The END event comes after step 1, and steps.jsonl goes on to step 2"]
+            ["The END event comes after step 1, but steps.jsonl continues to step 2"]
         );
     }
 }
@@ -509,13 +506,13 @@ fn a_state_that_changed_is_not_told_as_unchanged() {
     assert_eq!(
         told(counted),
         "State unchanged for 2 steps in a row",
-        "the engine counts in every step"
+        "the engine's counter changes in every step"
     );
-    let part = "What the agent compares of its state did not change for 2 steps in a row";
+    let part = "The state that the agent compares didn't change for 2 steps in a row";
     assert_eq!(
         told(r#""n": {"before": 1, "after": 2}"#),
         part,
-        "an agent may compare a part"
+        "an agent may compare only part of the state"
     );
 }
 
@@ -537,7 +534,7 @@ fn two_answers_are_a_contradiction() {
     assert_eq!(
         told(&"x".repeat(3_000)),
         [""; 0],
-        "each is kept up to a length of its own"
+        "each is kept up to its own maximum length"
     );
     for other in ["y", "x", &format!("{}y", "x".repeat(300))] {
         let said = told(other);
@@ -567,14 +564,14 @@ fn two_verdicts_of_one_rule_are_told_by_what_differs() {
     assert_eq!(
         told(&stop(999_999), &stop(5698)),
         [
-            "Manifest and END event record budget_tokens by budget.tokens after step 0, but not alike: \
-             measured is 999999 and 5698",
+            "The manifest and the END event both record budget_tokens by budget.tokens after step 0 but differ: \
+             measured is 999999 vs. 5698",
             "The files disagree on the tokens: 999,999 (manifest.json /stop/measured), \
              5,698 (events.jsonl:0 /payload/stop/measured)"
         ]
     );
     let without = stop(5698).replace(r#""limit": 4000, "#, "");
-    assert!(told(&stop(5698), &without)[0].ends_with("not alike: limit is 4000 and nothing"));
+    assert!(told(&stop(5698), &without)[0].ends_with("but differ: limit is 4000 vs. missing"));
 }
 
 #[test]

@@ -15,9 +15,9 @@ pub(super) fn without_events(index: &Index, step: Option<String>) -> String {
         |step| format!("after {step}"),
     );
     if is_unreadable(index, TraceFile::Events) {
-        return format!("No end is known {after}: the events cannot be read");
+        return format!("Unknown end {after}: the events can't be read");
     }
-    format!("Died {after}: no event was written")
+    format!("Died {after}: no events were written")
 }
 
 /// Returns the sentence for a running run without steps and events.
@@ -26,7 +26,7 @@ pub(super) fn nothing_yet(index: &Index) -> &'static str {
         .iter()
         .any(|file| is_unreadable(index, *file));
     if unreadable {
-        "Nothing of it can be read"
+        "Nothing readable yet"
     } else {
         "Started; nothing written yet"
     }
@@ -55,7 +55,7 @@ impl Facts<'_> {
             Cause::NotRecorded if StopReason::parse(word).says_answered() => self.named(word),
             Cause::NotRecorded => {
                 let done = steps(self.done);
-                format!("Stopped with \"{word}\" after {done}; which rule said so is not recorded")
+                format!("Stopped with \"{word}\" after {done}; the rule isn't recorded")
             }
         };
         sentence.push_str(self.refusal(classify(StopReason::parse(word)).0));
@@ -90,7 +90,7 @@ impl Facts<'_> {
                 let longer = longer.map_or_else(String::new, |(counted, took)| {
                     let (counted, took) = (millis(counted), millis(took));
                     format!(
-                        " · its clock counted {counted} and this run took {took}: it began before this run, or is wrong"
+                        " · the criterion measured {counted}, but this run took {took}: its clock started earlier or is wrong"
                     )
                 });
                 format!("Stopped by a time criterion after {done}: {words}{longer}")
@@ -104,12 +104,12 @@ impl Facts<'_> {
                     checked.is_some_and(|checked| checked > self.done as f64) && self.is_whole();
                 let span = match is_older {
                     true => format!(
-                        "{number} checks in a row, counted over an earlier run of the same engine: this run has {done}"
+                        "{number} checks in a row, including an earlier run of the same engine (this run has {done})"
                     ),
                     false => format!("{number} steps in a row"),
                 };
                 format!(
-                    "Stopped by a stagnation criterion: what it compares did not change for {span}"
+                    "Stopped by a stagnation criterion: what it compares didn't change for {span}"
                 )
             }
             None if answered => format!("{} ({words})", self.named(word)),
@@ -161,7 +161,7 @@ impl Facts<'_> {
                 format!("Context window full{words}")
             }
             StopReason::AgentCondition => format!(
-                "The agent's own stop condition held{}",
+                "The agent's own stop condition was met{}",
                 self.step_after("after")
             ),
             StopReason::CriticStop => self.critic_stop(),
@@ -171,7 +171,7 @@ impl Facts<'_> {
             }
             StopReason::TaskValidationFailed => {
                 format!(
-                    "Not started: the task did not pass validation{}",
+                    "Not started: the task failed validation{}",
                     bracketed(self.preflight_issue())
                 )
             }
@@ -180,19 +180,19 @@ impl Facts<'_> {
                 let issue = self.preflight_issue();
                 let unhealthy = issue.is_some_and(|issue| issue.starts_with("ENV_HEALTH"));
                 let why = if unhealthy {
-                    "the environment is not healthy"
+                    "the environment is unhealthy"
                 } else {
-                    "a tool needs what the environment lacks"
+                    "the environment lacks something that a tool needs"
                 };
                 format!("Not started: {why}{}", bracketed(issue))
             }
             StopReason::UnrecoverableError => self.error(),
             // Cancellation is checked before a step. When it was requested isn't recorded.
-            StopReason::CancelledImmediate => format!("Cancelled at once, {}", self.place()),
+            StopReason::CancelledImmediate => format!("Cancelled immediately, {}", self.place()),
             StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
             StopReason::Interrupt => format!("Interrupted from outside {}", self.place()),
             StopReason::Other => {
-                format!("Stopped with \"{word}\", a reason the board does not know")
+                format!("Stopped with \"{word}\", an unknown stop reason")
             }
         }
     }
@@ -282,7 +282,7 @@ impl Facts<'_> {
                 .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
             let gave_up = if failure.is_given_up() {
-                "; it was recoverable, and the recovery policy gave up"
+                "; it was recoverable, but the recovery policy gave up"
             } else {
                 ""
             };
@@ -295,7 +295,7 @@ impl Facts<'_> {
                 text.trim_end_matches('.')
             ),
             None => format!(
-                "Ended by an error in {}; no file holds its words",
+                "Ended by an error in {}; its message isn't recorded",
                 self.step_now()
             ),
         }
@@ -314,8 +314,8 @@ impl Facts<'_> {
 
     pub(super) fn no_reason(&self) -> String {
         match self.step() {
-            Some(step) => format!("Ended after {step} without a reason"),
-            None => "Ended without a reason and without a step".to_owned(),
+            Some(step) => format!("Ended after {step} without a recorded reason"),
+            None => "Ended without a recorded reason or step".to_owned(),
         }
     }
 }

@@ -14,8 +14,7 @@ use crate::model::{Index, Lines};
 use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
 /// The inference used if prices are given.
-const BY_PRICES: &str =
-    "what steps cost is estimated from their tokens and the prices that were given";
+const BY_PRICES: &str = "step costs are estimated from tokens and the given prices";
 
 /// The effects of rules on one run.
 #[derive(Debug, Clone)]
@@ -94,11 +93,11 @@ impl Answers {
         };
         match self.are_skipped {
             true => format!(
-                "{steps} {are} skipped because the run has more than the board keeps; what they did is unknown."
+                "{steps} {are} skipped because the run has more than the board keeps. What they did is unknown."
             ),
-            false => format!(
-                "{steps} ran and {have} no line in steps.jsonl; what they did is not known."
-            ),
+            false => {
+                format!("{steps} ran but {have} no line in steps.jsonl. What they did is unknown.")
+            }
         }
     }
 }
@@ -198,7 +197,7 @@ fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<Answer> {
         }) {
             let needs = format!("the records disagree on the limit ({stated})");
             let (detail, from) = (
-                format!("Cannot be told: {needs}"),
+                format!("Not enough data: {needs}"),
                 record.facts.first().map(|facts| facts.step),
             );
             let (found, answer_lost) = (StopTiming::Unknown, None);

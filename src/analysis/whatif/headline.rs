@@ -19,22 +19,22 @@ pub(super) fn headline(
     let live = summary.life.liveness.may_grow();
     if record.untold {
         return format!(
-            "{} is not recorded, so nothing can be told.",
+            "{}, so rules can't be evaluated.",
             capitalised(STEPS_UNTOLD)
         );
     }
     let Some(last) = record.last_step() else {
         if let Some(lost) = record.lost {
-            return format!("{}, so nothing can be told.", lost.words());
+            return format!("{}, so rules can't be evaluated.", lost.words());
         }
         let so_far = if live { " so far" } else { "" };
-        return format!("No step ran{so_far}, so there is nothing to ask rules about.");
+        return format!("No steps ran{so_far}, so there is nothing to evaluate.");
     };
     let label = |step: u64| {
         usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
     };
     let (these, none) = match results {
-        [] => return "No rule is asked beside the run's own.".to_owned(),
+        [] => return "No rules besides the run's own.".to_owned(),
         _ if suggested => ("The suggested rules", "None of the suggested rules would"),
         [_] => ("This rule", "This rule would not"),
         _ => ("These rules", "None of these rules would"),
@@ -42,24 +42,27 @@ pub(super) fn headline(
     let (first, open) = together(results);
     let Some((_, first)) = first else {
         return match (open, results) {
-            (true, [_]) => "Whether this rule would have ended it cannot be told.".to_owned(),
+            (true, [_]) => "Not enough data to evaluate this rule.".to_owned(),
             (true, _) => {
                 format!(
-                    "None of these rules is known to end it by step {}; some cannot be told.",
+                    "No rule is known to stop the run by step {}; some couldn't be evaluated.",
                     label(last)
                 )
             }
             (false, _) if live => {
-                format!("{none} have ended it so far, up to step {}.", label(last))
+                format!(
+                    "{none} have stopped the run so far, up to step {}.",
+                    label(last)
+                )
             }
             (false, _) if record.begun => {
                 format!(
-                    "{none} have ended it by step {}, the last with a line.",
+                    "{none} have stopped the run by step {}, the last recorded step.",
                     label(last)
                 )
             }
             (false, _) => format!(
-                "{none} have ended it by step {}, where the record ends.",
+                "{none} have stopped the run by step {}, where the record ends.",
                 label(last)
             ),
         };
@@ -70,18 +73,18 @@ pub(super) fn headline(
                 _ if first.step == Some(last) => String::new(),
                 Some(_) => String::new(),
                 None if record.foreign.is_some() => String::new(),
-                None if live => format!(" instead of {}, the last so far,", label(last)),
+                None if live => format!(" instead of {} (the last so far)", label(last)),
                 None => format!(" instead of {}", label(last)),
             };
             format!(
-                "{these} would have ended it at step {}{instead} and saved {}.",
+                "{these} would have stopped the run at step {}{instead}, saving {}.",
                 label(step),
                 saved(first, record)
             )
         }
         (StopTiming::Earlier, None) => {
             format!(
-                "{these} would have let no step run, and saved {}.",
+                "{these} would have stopped the run before the first step, saving {}.",
                 saved(first, record)
             )
         }
@@ -97,7 +100,7 @@ pub(super) fn headline(
                 "where it ended"
             };
             format!(
-                "{these} would have ended it at step {}, {so}{before}.",
+                "{these} would have stopped the run at step {}, {so}{before}.",
                 label(last)
             )
         }
@@ -106,7 +109,7 @@ pub(super) fn headline(
         said.push_str(&answer(first, summary, index));
     }
     if open {
-        said.push_str(" One that cannot be told might have been first.");
+        said.push_str(" A rule that couldn't be evaluated might have stopped it earlier.");
     }
     said
 }
@@ -134,10 +137,10 @@ fn saved(first: &RuleResult, record: &Record) -> String {
 fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> String {
     match (summary.verdict.answer_known(), first.answer_lost) {
         (Some(true), Some(true)) => " Its answer would have been lost.",
-        (Some(true), _) => " An answer would have been there.",
+        (Some(true), _) => " It would have ended with an answer.",
         (None, _) => " Whether an answer would have been lost is unknown.",
-        (Some(false), _) if has_answer(index) => " The run left an answer but did not end well.",
-        (Some(false), _) => " No answer is lost: there was none.",
+        (Some(false), _) if has_answer(index) => " The run has an answer but didn't end well.",
+        (Some(false), _) => " There was no answer to lose.",
     }
     .to_owned()
 }
@@ -171,52 +174,52 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &[][..],
-                "No rule is asked beside the run's own.",
+                "No rules besides the run's own.",
             ),
             (
                 "sample_runs/fix_bug",
                 &["max_steps=4"],
-                "This rule would have ended it at step 3 instead of 10 and saved 7 steps. Its answer would have been lost.",
+                "This rule would have stopped the run at step 3 instead of 10, saving 7 steps. Its answer would have been lost.",
             ),
             (
                 "sample_runs/fix_bug",
                 &["max_steps=11", "max_steps=90"],
-                "These rules would have ended it at step 10, where it ended.",
+                "These rules would have stopped the run at step 10, where it ended.",
             ),
             (
                 "sample_runs/fix_bug",
                 &["max_steps=90"],
-                "This rule would not have ended it by step 10, where the record ends.",
+                "This rule would not have stopped the run by step 10, where the record ends.",
             ),
             (
                 "sample_runs/fix_bug",
                 &["critic_below=nobody:0.5"],
-                "Whether this rule would have ended it cannot be told.",
+                "Not enough data to evaluate this rule.",
             ),
             (
                 "sample_runs/fix_bug",
                 &["critic_below=nobody:0.5", "max_steps=90"],
-                "None of these rules is known to end it by step 10; some cannot be told.",
+                "No rule is known to stop the run by step 10; some couldn't be evaluated.",
             ),
             (
                 "sample_runs/fix_bug",
                 &["critic_below=nobody:0.5", "max_steps=11"],
-                "These rules would have ended it at step 10, where it ended. One that cannot be told might have been first.",
+                "These rules would have stopped the run at step 10, where it ended. A rule that couldn't be evaluated might have stopped it earlier.",
             ),
             (
                 "sample_runs/stagnation",
                 &["max_rounds=5"],
-                "This rule would have ended it at step 4, where it ended, but before that step's actions ran. No answer is lost: there was none.",
+                "This rule would have stopped the run at step 4, where it ended, but before that step's actions ran. There was no answer to lose.",
             ),
             (
                 "sample_runs/task_validation_failed",
                 &["max_steps=1"],
-                "No step ran, so there is nothing to ask rules about.",
+                "No steps ran, so there is nothing to evaluate.",
             ),
             (
                 "tests/corpus/emulated/emulated_q060_steps_last_line_cut",
                 &["max_steps=3"],
-                "This rule would have ended it at step 2 and saved 1 step. No answer is lost: there was none.",
+                "This rule would have stopped the run at step 2, saving 1 step. There was no answer to lose.",
             ),
         ] {
             assert_eq!(said(run, rules), expected, "{run} {rules:?}");

@@ -87,8 +87,8 @@ impl StopTiming {
     }
 }
 
-/// The fact without which steps can't be counted.
-const STEPS_UNTOLD: &str = "where each of its steps begins";
+/// The reason why steps can't be counted.
+const STEPS_UNTOLD: &str = "step boundaries aren't recorded";
 
 /// The usage saved by an earlier stop. `None` is unknown, or not applicable if the rule doesn't
 /// stop the run.
@@ -234,7 +234,7 @@ fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
         Some(why) => {
             let (name, example) = (spec.name(), spec.row().example);
             Err(SpecError::new(format!(
-                "the rule {name} cannot be used: {why}. A right one: {example}"
+                "the rule {name} can't be used: {why}. Example: {example}"
             )))
         }
     }
@@ -263,7 +263,7 @@ fn rule_result(
     if let Some((needs, from, latest)) = missing(spec, first, record, last) {
         return RuleResult {
             found: StopTiming::Unknown,
-            detail: format!("Cannot be told: {needs}"),
+            detail: format!("Not enough data: {needs}"),
             needs: Some(needs),
             unknown_from: Some(from),
             at_latest: latest,
@@ -374,11 +374,11 @@ fn missing(
 ) -> Option<(String, u64, Option<u64>)> {
     let stopped = first.stop.as_ref().and_then(|stop| stop.step);
     if record.untold {
-        return Some((format!("{STEPS_UNTOLD} is not recorded"), 0, None));
+        return Some((STEPS_UNTOLD.to_owned(), 0, None));
     }
     if record.disordered {
         return Some((
-            "the order of the steps is not recorded: their lines are out of order".to_owned(),
+            "the order of the steps is unknown because their lines are out of order".to_owned(),
             0,
             None,
         ));
@@ -396,7 +396,7 @@ fn missing(
         .filter(|from| *from == 0 || !stopped_by(*from - 1))
     {
         return Some((
-            "steps.jsonl has more lines than steps ran, and some are no steps".to_owned(),
+            "steps.jsonl has more lines than the run had steps".to_owned(),
             from,
             None,
         ));
@@ -416,18 +416,18 @@ fn missing(
     });
     let (refused, _) = first.refused.as_ref().filter(|_| !refused_too)?;
     let went_on = Some(*refused) < last && !stopped_by(*refused);
-    let after = "what the run would have done after its answer was refused".to_owned();
+    let after = "what the run would have done after its answer was rejected is unknown".to_owned();
     went_on.then_some((after, *refused + 1, None))
 }
 
 fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
     match &first.refused {
-        _ if last.is_none() => "No step ran".to_owned(),
+        _ if last.is_none() => "No steps ran".to_owned(),
         Some((_, miss)) if !miss.detail.is_empty() => {
-            format!("The recorded answer is refused: {}", miss.detail)
+            format!("Rejects the recorded answer: {}", miss.detail)
         }
-        Some(_) => "The recorded answer is refused".to_owned(),
-        None => "Did not fire before the run ended".to_owned(),
+        Some(_) => "Rejects the recorded answer".to_owned(),
+        None => "Didn't fire before the run ended".to_owned(),
     }
 }
 

@@ -85,21 +85,21 @@ fn each_of_the_four_answers_and_what_it_spares() {
         "before its actions, which took 400 ms"
     );
     assert_eq!(saved(2), (Some(0), Some(0), Some(0)));
-    assert_eq!(told[3].detail, "Did not fire before the run ended");
+    assert_eq!(told[3].detail, "Didn't fire before the run ended");
     assert_eq!(
         told[4].needs.as_deref(),
         Some("the state signature of some steps is not recorded")
     );
     assert_eq!(
         told[6].detail,
-        "The recorded answer is refused: the answer does not hold \"no\""
+        "Rejects the recorded answer: the answer does not hold \"no\""
     );
     assert_eq!(told[6].refused, Some(9));
     let cuts: Vec<_> = told.iter().map(|result| result.cuts).collect();
     assert_eq!(
         cuts,
         [true, true, false, false, false, false, false],
-        "a rule that takes the answer cuts nothing"
+        "a rule that accepts the answer cuts nothing"
     );
     let (first, open) = together(&told);
     assert_eq!(
@@ -140,7 +140,7 @@ fn past_a_refused_answer_nothing_is_told() {
     run.facts[4].candidate = true;
     run.facts[4].final_answer = Some("forty".to_owned());
     let told = question(&["keyword=two"]).ask(&run, true);
-    let needs = "what the run would have done after its answer was refused";
+    let needs = "what the run would have done after its answer was rejected is unknown";
     assert_eq!(
         (told[0].found, told[0].needs.as_deref()),
         (StopTiming::Unknown, Some(needs))
@@ -153,7 +153,7 @@ fn past_a_refused_answer_nothing_is_told() {
     assert_eq!(
         (never[0].found, never[0].refused),
         (StopTiming::Unknown, Some(4)),
-        "what it would have said instead is not known"
+        "its next answer is unknown"
     );
     // The run's own rule rejected the answer with the same keyword.
     let own = question(&["keyword=two"]).set.record();
@@ -175,14 +175,14 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
         (StopTiming::Earlier, Some(4)),
         "before the gap it is exact"
     );
-    assert_eq!(told[0].saved.tokens, None, "the whole is not known");
+    assert_eq!(told[0].saved.tokens, None, "the total is unknown");
     assert_eq!(
         (told[1].found, told[1].unknown_from, told[1].at_latest),
         (StopTiming::Unknown, Some(6), Some(9))
     );
     assert_eq!(
         told[1].detail,
-        "Cannot be told: the token usage of some steps is not recorded"
+        "Not enough data: the token usage of some steps is not recorded"
     );
     assert_eq!(
         (told[2].found, told[2].unknown_from),
@@ -195,22 +195,22 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
     for (rule, words) in [
         (
             "content_match=(",
-            "the rule content_match cannot be used: the pattern \"(\" does not compile",
+            "the rule content_match can't be used: the pattern \"(\" does not compile",
         ),
         (
             r#"{"type":"any_of","of":[]}"#,
-            "the rule any_of cannot be used: any_of needs at least one member",
+            "the rule any_of can't be used: any_of needs at least one member",
         ),
         (
             r#"{"type":"structured_output","schema":{"type":7}}"#,
-            "the rule structured_output cannot be used: the schema",
+            "the rule structured_output can't be used: the schema",
         ),
     ] {
         let error = Question::new(vec![rule.parse().unwrap()])
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with(words) && error.contains(". A right one: "),
+            error.starts_with(words) && error.contains(". Example: "),
             "{error}"
         );
     }
@@ -284,10 +284,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
             }
         }
     }
-    assert_eq!(
-        fired, 7,
-        "so many of the scenarios are ended by a rule that can be written down"
-    );
+    assert_eq!(fired, 7, "the number of scenarios that a written rule ends");
 }
 
 #[test]
@@ -301,7 +298,7 @@ fn a_record_without_steps_stops_nowhere() {
     );
     assert_eq!(
         (told[0].found, &*told[0].detail),
-        (StopTiming::NotReached, "No step ran")
+        (StopTiming::NotReached, "No steps ran")
     );
 }
 

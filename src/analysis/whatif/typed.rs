@@ -39,7 +39,7 @@ pub fn typed(
     let read = |(place, text): (usize, String)| {
         let spec = StopSpec::parse_with(&text, &mut load).map_err(|wrong| wrong.to_string());
         let spec = spec.and_then(|spec| fault(&spec).map_or(Ok(spec), Err));
-        let too_many = || format!("at most {MAX_RULES} rules are asked at once");
+        let too_many = || format!("at most {MAX_RULES} rules can be evaluated at once");
         let read = spec.and_then(|spec| {
             if place < MAX_RULES {
                 Ok(spec)

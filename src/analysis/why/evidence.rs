@@ -19,12 +19,12 @@ const MAX_EVIDENCE: usize = 6;
 const MAX_OUTPUT_CHARS: usize = 200;
 
 /// The evidence at the last record if no end is recorded.
-const UNTOLD: &str = "This is the last record. What came after it, and why nothing is written of it, is not recorded";
+const UNTOLD: &str = "This is the last record. The trace doesn't record what happened next";
 /// The same, if the last step makes no tool call.
-const REPLIED: &str = "The last step calls nothing: it may be the answer, or what was said before something that is not recorded";
+const REPLIED: &str = "The last step made no tool call; it may be the final answer";
 
 /// The gap in records that don't show where each step begins.
-const UNCOUNTED: &str = "Where each step begins is not recorded: how many there were is not known";
+const UNCOUNTED: &str = "Step boundaries aren't recorded, so the number of steps is unknown";
 
 /// Returns the evidence for a run's end.
 pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Evidence> {
@@ -61,7 +61,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
         let event = stop.map(|(event, _)| *event).filter(|_| step.is_none());
         evidence.push(Evidence {
             event,
-            ..Evidence::at(Kind::Answer, step, format!("The answer: {answer}"))
+            ..Evidence::at(Kind::Answer, step, format!("Answer: {answer}"))
         });
     }
     evidence.truncate(MAX_EVIDENCE);
@@ -125,7 +125,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
                 .iter()
                 .rposition(|step| step.step_id == i64::try_from(id).ok())
         };
-        let text = format!("It rests on steps {from} to {to}");
+        let text = format!("Based on steps {from} to {to}");
         evidence.push(Evidence {
             last_step: place(to),
             ..Evidence::at(Kind::Rule, place(from), text)
@@ -199,7 +199,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             .stop
             .as_ref()
             .is_some_and(|stop| Some(&*stop.stop_reason) == end.reason.as_deref());
-        let well = if *ok { "" } else { ", not ok" };
+        let well = if *ok { "" } else { " (not ok)" };
         if !told {
             add(
                 Kind::End,
@@ -223,7 +223,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             .as_deref()
             .map_or_else(String::new, |detail| format!(": {detail}"));
         let env = if stop.env_terminal {
-            ", as the environment said"
+            ", as reported by the environment"
         } else {
             ""
         };
@@ -242,11 +242,11 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         add(
             Kind::Rule,
             *event,
-            format!("The request did not fit the context window: {text}"),
+            format!("The request didn't fit the context window: {text}"),
         );
     }
     if let Some((event, text)) = &segment.error {
-        add(Kind::Error, *event, format!("The last error: {text}"));
+        add(Kind::Error, *event, format!("Last error: {text}"));
     }
 }
 
@@ -279,7 +279,7 @@ fn from_output(index: &Index, lines: &dyn Lines, evidence: &mut Vec<Evidence>) {
     };
     let words = output.trim();
     if !words.is_empty() {
-        let text = format!("The model wrote: {}", clipped(words, MAX_OUTPUT_CHARS));
+        let text = format!("Model output: {}", clipped(words, MAX_OUTPUT_CHARS));
         evidence.push(Evidence {
             event: Some(group.first + offset),
             ..Evidence::at(Kind::Error, None, text)
@@ -306,7 +306,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
             add(last, if replied { REPLIED } else { UNTOLD }.to_owned());
         }
         if summary.verdict.mark == RunStatus::Died {
-            add(last, "This is the last record. Nothing says why none follows: the program may have been killed, or waits for its user".to_owned());
+            add(last, "This is the last record. The program may have been killed, or it may be waiting for the user".to_owned());
         }
         return;
     }
@@ -314,7 +314,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let event = index.segment().and_then(|segment| segment.teardown);
         add(
             event,
-            "The tools were closed and no END event was written: an exception left the engine's loop".to_owned(),
+            "The tools were closed but no END event was written: unhandled exception in the engine's loop".to_owned(),
         );
     } else if summary.life.liveness == Liveness::Died {
         let last = index.events().len().checked_sub(1);
@@ -325,11 +325,11 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
                 .segment()
                 .is_some_and(|segment| segment.init.is_some());
             let as_after = if whole { ", as after a kill" } else { "" };
-            format!("The last event is {phase} {stage}; neither teardown nor END follow{as_after}")
+            format!("The last event is {phase} {stage}; no teardown or END event follows{as_after}")
         });
         add(
             last,
-            words.unwrap_or_else(|| "No event was written".to_owned()),
+            words.unwrap_or_else(|| "No events were written".to_owned()),
         );
     }
     if summary.verdict.mark == RunStatus::Died
@@ -346,7 +346,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let first = segment.map(|segment| segment.first_event);
         add(
             first,
-            "There is no INIT event either: a run that is stepped from outside writes neither INIT nor END".to_owned(),
+            "There is no INIT event either: a run driven step by step from outside writes neither INIT nor END".to_owned(),
         );
     }
     if let Some(limit) = segment.and_then(|segment| segment.state_limit)
@@ -355,7 +355,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     {
         let done = summary.steps_now;
         let text = format!(
-            "The agent's state allows {limit} steps and the run has {done}; to go on past that is an error"
+            "The agent's state allows {limit} steps, but the run has {done}; exceeding the limit is an error"
         );
         add(None, text);
     }
@@ -377,14 +377,18 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
             .iter()
             .rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
         let then = match &*failure.decision {
-            "continue" => "the engine went on",
+            "continue" => "the engine continued",
             "stop" => "the engine stopped",
             other => other,
         };
         let message = failure.message.trim_end_matches('.');
         let is_told = message.chars().count() > QUOTED_ONCE
             && evidence.iter().any(|told| told.text.contains(message));
-        let message = if is_told { "the same text" } else { message };
+        let message = if is_told {
+            "same text as above"
+        } else {
+            message
+        };
         let text = format!(
             "Failure report: {} in {}: {message}; {then}",
             failure.category, failure.phase
@@ -405,19 +409,19 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         .iter()
         .take(4)
         .map(|mark| match mark.score {
-            Some(score) => format!("{} {}", index.name(mark.name), format::score(score)),
-            None => format!("{} without a number", index.name(mark.name)),
+            Some(score) => format!("{}: {}", index.name(mark.name), format::score(score)),
+            None => format!("{}: no score", index.name(mark.name)),
         })
         .collect();
     let asked = match (
         step.asked(CriticAction::Stop),
         step.asked(CriticAction::Retry),
     ) {
-        (true, _) => "a stop was asked for",
-        (_, true) => "a retry was asked for",
-        _ => "no stop was asked for",
+        (true, _) => "stop requested",
+        (_, true) => "retry requested",
+        _ => "no stop requested",
     };
-    let text = format!("Last scores: {}; {asked}", words.join(", "));
+    let text = format!("Last scores: {}, {asked}", words.join(", "));
     let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
     // A critic's stop is the reason itself, so it comes first.
     if summary.verdict.mark == RunStatus::Critic {

@@ -6,8 +6,8 @@ use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::stop::{Counts, counts};
 
-/// Formats "9 of 14 steps, 61 % of the tokens; at this pace the token budget ends it in about 6
-/// steps (estimate)".
+/// Formats "9 of 14 steps, 61 % of the tokens; at this pace, the token budget ends the run in about
+/// 6 steps (estimate)".
 ///
 /// The pace is the average of the recorded steps so far. Returns `None` if the run ended, has no
 /// steps, or has no limit.
@@ -55,12 +55,12 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[RuleStatus]) -> Op
         // The number of steps is exact, not an estimate.
         left if counts(&rule.kind) == Counts::Steps => {
             format!(
-                "the {name} ends it in {} at the latest",
+                "the {name} ends the run in at most {}",
                 counted(left, "step")
             )
         }
         left => format!(
-            "at this pace the {name} ends it in about {} (estimate)",
+            "at this pace, the {name} ends the run in about {} (estimate)",
             counted(left, "step")
         ),
     };
@@ -106,7 +106,7 @@ mod tests {
         ];
         assert_eq!(
             said(9, Liveness::Running, &rules).unwrap(),
-            "9 of 14 steps, 68% of the tokens; at this pace the token budget ends it in about 5 steps (estimate)"
+            "9 of 14 steps, 68% of the tokens; at this pace, the token budget ends the run in about 5 steps (estimate)"
         );
         let few = [
             rule("budget_steps", 9, 14),
@@ -114,7 +114,7 @@ mod tests {
         ];
         assert_eq!(
             said(9, Liveness::Running, &few).unwrap(),
-            "9 of 14 steps, <1% of the tokens; the step budget ends it in 5 steps at the latest"
+            "9 of 14 steps, <1% of the tokens; the step budget ends the run in at most 5 steps"
         );
         let spent = [rule("budget_steps", 3, 3)];
         assert_eq!(

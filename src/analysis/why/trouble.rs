@@ -90,8 +90,8 @@ fn wishes(index: &Index, step: &StepHead) -> impl Iterator<Item = String> {
     let deciding = step.deciding();
     let wish = move |(at, mark): (usize, &CriticMark)| {
         let wish = match mark.action {
-            CriticAction::Retry => "asked for a retry",
-            CriticAction::Stop => "asked to stop",
+            CriticAction::Retry => "requested a retry",
+            CriticAction::Stop => "requested a stop",
             CriticAction::Continue | CriticAction::Failed | CriticAction::Other => return None,
         };
         let reason = step

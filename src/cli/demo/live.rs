@@ -55,7 +55,7 @@ struct ManifestHead {
 /// taken.
 pub(super) fn own_dir(recording: &Recording, root: &Path) -> Result<PathBuf> {
     let cannot = |dir: &Path, error| {
-        let message = format!("cannot create the run directory {}", dir.display());
+        let message = format!("can't create the run directory {}", dir.display());
         Error::new(Kind::Unreadable, message).because(error)
     };
     fs::create_dir_all(root).map_err(|error| cannot(root, error))?;
@@ -80,13 +80,13 @@ pub(super) async fn replay(
     hurry: impl Future<Output = ()>,
 ) -> Result<()> {
     let wrong = || {
-        let message = format!("the recording {} is not as it should be", recording.name);
+        let message = format!("the recording {} is invalid", recording.name);
         Error::new(Kind::Bug, message)
     };
     let lines = timed(recording).ok_or_else(wrong)?;
     let ahead = lines.last().map_or(0, |last| last.at - LONGEST_US).max(0);
     let cannot = |error| {
-        let message = format!("the run {} is not whole", dir.display());
+        let message = format!("the run {} is incomplete", dir.display());
         Error::new(Kind::Unreadable, message).because(error)
     };
     let (there, coming) = lines.split_at(lines.partition_point(|timed| timed.at < ahead));

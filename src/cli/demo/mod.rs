@@ -22,23 +22,23 @@ use crate::page::runs::json;
 /// The default recording for `--live`, long enough to watch.
 const LIVE: &str = "long";
 
-/// Write demo runs: recordings of agents, one for every way a run can end
+/// Write demo runs: recorded agents, one for every way a run can end
 #[derive(Debug, clap::Args)]
 #[command(after_help = scenarios())]
 pub(super) struct Args {
-    /// The directory that gets a directory for each run
+    /// The directory in which each run gets a directory
     #[arg(default_value = "./runs")]
     root: PathBuf,
-    /// Only this scenario; may be given several times
+    /// Write only this scenario; repeatable
     #[arg(long, value_name = "NAME")]
     scenario: Vec<String>,
-    /// Replay one scenario in real time, to be watched on the board; Ctrl-C writes the rest at once
+    /// Replay one scenario in real time, to watch on the board; Ctrl-C writes the rest at once
     #[arg(long)]
     live: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Refused: it was taken when the runs were not yet recordings
+    /// Rejected: the demo runs are recordings now
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
     seed: Option<String>,
 }
@@ -69,9 +69,9 @@ struct Written<'a> {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if args.seed.is_some() {
         let message =
-            "--seed is not taken any more: the demo runs are recordings, the same each time";
+            "--seed is no longer supported: the demo runs are recordings and always the same";
         let error = Error::new(Kind::Usage, message);
-        return Err(error.hint("leave --seed out").into());
+        return Err(error.hint("remove --seed").into());
     }
     let mut chosen = args
         .scenario
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if args.live {
         if chosen.len() > 1 {
             return Err(Error::new(Kind::Usage, "--live replays one scenario")
-                .hint("name it by one --scenario")
+                .hint("pass --scenario once")
                 .into());
         }
         let recording = chosen.pop().map_or_else(|| named(LIVE), Ok)?;
@@ -96,7 +96,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     finish(args, &dirs, look, out)?;
     if !args.json {
         let hint = format!(
-            "{}; look at them with: board serve {}",
+            "{}; view with: board serve {}",
             counted(dirs.len(), "run"),
             args.root.display()
         );
@@ -110,8 +110,8 @@ fn named(name: &str) -> Result<&'static Recording> {
     let found = RECORDINGS.iter().find(|recording| recording.name == name);
     found.ok_or_else(|| {
         let names: Vec<_> = RECORDINGS.iter().map(|recording| recording.name).collect();
-        Error::new(Kind::Usage, format!("there is no scenario {name:?}"))
-            .hint(format!("there are {}", names.join(", ")))
+        Error::new(Kind::Usage, format!("unknown scenario {name:?}"))
+            .hint(format!("the scenarios are {}", names.join(", ")))
     })
 }
 
@@ -121,7 +121,7 @@ fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
     for recording in chosen {
         let dir = root.join(recording.name);
         if dirs.contains(&dir) {
-            let twice = format!("the scenario {} is named twice", recording.name);
+            let twice = format!("the scenario {} is given twice", recording.name);
             return Err(Error::new(Kind::Usage, twice));
         }
         dirs.push(dir);
@@ -141,19 +141,20 @@ fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
     let error = Error::new(
         Kind::Usage,
         format!(
-            "{} is there already{more}; nothing is written",
+            "{} already exists{more}; nothing was written",
             first.display()
         ),
     );
-    Err(error
-        .hint("name another ROOT, or remove what is there; --scenario NAME writes only that one"))
+    Err(error.hint(
+        "choose another ROOT, or remove what exists; --scenario NAME writes only that scenario",
+    ))
 }
 
 /// Copies recordings into these directories below `root`. Each directory gets its name only once
 /// it's complete.
 fn copy(root: &Path, chosen: &[&Recording], dirs: &[PathBuf]) -> Result<()> {
     let cannot = |path: &Path, error| {
-        let message = format!("cannot write {}", path.display());
+        let message = format!("can't write {}", path.display());
         Error::new(Kind::Unreadable, message).because(error)
     };
     let desk = fs::create_dir_all(root).and_then(|()| {
@@ -192,7 +193,7 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
             "writing {dir}\nwatch it with: board serve {root}\nCtrl-C writes the rest at once"
         );
         told.and_then(|()| out.flush()).map_err(|error| {
-            Error::new(Kind::Unreadable, "the output could not be written").because(error)
+            Error::new(Kind::Unreadable, "can't write the output").because(error)
         })?;
     }
     let ctrl_c = async {

@@ -17,42 +17,42 @@ use crate::error::{Error, Kind};
 use crate::page::export::fill::{Export, write_export};
 use crate::page::lens::Lens;
 
-/// Write a run as one HTML page that needs nothing else, as an ATIF trajectory, or as a trace of OpenTelemetry
+/// Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "board export [OPTIONS] <RUN> <--html FILE | --atif FILE | --otlp URL|FILE>"
 )]
 #[command(
-    after_help = "Pictures are included up to 8 MB in all, steps in full up to 64 MB of text.
---redact blanks values beside keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such
-as key=value, and the same texts elsewhere: from 8 bytes on anywhere, from 5 as a word of its own, at most 1,000 different
-ones. Pictures are left out. It cannot know secrets under other names: read the file before you send it.
+    after_help = "Images are included up to 8 MB in total, steps in full up to 64 MB of text.
+--redact blanks the values of keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such as
+key=value. It also blanks the same values elsewhere, up to 1,000 different ones: from 8 bytes anywhere, from 5 bytes as whole
+words. Images are removed. It can't recognize secrets under other names: read the file before you share it.
 
---otlp sends to URL/v1/traces where the address has no path of its own, with the headers in OTEL_EXPORTER_OTLP_HEADERS
-(name=value,name=value). Ids are made from the run: sent twice, it is the same trace. What records no time has that of what
-was before it, and the attribute board.time says so; a run without any time is not exported."
+--otlp sends to URL/v1/traces if the address has no path, with the headers in OTEL_EXPORTER_OTLP_HEADERS
+(name=value,name=value). Ids are derived from the run, so sending it twice gives the same trace. A record without a time gets
+the time of the record before it, and the attribute board.time says so. A run without any times can't be exported."
 )]
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
-    /// Write a page to this file; - for the standard output
+    /// Write an HTML page to this file; - for stdout
     #[arg(long, value_name = "FILE", conflicts_with_all = ["atif", "otlp"])]
     html: Option<PathBuf>,
-    /// Write a trajectory in the Agent Trajectory Interchange Format (1.7) to this file; - for the standard output. The
-    /// verdict stands under `extra`
+    /// Write a trajectory in the Agent Trajectory Interchange Format (1.7) to this file; - for stdout. The verdict is
+    /// under `extra`
     #[arg(long, value_name = "FILE", conflicts_with = "otlp")]
     atif: Option<PathBuf>,
-    /// Send a trace of OpenTelemetry (OTLP JSON, GenAI conventions) to this http:// or https:// address, or write it to this
-    /// file; - for the standard output
+    /// Send an OpenTelemetry trace (OTLP JSON, GenAI conventions) to this http:// or https:// address, or write it to this
+    /// file; - for stdout
     #[arg(long, value_name = "URL|FILE")]
     otlp: Option<PathBuf>,
-    /// Open at this step, by its ordinal, from 0
+    /// Open the page at this step, by its ordinal (from 0)
     #[arg(long, value_name = "N", conflicts_with_all = ["atif", "otlp"])]
     step: Option<usize>,
-    /// Open with this many events of the step told; 1 is the first
+    /// Open the page with this many events of the step replayed; 1 is the first
     #[arg(long, value_name = "M", requires = "step")]
     event: Option<usize>,
-    /// Blank the values beside keys that name a secret, and the same texts elsewhere
+    /// Blank the values of keys that name a secret, and the same values elsewhere
     #[arg(long)]
     redact: bool,
     #[command(flatten)]
@@ -66,9 +66,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         .or(args.atif.as_deref())
         .or(args.otlp.as_deref())
     else {
-        let what = "say where to: one of --html FILE, --atif FILE, --otlp URL|FILE";
+        let what = "choose an output: --html FILE, --atif FILE or --otlp URL|FILE";
         return Err(Error::new(Kind::Usage, what)
-            .hint("- is the standard output: board export RUN --html -")
+            .hint("use - for stdout: board export RUN --html -")
             .into());
     };
     let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
@@ -89,10 +89,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         return Ok(0);
     }
     let failed = |error: io::Error| {
-        let what = format!("{} cannot be written", path.display());
+        let what = format!("can't write {}", path.display());
         Error::new(Kind::Unreadable, what)
             .because(error)
-            .hint("name a file in a directory that exists, or - for the standard output")
+            .hint("use a file in an existing directory, or - for stdout")
     };
     let parent = path
         .parent()
@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         let dir = parent.display();
         failed(match error.kind() {
             io::ErrorKind::NotFound => io::Error::other(format!("there is no directory {dir}")),
-            kind => io::Error::other(format!("no file can be made in {dir}: {kind}")),
+            kind => io::Error::other(format!("can't create a file in {dir}: {kind}")),
         })
     })?;
     let mut buffered = io::BufWriter::with_capacity(1 << 16, &mut file);

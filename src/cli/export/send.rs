@@ -54,7 +54,7 @@ impl Receiver {
         let wrong = || {
             Error::new(
                 Kind::Usage,
-                format!("{url} is no address of a receiver of traces"),
+                format!("{url} isn't a valid address for sending traces"),
             )
         };
         let uri: Uri = url.parse().map_err(|error| wrong().because(error))?;
@@ -62,7 +62,7 @@ impl Receiver {
             return Err(wrong());
         };
         if authority.as_str().contains('@') {
-            return Err(wrong().hint(format!("a name and a password belong into {HEADERS}")));
+            return Err(wrong().hint(format!("put the user name and password into {HEADERS}")));
         }
         let is_tls = scheme == "https";
         let uri = match uri.path() {
@@ -77,7 +77,7 @@ impl Receiver {
             .enable_all()
             .build();
         let runtime = runtime
-            .map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
+            .map_err(|error| Error::new(Kind::Bug, "can't start the runtime").because(error))?;
         let wire = {
             let _inside = runtime.enter();
             Wire::new(is_tls, CONNECT, ANSWER)?
@@ -115,7 +115,7 @@ impl Receiver {
             sent.bytes += body.len() as u64;
             self.runtime.block_on(self.post(body)).map_err(|error| {
                 *refused.borrow_mut() = Some(error);
-                io::Error::other("not taken")
+                io::Error::other("not accepted")
             })
         };
         let mut spans = 0;
@@ -135,7 +135,7 @@ impl Receiver {
         match (all, refused.into_inner()) {
             (_, Some(error)) => Err(error),
             (Err(error), None) => {
-                Err(Error::new(Kind::Bug, "the trace cannot be made").because(error))
+                Err(Error::new(Kind::Bug, "can't build the trace").because(error))
             }
             (Ok(()), None) => Ok(sent),
         }
@@ -145,9 +145,9 @@ impl Receiver {
         let failed = |why: String| {
             Error::new(
                 Kind::Unreadable,
-                format!("{} does not take the trace: {why}", self.name()),
+                format!("can't send the trace to {}: {why}", self.name()),
             )
-            .hint("what was sent so far has the same ids when it is sent again")
+            .hint("it is safe to send it again: the ids stay the same")
         };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -156,7 +156,7 @@ impl Receiver {
         request
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let late = || failed(format!("no answer within {} s", ANSWER.as_secs()));
+        let late = || failed(format!("no response within {} s", ANSWER.as_secs()));
         let (head, body) = timeout(ANSWER, self.wire.send(request))
             .await
             .map_err(|_| late())?
@@ -170,12 +170,12 @@ impl Receiver {
             let said = String::from_utf8_lossy(&said);
             let said: String = said.trim().chars().take(200).collect();
             let hint = match head.status.as_u16() {
-                401 | 403 => format!("a key belongs into {HEADERS}"),
+                401 | 403 => format!("put the key into {HEADERS}"),
                 404 | 405 => {
-                    format!("receivers listen at {PATH}, where the address names no other path")
+                    format!("receivers usually listen at {PATH}, which is used if the address has no path")
                 }
                 415 => {
-                    "it may take protobuf alone; a collector between takes JSON and passes it on"
+                    "it may accept only protobuf; a collector in between accepts JSON and forwards it"
                         .to_owned()
                 }
                 _ => return Err(failed(format!("{}: {said}", head.status))),
@@ -195,7 +195,7 @@ impl Receiver {
                 .get("errorMessage")
                 .and_then(Value::as_str)
                 .unwrap_or_default();
-            return Err(failed(format!("{rejected} spans are rejected: {why}")));
+            return Err(failed(format!("{rejected} spans were rejected: {why}")));
         }
         Ok(())
     }
@@ -211,8 +211,8 @@ fn headers(text: &str) -> Result<HeaderMap> {
     {
         // Error messages repeat neither name nor value, since they may be a key.
         let wrong = || {
-            Error::new(Kind::Usage, format!("{HEADERS} cannot be read"))
-                .hint("it is written name=value,name=value")
+            Error::new(Kind::Usage, format!("can't parse {HEADERS}"))
+                .hint("the format is name=value,name=value")
         };
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
         let value = percent_encoding::percent_decode_str(value.trim())

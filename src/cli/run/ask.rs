@@ -24,7 +24,7 @@ impl Person for Terminal {
         self.progress
             .say(&format!("step {}: {}", question.step, question.reason));
         self.progress.say(&format!(
-            "may it call {} {args}? y for yes, anything else is a no and its reason",
+            "allow {} {args}? y allows it; anything else denies it and is recorded as the reason",
             question.tool
         ));
         let read = tokio::task::spawn_blocking(|| {

@@ -37,20 +37,20 @@ impl Begin {
             "step",
         );
         let mut told = vec![match earlier.parent() {
-            Some(parent) => format!(
-                "a new run that begins with {steps} of {parent}; files are as they are found"
-            ),
-            None => format!("going on after {steps}; files are as they are found"),
+            Some(parent) => {
+                format!("forking {parent} after {steps}; the agent's files are used as they are")
+            }
+            None => format!("resuming after {steps}; the agent's files are used as they are"),
         }];
         if let Some(unfinished) = earlier.unfinished() {
             let step = unfinished.step;
             told.push(format!(
-                "step {step} was begun and has no end on record: it is done anew, and what it spent is not known"
+                "step {step} started but didn't finish: it runs again, and its earlier usage is unknown"
             ));
         }
         if earlier.torn_bytes() > 0 {
             told.push(format!(
-                "a record of {} bytes was torn and is cut off",
+                "removed an incomplete record of {} bytes",
                 earlier.torn_bytes()
             ));
         }
@@ -84,14 +84,17 @@ pub(super) fn begin(
             return Ok((Begin::Anew { task, writer }, dir));
         }
         (Some(_), None) if args.runs.is_some() => {
-            let error = Error::new(Kind::Usage, "a run goes on in its own directory");
-            return Err(error.hint("leave --runs out, or make a new run of it with --from STEP"));
+            let error = Error::new(
+                Kind::Usage,
+                "a run can only be resumed in its own directory",
+            );
+            return Err(error.hint("remove --runs, or fork the run with --from STEP"));
         }
         (Some(run), None) => {
             Earlier::open(run).map_err(|error| match error.hints().is_empty() {
-                true => {
-                    error.hint("--from STEP makes a new run that begins with the steps before it")
-                }
+                true => error.hint(
+                    "--from STEP forks the run: it starts a new one with the steps before STEP",
+                ),
                 false => error,
             })?
         }
@@ -115,9 +118,9 @@ fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
         (Ok(runs), Ok(workspace)) if runs == workspace => {
             let error = Error::new(
                 Kind::Usage,
-                format!("{} is the agent's workspace itself", runs.display()),
+                format!("{} is the agent's workspace", runs.display()),
             );
-            Err(error.hint("name a directory in it, or elsewhere, with --runs"))
+            Err(error.hint("choose a directory inside it, or elsewhere, with --runs"))
         }
         _ => Ok(()),
     }

@@ -34,27 +34,27 @@ const KEY_FD: &str = "BOARD_KEY_FD";
 /// The maximum size of a key.
 const MAX_KEY_BYTES: u64 = 64 << 10;
 
-/// Run an agent that a file describes, and record it; exit code 1 where it did not complete
+/// Run an agent described by a file and record it; exits with 1 if it doesn't complete
 ///
-/// The file names a model behind an OpenAI-compatible endpoint, the tools and the directory that the agent works in,
-/// and when it stops. Ctrl-C ends the run at once, with a verdict; a second one ends the program. So do SIGTERM and a
-/// closed terminal, unless the run was started to outlive it, as with nohup.
+/// The file specifies a model behind an OpenAI-compatible endpoint, the tools, the agent's working directory, and the
+/// stop rules. Ctrl-C ends the run at once, with a verdict; a second Ctrl-C ends the program. SIGTERM and closing the
+/// terminal do the same, unless the run was started to survive that, as with nohup.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = help())]
 pub(super) struct Args {
     /// The file that describes the agent
     #[arg(value_name = "AGENT.toml")]
     file: PathBuf,
-    /// What the agent is to do; `-` reads it from stdin, and without it the file's [task] counts
+    /// What the agent should do; `-` reads it from stdin [default: the file's [task]]
     #[arg(value_name = "TASK", conflicts_with = "resume")]
     task: Option<String>,
-    /// The directory to write the run's directory into [default: ./runs; of a branch, where its run lies]
+    /// Where to create the run's directory [default: ./runs; for a fork, next to the original run]
     #[arg(long, value_name = "ROOT")]
     runs: Option<PathBuf>,
-    /// Go on with a recorded run in its own directory; files are as they are found
+    /// Resume a recorded run in its own directory; the agent's files are used as they are
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
-    /// Instead, begin a new run with the steps before STEP
+    /// Instead of resuming, fork the run: start a new one with the steps before STEP
     #[arg(long, value_name = "STEP", requires = "resume")]
     from: Option<u64>,
     /// Print one JSON document
@@ -63,7 +63,7 @@ pub(super) struct Args {
 }
 
 fn help() -> String {
-    format!("A whole agent file; only base_url and model are needed:\n\n{EXAMPLE}")
+    format!("A complete agent file; only base_url and model are required:\n\n{EXAMPLE}")
 }
 
 /// The result of a run.
@@ -116,8 +116,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         .worker_threads(2)
         .enable_all()
         .build();
-    let runtime = runtime
-        .map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
+    let runtime =
+        runtime.map_err(|error| Error::new(Kind::Bug, "can't start the runtime").because(error))?;
     let servers = runtime.block_on(file.mcp_servers(&around))?;
     let engine = servers.join(engine);
     let (begin, dir) = begin(args, task, &file, look)?;
@@ -141,7 +141,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     if let (Err(error), true) = (given, file.runs_commands()) {
         progress.say(&format!(
-            "commands inherit the files that this process was started with: {error}"
+            "commands inherit the open files of this process: {error}"
         ));
     }
     for line in begin.told() {
@@ -184,7 +184,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         writeln!(out, "{}", visible(&sentence))?;
     }
     if let Some(error) = &result.trace_error {
-        progress.say(&format!("the trace is not whole: {error}"));
+        progress.say(&format!("the trace is incomplete: {error}"));
     }
     Ok(u8::from(!completed))
 }
@@ -195,7 +195,7 @@ fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
         Some("-") => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text).map_err(|error| {
-                Error::new(Kind::Unreadable, "the task cannot be read from stdin").because(error)
+                Error::new(Kind::Unreadable, "can't read the task from stdin").because(error)
             })?;
             Some(text)
         }
@@ -206,8 +206,8 @@ fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
         .map(|task| task.trim().to_owned())
         .filter(|task| !task.is_empty());
     let missing = || {
-        Error::new(Kind::Usage, "there is no task")
-            .hint("give it after the file, pipe it in with -, or write it into the file as `objective` under [task]")
+        Error::new(Kind::Usage, "the task is missing")
+            .hint("pass it after the file, pipe it in with -, or set `objective` under [task] in the file")
     };
     Ok(task.ok_or_else(missing)?)
 }
@@ -221,13 +221,13 @@ fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
         let mut text = String::new();
         let read = std::fs::File::open(&path)
             .and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
-        let cannot = || format!("cannot read the key from {}", path.display());
+        let cannot = || format!("can't read the key from {}", path.display());
         read.map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
         let key = Secret::new(Some(&text));
         let empty = || {
             Error::new(
                 Kind::Usage,
-                format!("{} is empty, and the key shall be in it", path.display()),
+                format!("{} must contain the API key but is empty", path.display()),
             )
         };
         return if key.is_some() { Ok(key) } else { Err(empty()) };
@@ -239,10 +239,11 @@ fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
     if !key.is_some() && file.needs_key() {
         let error = Error::new(
             Kind::Usage,
-            format!("{name} is not set, and the key shall be in it"),
+            format!("`{name}` must contain the API key but isn't set"),
         );
-        return Err(error
-            .hint("write `api_key_env = \"\"` under [model] for an endpoint that wants no key"));
+        return Err(
+            error.hint("set `api_key_env = \"\"` under [model] if the endpoint needs no key")
+        );
     }
     // A pipe as agent file can be read only once.
     if key.is_some() && std::fs::metadata(&args.file).is_ok_and(|agent| agent.is_file()) {
@@ -311,7 +312,7 @@ fn drive(
                 // the run is closed.
                 () = hung_up() => {}
             }
-            told.say("ending the run; once more ends the program");
+            told.say("ending the run; a second signal ends the program");
             cancel.now();
             asked_to_stop().await;
             // The exit code that Unix shells report for a program ended by Ctrl-C.

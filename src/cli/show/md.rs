@@ -113,7 +113,7 @@ fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<
     if view.unreadable.is_some() {
         return writeln!(
             out,
-            "The line of this step cannot be read; `board check` says why.\n"
+            "This step's line can't be read; `board check` shows why.\n"
         );
     }
     if let Some(error) = &view.error {
@@ -256,8 +256,10 @@ fn folded(out: &mut dyn Write, text: &Folded) -> io::Result<()> {
 fn rest(out: &mut dyn Write, more: &More) -> io::Result<()> {
     match more {
         More::Nothing => Ok(()),
-        More::Here { rest, .. } => writeln!(out, "(cut here; {} more bytes)\n", rest.len()),
-        More::Elsewhere { .. } => writeln!(out, "(cut here; `board show --step` has all of it)\n"),
+        More::Here { rest, .. } => writeln!(out, "(truncated; {} more bytes)\n", rest.len()),
+        More::Elsewhere { .. } => {
+            writeln!(out, "(truncated; `board show --step` prints all of it)\n")
+        }
     }
 }
 

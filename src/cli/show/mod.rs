@@ -38,16 +38,16 @@ const MAX_UNWRITTEN: usize = 8;
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
-    /// One step in full, by its ordinal, from 0
+    /// Show one step in full, by its ordinal (from 0)
     #[arg(long, value_name = "N")]
     step: Option<usize>,
-    /// The events, of the run or of the step
+    /// Show the events of the run or step
     #[arg(long)]
     events: bool,
-    /// How to print; md is a transcript for pasting
+    /// The output format; md is a transcript for pasting
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Print one JSON document; the same as `--format json`
+    /// Print one JSON document; same as `--format json`
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -194,7 +194,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("rule", rule(&run.index))?;
     let among = || {
         format!(
-            "the newest of {} in this directory; all numbers are its own",
+            "the newest of {} in this directory; numbers cover only this run",
             summary.runs_here()
         )
     };
@@ -269,7 +269,7 @@ fn rule(index: &Index) -> Option<String> {
 fn steps(run: &Opened) -> String {
     let summary = &run.summary;
     let steps = summary.steps_known().map_or_else(
-        || "how many is not recorded".to_owned(),
+        || "number not recorded".to_owned(),
         |steps| count(steps as u64),
     );
     let failed = if summary.errors > 0 {
@@ -279,7 +279,7 @@ fn steps(run: &Opened) -> String {
     };
     let nested = match summary.steps_nested {
         0 => String::new(),
-        nested => format!(", {} of sub-agents", count(nested as u64)),
+        nested => format!(", {} by sub-agents", count(nested as u64)),
     };
     let limit = summary
         .verdict
@@ -357,7 +357,7 @@ fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::R
             let words = if branched {
                 "the steps above are copied from its parent".to_owned()
             } else if began.is_some_and(Segment::goes_on) {
-                "gone on with here".to_owned()
+                "resumed here".to_owned()
             } else {
                 format!(
                     "run {} in this directory",
@@ -407,7 +407,7 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
             .as_ref()
             .map_or_else(String::new, |call| format!(": {call}"));
         let line = match health::anew(index, at) {
-            "" => format!("{id} has {events} and no line in steps.jsonl{decided}"),
+            "" => format!("{id} has {events} but no line in steps.jsonl{decided}"),
             // The step may have a line by now, from when it was repeated.
             anew => format!("{events} of {id} belong to no line of steps.jsonl{anew}"),
         };
@@ -422,7 +422,7 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
     }
     match unwritten.len().saturating_sub(MAX_UNWRITTEN) {
         0 => Ok(()),
-        more => writeln!(out, "and {} more like it", count(more as u64)),
+        more => writeln!(out, "and {} more", count(more as u64)),
     }
 }
 
@@ -458,7 +458,7 @@ fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         notes.push((
             Ink::Warning,
-            format!("{} asked to {}{reason}", critic.name, critic.action),
+            format!("{} requested a {}{reason}", critic.name, critic.action),
         ));
     }
     notes

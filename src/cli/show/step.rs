@@ -60,7 +60,7 @@ pub(super) fn write(
     match Json::parse(&text) {
         Some(Json::Object(members)) => write_record(out, &Json::Object(members), look)?,
         _ => {
-            heading(out, "the line, which is not a record", look)?;
+            heading(out, "the line (not a record)", look)?;
             outline::block(out, 1, &String::from_utf8_lossy(&line))?;
         }
     }
@@ -68,7 +68,10 @@ pub(super) fn write(
         let range = json::events_of(&run.index, n);
         heading(out, "events", look)?;
         if range.is_empty() {
-            writeln!(out, "  No event belongs to this step for certain.")?;
+            writeln!(
+                out,
+                "  No events can be attributed to this step with certainty."
+            )?;
         }
         for (at, line) in range.zip(events_of(run, n)?) {
             let text = repair(&line).0;

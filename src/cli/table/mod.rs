@@ -30,33 +30,33 @@ use crate::page::part::href;
 use read::{Made, Piece};
 use rows::{Format, Sheet};
 
-/// Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
+/// Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "With --out, rows lie in DIR/runs/day=YYYY-MM-DD/HH.jsonl (.csv, .parquet) by the hour (UTC) in which a run began. A second call
-with the same DIR writes only the files whose rows changed, and the rows of runs that are gone go. Other programs may read
-meanwhile: each file is replaced at once. docs/fleet.md has the columns, and questions to ask."
+    after_help = "With --out, rows are written to DIR/runs/day=YYYY-MM-DD/HH.jsonl (.csv, .parquet), by the hour (UTC) in which a run began.
+Another call with the same DIR rewrites only the files whose rows changed, and removes the rows of deleted runs. Other programs
+can read meanwhile: each file is replaced atomically. See docs/fleet.md for the columns and for example queries."
 )]
 pub(super) struct Args {
-    /// One row a run, or one row a step
+    /// One row per run, or one row per step
     #[arg(value_name = "TABLE")]
     table: Table,
-    /// Directories to look in, at any depth up to 8
+    /// Directories to search, up to 8 levels deep
     #[arg(value_name = "ROOT", default_value = "./runs")]
     roots: Vec<PathBuf>,
-    /// Only runs that match, as for `board list`: 'steps>5 -stop:final'
+    /// Only runs that match a query, as in `board list`: 'steps>5 -stop:final'
     #[arg(long = "in", value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
-    /// How rows are written
+    /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     format: Format,
     /// Keep the table in this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The address of a board over the same directories, for links in source_uri
+    /// The address of a board that serves the same directories, for links in source_uri
     #[arg(long, value_name = "URL", default_value = "")]
     board: String,
-    /// With --out, print one JSON document of what was done
+    /// With --out, print a report as one JSON document
     #[arg(long, requires = "out")]
     json: bool,
     #[command(flatten)]
@@ -176,7 +176,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             format!("no runs in {}: {fault}", root.display()),
         );
         return Err(error
-            .hint("`board table runs DIR...` takes the directories that `board serve` takes")
+            .hint("pass the same directories as to `board serve`: board table runs DIR...")
             .into());
     }
     let Some(dir) = &args.out else {
@@ -229,12 +229,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn no_parquet(table: Table) -> Error {
     let name = table.name();
     let hint = format!(
-        "build it with that: cargo install --path . --features parquet; or keep the table with --out table, and have \
+        "install it with that feature: cargo install --path . --features parquet; or keep the table with --out table, and let \
          DuckDB convert it: COPY (FROM read_json('table/{name}/*/*.jsonl')) TO '{name}.parquet'"
     );
     Error::new(
         Kind::Usage,
-        "this board was built without the feature parquet, and cannot write Parquet",
+        "this board was built without the feature parquet and can't write Parquet",
     )
     .hint(hint)
 }
@@ -245,7 +245,7 @@ fn parsed(text: &str) -> Result<Query> {
     match query.ignored.first() {
         Some(term) => Err(Error::new(
             Kind::Usage,
-            format!("--in does not understand {}: {}", term.text, term.why),
+            format!("--in can't use the term {}: {}", term.text, term.why),
         )),
         None => Ok(query),
     }

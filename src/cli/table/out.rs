@@ -59,7 +59,7 @@ pub(super) fn keep(
     maker: &Maker,
 ) -> Result<TableReport, Failure> {
     let failed = |error: io::Error| {
-        let what = format!("the table in {} cannot be written", dir.display());
+        let what = format!("can't write the table in {}", dir.display());
         Failure::Told(Error::new(Kind::Unreadable, what).because(error))
     };
     let (notes, table) = (dir.join(NOTES), dir.join(maker.table.name()));
@@ -80,12 +80,12 @@ pub(super) fn keep(
     let known = match TableNote::read(&note).map_err(failed)? {
         Some((before, _)) if before.roots != head.roots => {
             let what = format!(
-                "{} holds the table of other runs: {}",
+                "{} contains the table of other runs: {}",
                 table.display(),
                 before.roots.join(", ")
             );
             return Err(Error::new(Kind::Usage, what)
-                .hint("name another --out, or remove this one")
+                .hint("choose another --out, or remove this one")
                 .into());
         }
         Some((before, known)) if before == head => known,
@@ -97,11 +97,11 @@ pub(super) fn keep(
         None if there.is_empty() => TableNote::default(),
         None => {
             let what = format!(
-                "{} holds files of a table that this command did not write",
+                "{} contains files of a table that this command didn't write",
                 table.display()
             );
             return Err(Error::new(Kind::Usage, what)
-                .hint("name another --out, or remove this one")
+                .hint("choose another --out, or remove this one")
                 .into());
         }
     };
@@ -150,11 +150,11 @@ fn apart(
         let root_place = fs::canonicalize(root).map_err(&failed)?;
         if own.starts_with(&root_place) || root_place.starts_with(&own) {
             let what = format!(
-                "the table cannot lie in {}, which is only read",
+                "the table can't be in {}, which the board only reads",
                 root.display()
             );
             return Err(Error::new(Kind::Usage, what)
-                .hint("name another --out, outside of all roots")
+                .hint("choose an --out outside all roots")
                 .into());
         }
     }
@@ -174,7 +174,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
 
 /// Locks the table for this program, for the lifetime of the returned value.
 fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
-    let what = || format!("the table in {} cannot be written", dir.display());
+    let what = || format!("can't write the table in {}", dir.display());
     let open = File::options()
         .create(true)
         .truncate(false)
@@ -189,9 +189,11 @@ fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
         Err(TryLockError::WouldBlock) => {
             let error = Error::new(
                 Kind::Unreadable,
-                format!("{}: another program writes it just now", what()),
+                format!("{}: another program is writing it", what()),
             );
-            Err(error.hint("wait for it, or name another --out").into())
+            Err(error
+                .hint("wait until it's done, or choose another --out")
+                .into())
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn sweep(note: &Path) -> io::Result<()> {
 pub(super) fn directory(path: &Path) -> Result<()> {
     match kind(path)? {
         Some(kind) if kind.is_symlink() => Err(foreign(path, "it is a symbolic link")),
-        Some(kind) if !kind.is_dir() => Err(foreign(path, "it is no directory")),
+        Some(kind) if !kind.is_dir() => Err(foreign(path, "it isn't a directory")),
         _ => Ok(()),
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn directory(path: &Path) -> Result<()> {
 pub(super) fn file(path: &Path) -> Result<()> {
     match kind(path)? {
         Some(kind) if kind.is_symlink() => Err(foreign(path, "it is a symbolic link")),
-        Some(kind) if !kind.is_file() => Err(foreign(path, "it is no file")),
+        Some(kind) if !kind.is_file() => Err(foreign(path, "it isn't a file")),
         _ => Ok(()),
     }
 }
@@ -88,8 +88,8 @@ pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
         return Ok(());
     }
     let why = match known.looks(name).next() {
-        Some(_) => "it was changed since it was written",
-        None => "the note of the table does not list it",
+        Some(_) => "it has changed since it was written",
+        None => "the table's note doesn't list it",
     };
     Err(foreign(&path, why))
 }
@@ -141,20 +141,18 @@ fn kind(path: &Path) -> Result<Option<FileType>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata.file_type())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::new(
-            Kind::Unreadable,
-            format!("{} cannot be looked at", path.display()),
-        )
-        .because(error)),
+        Err(error) => Err(
+            Error::new(Kind::Unreadable, format!("can't access {}", path.display())).because(error),
+        ),
     }
 }
 
 fn foreign(path: &Path, why: &str) -> Error {
     let what = format!(
-        "{} is not the table's own, and is neither overwritten nor removed",
+        "{} doesn't belong to the table, so it is neither overwritten nor removed",
         path.display()
     );
     Error::new(Kind::Usage, what)
         .because(io::Error::other(why))
-        .hint("move it away, or name another --out")
+        .hint("move it, or choose another --out")
 }

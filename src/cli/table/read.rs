@@ -82,7 +82,7 @@ pub(super) fn each<'a>(
             loop {
                 let piece = receiver.recv().map_err(|_| {
                     Error::new(Kind::Bug, format!("reading {} failed", run.path))
-                        .hint("`board check` says what is odd in it")
+                        .hint("`board check` shows its issues")
                 })?;
                 let is_done = matches!(piece, Piece::Done(_));
                 take(run, piece)?;

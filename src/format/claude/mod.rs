@@ -39,7 +39,16 @@ pub(super) static SESSION: Tool = Tool {
         },
         file: "session file",
         is_session: true,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        assemble: Some(|n, records| {
+            part::line(
+                n,
+                records.iter().map(|record| {
+                    let line = Line::of(record);
+                    let message = line.message.map(Message::of).unwrap_or_default();
+                    part_of(&line, &message)
+                }),
+            )
+        }),
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
@@ -195,9 +204,9 @@ impl Reader for Session {
                 self.api_error(&line, &message, mark, draft);
             }
             "assistant" => {
-                step = Some(self.reply(&line, &message, record.text, ts, before, draft));
+                step = Some(self.reply(&line, &message, ts, before, draft));
             }
-            "user" => self.user(&line, &message, record.text, mark, draft),
+            "user" => self.user(&line, &message, mark, draft),
             "attachment" => self.attachment(&line, mark, draft),
             "cost-state" => {
                 let id = text(line.session).unwrap_or_default();
@@ -336,7 +345,6 @@ impl Session {
         &mut self,
         line: &Line<'_>,
         message: &Message<'_>,
-        record: &str,
         ts: Option<i64>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
@@ -366,7 +374,7 @@ impl Session {
                 draft.close(last);
             }
         }
-        let mut part = part_of(record);
+        let mut part = part_of(line, message);
         part.is_nested = is_nested;
         for call in &part.calls {
             self.by_call.insert((*call.id).into(), n);
@@ -389,7 +397,6 @@ impl Session {
         &mut self,
         line: &Line<'_>,
         message: &Message<'_>,
-        record: &str,
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
@@ -411,7 +418,7 @@ impl Session {
         }
         let words = spoken(message.content);
         if !steps.is_empty() || lost > 0 {
-            let part = part_of(record);
+            let part = part_of(line, message);
             let failed = part.has_failed();
             let is_stopped = is_interruption(&words);
             let stage = if is_stopped {
@@ -633,9 +640,7 @@ fn counted(models: &str) -> u64 {
 }
 
 /// Returns the part of a step that a line contains.
-fn part_of(record: &str) -> Part {
-    let line = Line::of(record);
-    let message = line.message.map(Message::of).unwrap_or_default();
+fn part_of(line: &Line<'_>, message: &Message<'_>) -> Part {
     let mut part = Part::default();
     let reply = line.kind == Some("\"assistant\"");
     if reply {
@@ -648,7 +653,7 @@ fn part_of(record: &str) -> Part {
             .map(|usage| others(usage, message.model))
             .unwrap_or_default();
     }
-    blocks(&message, reply, line.result, &mut part);
+    blocks(message, reply, line.result, &mut part);
     if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
         part.changes = changes(&Result::of(result), text(line.cwd).as_deref());
     }

@@ -14,7 +14,7 @@ use sums::Sums;
 use super::part::text;
 use super::recent::{Bits, RecentSet};
 use super::value::{cut, short};
-use super::{Answer, OTHER_SESSION, Part, Tokens, Tool, step_head};
+use super::{Answer, OTHER_SESSION, Part, Tokens, Tool};
 use crate::model::event::InitNote;
 use crate::model::step::Usage;
 use crate::model::{
@@ -770,7 +770,7 @@ impl Going {
     }
 
     fn head(&self, n: usize, names: &mut Names) -> StepHead {
-        let (head, _) = step_head(self.part.line(n).as_bytes(), names);
+        let head = self.part.head(n, names);
         let RecordPlace { span, line, .. } = self.first;
         // What one step left is not what the next one finds: others change the same files.
         StepHead {

@@ -179,7 +179,7 @@ impl Reader for Session {
         }
         let is_headless = !std::mem::replace(&mut self.is_begun, true) && !is_text(line.session);
         match &*kind {
-            "gemini" => self.reply(&line, record.text, &mark, before, draft),
+            "gemini" => self.reply(&line, &mark, before, draft),
             "user" => self.user(&line, mark, draft),
             // What the program says in words of its own.
             "error" | "warning" | "info" => {
@@ -283,13 +283,12 @@ impl Session {
     fn reply(
         &mut self,
         line: &Line<'_>,
-        record: &str,
         mark: &EventDraft<'_>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
         let id = text(line.id).unwrap_or_default();
-        let part = part_of(record);
+        let part = part_of(line);
         let known = self.replies.get(&*id).copied().filter(|_| !id.is_empty());
         let failed = part.has_failed();
         let n = draft.reply(
@@ -466,7 +465,7 @@ impl Session {
                         let within =
                             (text_of.as_ptr() as usize).saturating_sub(record.as_ptr() as usize);
                         let n = draft.begin_within(within as u64);
-                        self.listed(n, id, message, part_of(text_of), draft);
+                        self.listed(n, id, message, part_of(message), draft);
                     }
                     unknown += usize::from(step.is_none() && !agrees);
                     place += 1;
@@ -566,14 +565,13 @@ fn part_in(record: &str, n: usize) -> Part {
     let mut replies =
         messages(&line).filter(|message| Line::of(message).kind == Some("\"gemini\""));
     match (line.set, replies.nth(n)) {
-        (Some(_), Some(reply)) => part_of(reply),
-        _ => part_of(record),
+        (Some(_), Some(reply)) => part_of(&Line::of(reply)),
+        _ => part_of(&line),
     }
 }
 
 /// What a line says of the step that it belongs to: all of it.
-fn part_of(record: &str) -> Part {
-    let line = Line::of(record);
+fn part_of(line: &Line<'_>) -> Part {
     let mut part = Part {
         whole: true,
         model: text(line.model),

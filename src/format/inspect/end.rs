@@ -134,7 +134,7 @@ impl Last {
 }
 
 /// The evidence that a sample completed, if no record says so.
-const UNBROKEN: &str = "the absence of errors and limits";
+const UNBROKEN: &str = "neither error nor limit";
 
 /// Names of limits, our units for them, and the factor from Inspect's unit to ours.
 const LIMITS: [(&str, &str, f64); 6] = [
@@ -683,7 +683,7 @@ impl Facts {
             }
             "model_length" if !last.submits => of(Ended::CONTEXT_FULL, Outcome::Failed),
             "content_filter" if !last.submits => of("The model refused", Outcome::Failed),
-            _ if last.calls && !last.submits => none("a last reply with tool calls"),
+            _ if last.calls && !last.submits => none("a last reply with calls"),
             _ if last.event.is_none() && self.answer.is_none() => none("a sample without a reply"),
             _ if is_success => Ended::answered(UNBROKEN),
             // If the log's status isn't success, only the last reply shows the end.

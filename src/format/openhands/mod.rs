@@ -249,7 +249,7 @@ impl Reader for Conversation {
         let disputed = conflict.as_ref().map(|conflict| {
             let end = Ended::new(
                 "",
-                "The files disagree on the end",
+                "The files disagree on how the run ended",
                 Outcome::Unknown,
                 Certainty::Unknown,
             );

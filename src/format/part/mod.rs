@@ -1,16 +1,21 @@
-//! What does one record of another tool say of a step? And: the line of a step, put together from all its records.
+//! Collects what the records of another tool say about one step.
 //!
-//! The line has the layout of this crate's own steps, so that whatever reads those reads these. Values that a tool wrote
-//! as JSON stay the text that they are.
+//! A reader turns each record into a [`Part`]; [`Part::add`] merges the parts of a step. [`head`](Part::head) is the step
+//! as the index keeps it, [`line`](Part::line) the step as JSON in the layout of this crate's own steps, for pages and
+//! exports. Values that a tool wrote as JSON stay JSON text.
 
+mod head;
+mod line;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::num::NonZeroU8;
 
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED};
+
+pub(super) use line::{line, quoted};
 
 /// So many calls, answers, and other things of one sort are read of a step; later ones are counted. No known model asks
 /// for a tenth of this in one reply.
@@ -123,16 +128,6 @@ impl Tokens {
             output: both(self.output, more.output),
             reasoning: either(self.reasoning, more.reasoning),
         }
-    }
-
-    /// The tokens of one model among several, as JSON.
-    fn of_model(&self, model: &str) -> String {
-        let mut object = Object::new();
-        object.text("model", Some(model));
-        object.count("input_tokens", self.input);
-        object.count("output_tokens", self.output);
-        object.count("cached_tokens", self.cached);
-        object.end()
     }
 }
 
@@ -321,6 +316,36 @@ impl Part {
         NonZeroU8::new(u8::try_from(at + 1).ok()?)
     }
 
+    /// Returns what the step decided: `act`, `final`, `thought` or [`NOT_RECORDED`]. `None` if it decided nothing.
+    fn mode(&self) -> Option<&'static str> {
+        let has_thought = !is_empty(&self.thought) || self.finish.is_some();
+        let is_cut_short = self
+            .finish
+            .as_deref()
+            .is_some_and(|finish| is_at_limit(finish) || is_refusal(finish));
+        match (self.calls.is_empty(), is_empty(&self.text)) {
+            (false, _) => Some("act"),
+            // A reply isn't an answer if the tool rejected it, if it was truncated or refused, or if a result followed.
+            (true, false) if self.error.is_some() || !self.answers.is_empty() || is_cut_short => {
+                Some("thought")
+            }
+            (true, false) => Some("final"),
+            (true, true) if has_thought => Some("thought"),
+            // An omitted text isn't an empty one.
+            (true, true) => self.is_text_untold.then_some(NOT_RECORDED),
+        }
+    }
+
+    /// Returns why the step decided as it did: the thought, or the text if the step has no thought and didn't answer.
+    fn rationale(&self, mode: &str) -> Option<Cow<'_, str>> {
+        let texts = if mode != "final" && is_empty(&self.thought) {
+            &self.text
+        } else {
+            &self.thought
+        };
+        Some(joined(texts)).filter(|text| !text.is_empty())
+    }
+
     /// Whether an answer says that its call failed.
     pub fn has_failed(&self) -> bool {
         self.answers
@@ -350,24 +375,82 @@ impl Part {
         })
     }
 
-    /// Returns the answer to call `at`, completed by `beside`. `calls_of` holds the call of each item of `beside`.
-    fn told(&self, at: usize, calls_of: &[Option<usize>]) -> Option<Answer> {
+    /// Returns the result of call `at`: its answer, completed by `beside`. `calls_of` holds the call of each item of
+    /// `beside`.
+    fn result_of(&self, at: usize, calls_of: &[Option<usize>]) -> Option<Cow<'_, Answer>> {
         let answer = self.answer_to(at)?;
-        let mut told = Answer::default();
-        let beside = self
+        let mut result = Cow::Borrowed(answer);
+        if calls_of.contains(&Some(at)) {
+            let mut merged = Answer::default();
+            for (beside, _) in self
+                .beside
+                .iter()
+                .zip(calls_of)
+                .filter(|(_, of)| **of == Some(at))
+            {
+                merged.sharpen(beside.clone());
+            }
+            merged.sharpen(answer.clone());
+            result = Cow::Owned(merged);
+        }
+        // The text that the model was given says more than the program's placeholder.
+        if matches!(result.error.as_deref(), Some(FAILED | DECLINED))
+            && let Some(words) = text(Some(&result.output)).filter(|words| !words.is_empty())
+        {
+            result.to_mut().error = Some(words);
+        }
+        Some(result)
+    }
+
+    /// Returns the results of the step, each with its tool: those of the calls in their order, then those that belong to
+    /// no call. A call without a result has one with the status [`NO_ANSWER`], unless no call has a result.
+    fn results(&self) -> Vec<(Option<&str>, Cow<'_, Answer>)> {
+        let calls_of: Vec<_> = self
             .beside
             .iter()
-            .zip(calls_of)
-            .filter(|(_, of)| **of == Some(at));
-        beside.for_each(|(beside, _)| told.sharpen(beside.clone()));
-        told.sharpen(answer.clone());
-        let is_untold = matches!(told.error.as_deref(), Some(FAILED | DECLINED));
-        // What the model was given says more than the program's word for it.
-        if let Some(words) = text(Some(&told.output)).filter(|words| is_untold && !words.is_empty())
-        {
-            told.error = Some(words);
+            .map(|beside| self.beside_of(beside))
+            .collect();
+        let mut results = Vec::new();
+        if self.unanswered() < self.calls.len() {
+            for (at, call) in self.calls.iter().enumerate() {
+                let result = self.result_of(at, &calls_of).unwrap_or_else(|| {
+                    Cow::Owned(Answer {
+                        status: Some(NO_ANSWER),
+                        ..Answer::default()
+                    })
+                });
+                results.push((Some(&*call.name), result));
+            }
         }
-        Some(told)
+        // Answers without an id belong to the calls by position if a call has no answer by its id.
+        let is_named = |call: &CallDraft| {
+            self.answers
+                .iter()
+                .any(|answer| !call.id.is_empty() && answer.call == call.id)
+        };
+        let taken = if self.calls.iter().all(is_named) {
+            0
+        } else {
+            self.calls.len()
+        };
+        let spare = self
+            .answers
+            .iter()
+            .filter(|answer| answer.call.is_empty())
+            .skip(taken);
+        // A failure counts even if no record says which call failed.
+        let failed = self
+            .beside
+            .iter()
+            .zip(&calls_of)
+            .filter(|(beside, of)| of.is_none() && beside.error.is_some())
+            .map(|(beside, _)| beside);
+        results.extend(
+            spare
+                .chain(failed)
+                .map(|answer| (None, Cow::Borrowed(answer))),
+        );
+        results
     }
 
     /// The place of the call that something beside the answers is told of.
@@ -380,180 +463,20 @@ impl Part {
     }
 }
 
-/// The line of step `n` whose records say `parts`, as JSON text.
-pub(super) fn line(n: usize, parts: impl IntoIterator<Item = Part>) -> String {
-    let mut step = Part::default();
-    parts.into_iter().for_each(|part| step.add(part));
-    step.line(n)
+/// Joins texts with a blank line between them.
+fn joined(texts: &[String]) -> Cow<'_, str> {
+    match texts {
+        [text] => Cow::Borrowed(text),
+        texts => Cow::Owned(texts.join("\n\n")),
+    }
 }
 
-impl Part {
-    /// The line of step `n`, of which this is all.
-    pub fn line(&self, n: usize) -> String {
-        let mut out = Object::new();
-        out.json("step_id", &n.to_string());
-        out.text("agent_id", self.agent.as_deref());
-        out.json("decision", &self.decision());
-        out.json("actions", &list(self.calls.iter().map(CallDraft::json)));
-        let calls_of: Vec<_> = self
-            .beside
-            .iter()
-            .map(|beside| self.beside_of(beside))
-            .collect();
-        let answers =
-            (0..self.calls.len()).map(|at| match (self.told(at, &calls_of), self.calls.get(at)) {
-                (Some(answer), call) => answer.json(call.map(|call| &*call.name)),
-                (None, call) => open(call.map_or("", |call| &call.name)),
-            });
-        // A trailing row of calls without answers needs no words: the page says so of each.
-        let open = self.unanswered();
-        let answers = answers.take(if open == self.calls.len() {
-            0
-        } else {
-            self.calls.len()
-        });
-        // Those without a name are taken by place, where a call has none by its id.
-        let is_named = |call: &&CallDraft| {
-            self.answers
-                .iter()
-                .any(|answer| !call.id.is_empty() && answer.call == call.id)
-        };
-        let taken = if self.calls.iter().all(|call| is_named(&call)) {
-            0
-        } else {
-            self.calls.len()
-        };
-        let spare = self
-            .answers
-            .iter()
-            .filter(|answer| answer.call.is_empty())
-            .skip(taken);
-        // What failed is not lost because nobody says in which call.
-        let nobodys = |beside: &&Answer| self.beside_of(beside).is_none() && beside.error.is_some();
-        let spare = spare.chain(self.beside.iter().filter(nobodys));
-        out.json(
-            "action_results",
-            &list(answers.chain(spare.map(|answer| answer.json(None)))),
-        );
-        if !self.changes.is_empty() {
-            let mut changes = Object::new();
-            for (at, (key, before, after)) in self.changes.iter().enumerate() {
-                let mut sides = Object::new();
-                before.iter().for_each(|value| sides.json("before", value));
-                after.iter().for_each(|value| sides.json("after", value));
-                let diff = self.diffs.iter().find(|(of, _)| *of == at);
-                sides.text("diff", diff.map(|(_, diff)| &**diff));
-                changes.json(key, &sides.end());
-            }
-            out.json("state_diff", &changes.end());
-        }
-        if !self.scores.is_empty() {
-            out.json(
-                "critic_outputs",
-                &list(self.scores.iter().map(|(name, score, reason)| {
-                    let mut critic = Object::new();
-                    critic.text("name", Some(name));
-                    critic.json("score", &score.map_or_else(|| "null".to_owned(), number));
-                    critic.text("reason", reason.as_deref());
-                    critic.end()
-                })),
-            );
-        }
-        if !self.text.is_empty() {
-            let mut response = Object::new();
-            response.text("text", Some(&self.text.join("\n\n")));
-            out.json("model_response", &response.end());
-        } else if self.is_text_untold {
-            out.json("model_response", "{\"text\":null}");
-        }
-        self.usage(&mut out);
-        out.text("model", self.model.as_deref());
-        out.text("finish_reason", self.finish.as_deref());
-        if let Some(error) = &self.error {
-            let mut object = Object::new();
-            object.text("phase", Some("decide"));
-            object.text("message", Some(error));
-            out.json("error", &object.end());
-        }
-        out.end()
-    }
-
-    fn decision(&self) -> String {
-        let thought = self.thought.join("\n\n");
-        let text = self.text.join("\n\n");
-        let mode = match (
-            self.calls.is_empty(),
-            text.is_empty(),
-            thought.is_empty() && self.finish.is_none(),
-        ) {
-            (false, ..) => "act",
-            // What the tool could make nothing of is no answer, nor what was cut or refused; and something came of what has an observation.
-            (true, false, _)
-                if self.error.is_some()
-                    || !self.answers.is_empty()
-                    || self
-                        .finish
-                        .as_deref()
-                        .is_some_and(|finish| is_at_limit(finish) || is_refusal(finish)) =>
-            {
-                "thought"
-            }
-            (true, false, _) => "final",
-            (true, true, false) => "thought",
-            // An omitted text is not an empty one.
-            (true, true, true) if self.is_text_untold => NOT_RECORDED,
-            (true, true, true) => return "null".to_owned(),
-        };
-        let mut out = Object::new();
-        out.text("mode", Some(mode));
-        let rationale = if mode != "final" && thought.is_empty() {
-            &text
-        } else {
-            &thought
-        };
-        out.text(
-            "rationale",
-            Some(rationale)
-                .filter(|text| !text.is_empty())
-                .map(String::as_str),
-        );
-        out.text("final_answer", Some(&*text).filter(|_| mode == "final"));
-        out.end()
-    }
-
-    fn usage(&self, out: &mut Object) {
-        if self.tokens.is_some() {
-            let tokens = self.all_tokens();
-            let mut context = Object::new();
-            // Where it is unknown how much was written, so is what the step took.
-            let input = if tokens.output.is_some() {
-                "input_tokens_total"
-            } else {
-                "input_tokens"
-            };
-            context.count(input, tokens.input);
-            context.count("output_tokens", tokens.output);
-            context.count("cached_tokens", tokens.cached);
-            context.count("reasoning_tokens", tokens.reasoning);
-            context.text(
-                "counting_mode",
-                self.tokens_estimated.then_some("engine_estimate"),
-            );
-            if !self.others.is_empty() {
-                context.json(
-                    "other_models",
-                    &list(
-                        self.others
-                            .iter()
-                            .map(|(model, tokens)| tokens.of_model(model)),
-                    ),
-                );
-            }
-            out.json("context", &context.end());
-        }
-        if let Some(cost) = self.cost {
-            out.json("cost_usd", &number(cost));
-        }
+/// Returns whether [`joined`] returns an empty text.
+fn is_empty(texts: &[String]) -> bool {
+    match texts {
+        [] => true,
+        [text] => text.is_empty(),
+        _ => false,
     }
 }
 
@@ -585,21 +508,32 @@ pub(super) fn is_refusal(finish: &str) -> bool {
 }
 
 impl CallDraft {
-    fn json(&self) -> String {
-        let mut out = Object::new();
-        out.text("name", Some(&self.name));
+    /// Returns the arguments as a JSON object.
+    fn args_json(&self) -> Cow<'_, str> {
         match &*self.args {
-            "" => out.json("args", "{}"),
-            args if args.starts_with('{') => out.json("args", args),
-            // Two calls whose arguments are no object are not the same call.
-            args => out.json("args", &format!("{{\"arguments\":{args}}}")),
+            "" => Cow::Borrowed("{}"),
+            args if args.starts_with('{') => Cow::Borrowed(args),
+            // Arguments of another type are kept as a member, so that different calls stay different.
+            args => Cow::Owned(format!("{{\"arguments\":{args}}}")),
         }
-        out.text("action_id", Some(&*self.id).filter(|id| !id.is_empty()));
-        out.end()
     }
 }
 
 impl Answer {
+    /// Returns the output as JSON.
+    fn output_json(&self) -> &str {
+        if self.output.is_empty() {
+            "null"
+        } else {
+            &self.output
+        }
+    }
+
+    /// Returns how long the call took, in milliseconds. A negative time is unknown.
+    fn known_ms(&self) -> Option<f64> {
+        self.ms.filter(|ms| *ms >= 0.0)
+    }
+
     /// Takes in what else is told of the same call. Where one record says that it failed and another that it is over, it
     /// failed.
     fn sharpen(&mut self, more: Answer) {
@@ -620,111 +554,6 @@ impl Answer {
         self.exit = more.exit.or(self.exit);
         self.ms = more.ms.or(self.ms);
     }
-
-    fn json(&self, tool: Option<&str>) -> String {
-        let mut out = Object::new();
-        out.text("status", Some(self.status.unwrap_or(NOT_RECORDED)));
-        out.json(
-            "output",
-            if self.output.is_empty() {
-                "null"
-            } else {
-                &self.output
-            },
-        );
-        out.json(
-            "error",
-            &self
-                .error
-                .as_deref()
-                .map_or_else(|| "null".to_owned(), quoted),
-        );
-        let mut metadata = Object::new();
-        metadata.text("tool_name", tool);
-        // A time below zero is unknown.
-        if let Some(ms) = self.ms.filter(|ms| *ms >= 0.0) {
-            metadata.json("latency_ms", &number(ms));
-        }
-        out.json("metadata", &metadata.end());
-        if let Some(exit) = self.exit.filter(|exit| *exit != 0) {
-            out.json("returncode", &exit.to_string());
-        }
-        out.end()
-    }
-}
-
-/// The place of an answer that has not come, beside others that have.
-fn open(tool: &str) -> String {
-    Answer {
-        status: Some(NO_ANSWER),
-        ..Answer::default()
-    }
-    .json(Some(tool))
-}
-
-/// A JSON object under way.
-struct Object(String);
-
-impl Object {
-    fn new() -> Self {
-        Self("{".to_owned())
-    }
-
-    /// A member whose value is JSON text.
-    fn json(&mut self, key: &str, value: &str) {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        self.0.push_str(&quoted(key));
-        self.0.push(':');
-        self.0.push_str(value);
-    }
-
-    /// A member whose value is a text; none where there is none.
-    fn text(&mut self, key: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.json(key, &quoted(value));
-        }
-    }
-
-    fn count(&mut self, key: &str, value: Option<u64>) {
-        if let Some(value) = value {
-            self.json(key, &value.to_string());
-        }
-    }
-
-    fn end(mut self) -> String {
-        self.0.push('}');
-        self.0
-    }
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    let mut out = String::from("[");
-    for item in items {
-        if out.len() > 1 {
-            out.push(',');
-        }
-        out.push_str(&item);
-    }
-    out.push(']');
-    out
-}
-
-/// A text as a JSON string.
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
-}
-
-fn number(value: f64) -> String {
-    let mut out = String::new();
-    // JSON has no word for what is not finite.
-    let _ = if value.is_finite() {
-        write!(out, "{value}")
-    } else {
-        write!(out, "null")
-    };
-    out
 }
 
 /// The text of a string, also where an escape in it is no character.

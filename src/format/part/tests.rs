@@ -79,3 +79,109 @@ fn a_reply_without_calls_is_an_answer_unless_it_was_cut() {
         assert_eq!(&*call(Some(finish)), "thought: Done.  All green.");
     }
 }
+
+/// The head of a step is built from its part directly. It must be the one that its line gives.
+#[test]
+fn a_head_is_that_of_the_line() {
+    let call = |id: &str, args: &str| CallDraft {
+        id: id.into(),
+        name: if id == "b" {
+            String::new()
+        } else {
+            "Read".into()
+        },
+        args: args.into(),
+    };
+    let calls = [
+        vec![],
+        vec![call("a", r#"{"path":"a.py"}"#)],
+        vec![call("a", ""), call("b", "[1,2]"), call("", "\"x\"")],
+    ];
+    let answer = |call: &str, status, output: &str, error: Option<&str>, exit| Answer {
+        call: call.into(),
+        status,
+        output: output.into(),
+        error: error.map(Into::into),
+        exit,
+        ms: Some(12.5),
+    };
+    let answers = [
+        vec![],
+        vec![answer("a", Some("success"), "\"fine\"", None, Some(0))],
+        vec![answer(
+            "b",
+            Some("error"),
+            r#"{"error":"no such file","exit_code":"4"}"#,
+            None,
+            None,
+        )],
+        vec![
+            answer("a", Some("error"), "\"the words\"", Some(FAILED), Some(3)),
+            answer("", Some("cancelled"), "", Some("stopped"), None),
+            answer("", None, "null", Some("none"), None),
+        ],
+    ];
+    let texts = [
+        vec![],
+        vec![String::new()],
+        vec!["One \"two\".".into(), "Three.".into()],
+    ];
+    let finishes = [None, Some(""), Some("length"), Some("stop")];
+    let mut count = 0;
+    for calls in &calls {
+        for answers in &answers {
+            for text in &texts {
+                for (at, finish) in finishes.iter().enumerate() {
+                    let part = Part {
+                        agent: (at > 0).then(|| "helper".into()),
+                        model: (at > 1).then(|| "m".into()),
+                        finish: finish.map(Into::into),
+                        thought: if at > 1 { text.clone() } else { vec![] },
+                        text: text.clone(),
+                        is_text_untold: at == 0,
+                        calls: calls.clone(),
+                        answers: answers.clone(),
+                        beside: if at == 2 { answers.clone() } else { vec![] },
+                        changes: if at == 3 {
+                            vec![
+                                ("k".into(), Some("1".into()), None),
+                                ("final_result".into(), None, Some("\"x\"".into())),
+                            ]
+                        } else {
+                            vec![]
+                        },
+                        diffs: vec![(0, "@@ -1 +1 @@".into())],
+                        scores: vec![
+                            ("c".into(), Some(0.5), None),
+                            ("c".into(), None, Some("why".into())),
+                        ],
+                        tokens: (at != 1).then_some(Tokens {
+                            input: Some(10),
+                            cached: Some(1),
+                            output: (at != 2).then_some(5),
+                            reasoning: None,
+                        }),
+                        tokens_estimated: at == 3,
+                        others: vec![(
+                            "n".into(),
+                            Tokens {
+                                input: Some(3),
+                                output: Some(4),
+                                ..Tokens::default()
+                            },
+                        )],
+                        cost: [None, Some(-1.0), Some(0.25), Some(f64::NAN)][at],
+                        error: (at == 1).then(|| "refused".into()),
+                        ..Part::default()
+                    };
+                    let mut names = Names::default();
+                    let (of_line, _) =
+                        crate::format::step_head(part.line(7).as_bytes(), &mut names);
+                    assert_eq!(part.head(7, &mut names), of_line, "{part:?}");
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(count, 3 * 4 * 3 * 4);
+}

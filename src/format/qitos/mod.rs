@@ -10,6 +10,7 @@ pub(crate) use event::kind as event_kind;
 pub(crate) use event::{event, read as event_head};
 pub(crate) use manifest::read as manifest;
 pub(crate) use step::read as step;
+pub(super) use step::{critics, outcome_of};
 
 use super::Row;
 use crate::model::json::walk;

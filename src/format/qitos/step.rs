@@ -477,28 +477,12 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
     };
     let inner = result.output.map(Output::of).unwrap_or_default();
     let status = word(result.status);
-    let words = || {
-        let texts = [
-            (result.message, "/message"),
-            (inner.error, "/output/error"),
-            (inner.message, "/output/message"),
-        ];
-        texts
-            .into_iter()
-            .find_map(|(text, member)| told(text, at(member)))
-    };
     let codes = [
         result.returncode,
         result.return_code,
         result.exit_code,
         result.exitcode,
     ];
-    let mut codes = codes.into_iter().chain([
-        inner.returncode,
-        inner.return_code,
-        inner.exit_code,
-        inner.exitcode,
-    ]);
     let from_env = metadata.source.is_some_and(|source| source == "\"env\"");
     let env = match (
         result.env.filter(|_| result.members == 1),
@@ -523,23 +507,83 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
     Outcome {
         value,
         tool: word(metadata.tool_name),
-        error: told(result.error, at("/error"))
-            .or_else(|| words().filter(|_| status.as_deref().is_some_and(Outcome::is_failure))),
+        error: told(result.error, at("/error")).or_else(|| {
+            status
+                .as_deref()
+                .filter(|status| Outcome::is_failure(status))?;
+            told(result.message, at("/message")).or_else(|| inner.words(value.at))
+        }),
         status,
         output,
         is_wrapped,
-        // Where one says zero and another does not, the command failed.
-        exit: codes.find_map(|code| {
-            int(code)
-                .or_else(|| word(code)?.trim().parse().ok())
-                .filter(|code| *code != 0)
-        }),
+        // If the result and its output disagree, the failure counts.
+        exit: first_failure(codes).or_else(|| inner.exit()),
         env,
         is_cut: result.cut_from_bytes.is_some()
             || output.is_some_and(|output| is_wrapped && is_cut(output.text)),
         cut_from_bytes: number(result.cut_from_bytes),
         effort: metadata.effort(),
     }
+}
+
+/// Returns the result of a call that has these members. `output` and `error` are JSON.
+pub(in crate::format) fn outcome_of<'a>(
+    status: &'a str,
+    output: &'a str,
+    error: Option<&'a str>,
+    exit: Option<i64>,
+) -> Outcome<'a> {
+    let at = Pointer::default();
+    let inner = Output::of(output);
+    Outcome {
+        value: Value::default(),
+        tool: None,
+        error: told(error, at).or_else(|| inner.words(at).filter(|_| Outcome::is_failure(status))),
+        status: Some(Cow::Borrowed(status)),
+        output: Some(Value { text: output, at }),
+        is_wrapped: true,
+        exit: exit.filter(|code| *code != 0).or_else(|| inner.exit()),
+        env: None,
+        is_cut: is_cut(output),
+        cut_from_bytes: None,
+        effort: Effort::default(),
+    }
+}
+
+/// Returns the critics' outputs in a list of them.
+pub(in crate::format) fn critics(outputs: &str) -> List<CriticOutput<'_>> {
+    let line = Line {
+        critic_outputs: Some(outputs),
+        ..Line::default()
+    };
+    line.critics()
+}
+
+impl<'a> Output<'a> {
+    /// Returns the error that a tool's output describes. `at` is the location of the result.
+    fn words(&self, at: Pointer) -> Option<Value<'a>> {
+        told(self.error, at.member("/output/error"))
+            .or_else(|| told(self.message, at.member("/output/message")))
+    }
+
+    /// Returns the exit code in a tool's output unless it is zero.
+    fn exit(&self) -> Option<i64> {
+        first_failure([
+            self.returncode,
+            self.return_code,
+            self.exit_code,
+            self.exitcode,
+        ])
+    }
+}
+
+/// Returns the first exit code that isn't zero.
+fn first_failure(codes: [Option<&str>; 4]) -> Option<i64> {
+    codes.into_iter().find_map(|code| {
+        int(code)
+            .or_else(|| word(code)?.trim().parse().ok())
+            .filter(|code| *code != 0)
+    })
 }
 
 /// Whether QitOS 0.6 put the start and the end of an output in its place, with a line between them that says so.

@@ -82,7 +82,7 @@ impl Run {
             while self.is_evicted() {
                 if let Some(why) = store.failure(self.dir.path()) {
                     return Err(format!(
-                        "they could not be fetched again from {}: {why}",
+                        "they couldn't be fetched again from {}: {why}",
                         store.address()
                     ));
                 }
@@ -94,7 +94,7 @@ impl Run {
         };
         let late = |_| {
             Err(format!(
-                "they are being fetched again from {}; look again in a moment",
+                "they are being fetched again from {}. Try again in a moment",
                 store.address()
             ))
         };
@@ -145,7 +145,8 @@ impl Run {
     pub(super) fn nothing_here() -> Arc<Index> {
         let mut index = Index::default();
         let reason =
-            "its files were evicted from the cache of the store; opening the run fetches them again".to_owned();
+            "its files were evicted from the store's cache (open the run to fetch them again)"
+                .to_owned();
         let issue = Issue {
             kind: IssueKind::Unreadable,
             file: TraceFile::Steps,

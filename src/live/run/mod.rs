@@ -86,7 +86,7 @@ impl Lines for Run {
     fn has_asset(&self, recorded: &str) -> Result<(), String> {
         if recorded.contains("://") {
             return Err(
-                "it lies elsewhere, and the board loads nothing from the network".to_owned(),
+                "it's on another server, and the board loads nothing from the network".to_owned(),
             );
         }
         self.dir
@@ -422,7 +422,7 @@ impl Run {
         if is_known {
             let (said, says) = (&known.verdict.sentence, &fresh.verdict.sentence);
             tracing::warn!(
-                "{}: the index cache said \"{said}\"; by its files: \"{says}\"",
+                "{}: the index cache said \"{said}\", but the files say \"{says}\"",
                 self.key
             );
             self.corrections.fetch_add(1, Ordering::Relaxed);
@@ -635,7 +635,7 @@ impl Run {
     /// Stops reading the run until its files change, because the board failed on them.
     pub(super) fn fail(&self) {
         let mut index = Index::default();
-        let reason = "reading it failed, which is a fault of the board; it is read again once its files change";
+        let reason = "reading failed because of a bug in the board. The board tries again when the files change";
         let (kind, file, reason) = (IssueKind::Unreadable, TraceFile::Steps, reason.to_owned());
         let issue = Issue {
             kind,

@@ -69,7 +69,7 @@ const SAVE_REST: Duration = Duration::from_millis(2);
 /// How long a new directory without a run is checked every second.
 const YOUNG: Duration = Duration::from_secs(10);
 /// The activity shown while the roots are scanned.
-const LOOKING: &str = "looking at the roots";
+const LOOKING: &str = "scanning the roots";
 /// The time per second for runs without hints. Without file system events, this covers all runs.
 const IDLE_BUDGET: Duration = Duration::from_millis(5);
 const POLL_BUDGET: Duration = Duration::from_millis(200);
@@ -295,7 +295,7 @@ impl Scanner {
             } else {
                 due.min(self.waiting_due)
             };
-            self.shared.beat.beat("waiting for news");
+            self.shared.beat.beat("waiting for changes");
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
                 self.save_at_the_end();

@@ -55,7 +55,10 @@ impl Scanner {
                     cache.add(&root, &prefix, &runs)
                 };
                 if let Err(error) = saved {
-                    tracing::debug!("{}: {error}; the next start reads all runs", root.display());
+                    tracing::debug!(
+                        "cannot cache the runs of {}: {error}; the next start reads them all",
+                        root.display()
+                    );
                 }
             }
         };
@@ -83,7 +86,7 @@ impl Scanner {
         for (root, prefix, runs) in self.by_root() {
             if let Err(error) = cache.add(&root, &prefix, &runs) {
                 tracing::debug!(
-                    "{}: {error}; the next start reads more runs",
+                    "cannot cache the runs of {}: {error}; the next start reads more of them",
                     root.display()
                 );
             }

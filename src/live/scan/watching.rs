@@ -64,9 +64,7 @@ impl Scanner {
     }
 
     pub(super) fn watch(&mut self, at: usize) {
-        self.shared
-            .beat
-            .beat("asking the system to tell of changes");
+        self.shared.beat.beat("registering for file system events");
         let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else {
             return;
         };
@@ -81,7 +79,7 @@ impl Scanner {
     /// Publishes the state of watching.
     pub(super) fn publish(&self) {
         let mode = match (&self.fault, self.options.poll) {
-            (_, Some(_)) => Mode::Poll("asked for".to_owned()),
+            (_, Some(_)) => Mode::Poll("requested".to_owned()),
             (Some(fault), None) => Mode::Poll(fault.clone()),
             (None, None) => Mode::Native,
         };

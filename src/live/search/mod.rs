@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::analysis::format::counted;
 use crate::analysis::search::{InLine, LineMatch, LinePlace, Needle};
 use crate::model::{EventHead, Index, MAX_LINE_BYTES, TraceFile};
 use crate::trace::RunDir;
@@ -103,8 +104,8 @@ fn lines(
         listener.left_out(
             file,
             format!(
-                "{} lines longer than {MAX_LINE_BYTES} bytes",
-                blocks.too_long()
+                "{} longer than {MAX_LINE_BYTES} bytes",
+                counted(blocks.too_long(), "line")
             ),
         );
     }
@@ -143,7 +144,10 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
     if too_long > 0 {
         listener.left_out(
             file,
-            format!("{too_long} records longer than {MAX_LINE_BYTES} bytes"),
+            format!(
+                "{} longer than {MAX_LINE_BYTES} bytes",
+                counted(too_long, "record")
+            ),
         );
     }
     true
@@ -161,10 +165,7 @@ fn beside_records(
         Ok(Some(beside)) => beside,
         Ok(None) => return true,
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
-            listener.left_out(
-                file,
-                format!("what the document says beside its records, since it has {error}"),
-            );
+            listener.left_out(file, format!("the rest of the document ({error})"));
             return true;
         }
         Err(error) => return missing(file, &error, listener),

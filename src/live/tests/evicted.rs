@@ -103,7 +103,7 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     let unread = known.index_once();
     assert!(
         unread.passing_issues()[0].reason.contains("evicted"),
-        "what is not here is not said to be nothing"
+        "missing files aren't reported as an empty run"
     );
     scanner.read_once();
     drop((known, before, shared, mirror));
@@ -127,7 +127,7 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
         .unwrap();
     let fetch = || runtime.block_on(known.fetch(tokio::time::Instant::now() + FETCH_PATIENCE));
     assert!(fetch().is_err_and(|why| why.contains("503 SlowDown")));
-    until(&mirror, "nothing is under way", |status| {
+    until(&mirror, "no downloads are in progress", |status| {
         status.waiting == 0
     });
     store.bucket().down = None;

@@ -17,11 +17,11 @@ fn runs_of_a_large_file_come_to_the_board_and_follow_its_changes() {
     fs::write(root.join("results.json"), results(2)).unwrap();
     let library = Library::open(vec![root.clone()], Options::default());
     let runs = || library.shared.runs.read().unwrap().len();
-    until("both are there", || {
+    until("both runs are listed", || {
         runs() == 2 && library.status().indexing == 0
     });
     fs::write(root.join("results.json"), results(3)).unwrap();
-    until("all are there", || {
+    until("all runs are listed", || {
         runs() == 3 && library.status().indexing == 0
     });
 }

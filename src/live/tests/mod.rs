@@ -247,7 +247,7 @@ fn a_cache_that_is_odd_is_as_good_as_none() {
     assert_eq!(
         start(root.path(), cache.path()),
         told(1),
-        "it does not have its checksum"
+        "the checksum doesn't match"
     );
     let half = &good[..good.len() / 2];
     let (head, rest) = good.split_once('\n').unwrap();
@@ -288,7 +288,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
     assert!(!run.refresh(1 << 20).changed, "nothing happened");
     assert!(run.is_parked());
     assert_eq!(run.index_once().steps().len(), 1);
-    assert!(run.is_parked(), "one answer does not keep it");
+    assert!(run.is_parked(), "a single query doesn't keep it open");
     write_second_step(&dir);
     assert!(run.refresh(1 << 20).changed);
     assert_eq!(
@@ -299,10 +299,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
         ),
         (false, 2, 2)
     );
-    assert!(
-        !run.park(false),
-        "it changed just now, and somebody looks at it"
-    );
+    assert!(!run.park(false), "it just changed and has a viewer");
 }
 
 #[test]
@@ -442,7 +439,7 @@ fn after_lost_events_every_run_is_looked_at_at_once() {
     write_second_step(&dir);
     scanner.act_on(&hints::Inbox::default());
     scanner.look_at_owed();
-    assert_eq!(run.summary().steps, 1, "nobody told of it");
+    assert_eq!(run.summary().steps, 1, "no event reported it");
     scanner.act_on(&hints::Inbox {
         lost: true,
         ..hints::Inbox::default()
@@ -504,13 +501,13 @@ fn a_large_run_that_changed_keeps_no_other_waiting() {
         append(&small.join("steps.jsonl"), "{}");
         hear(&mut scanner, &small);
         assert_eq!(other.summary().steps, 1 + round);
-        assert!(other.revision_now() > told, "it is told");
+        assert!(other.revision_now() > told, "followers are notified");
         // The old summary of the large run stays until it's completely read.
         assert_eq!(
             (run.summary().steps, run.summary().partial, run.is_parked()),
             (STEPS, true, true)
         );
-        assert_eq!(run.revision_now(), told, "there is no news of it");
+        assert_eq!(run.revision_now(), told, "its followers aren't notified");
         assert!(scanner.read_piece());
     }
     while scanner.read_piece() {}
@@ -590,7 +587,7 @@ fn what_is_written_before_the_system_tells_of_changes_is_seen() {
     assert_eq!(
         shared.status.read().unwrap().mode,
         Mode::Native,
-        "what stood in the way is gone"
+        "the obstacle is gone"
     );
     scanner.look_at_owed();
     assert_eq!(run.summary().steps, 2);
@@ -618,7 +615,7 @@ fn what_a_wrong_clock_made_of_a_run_is_mended_when_the_clock_is() {
     assert_eq!(wrong.summary().life.liveness.word(), "running");
     scanner.set_clock(i64::MAX);
     scanner.look_at_runs();
-    assert!(scanner.owes(), "each run is judged anew");
+    assert!(scanner.owes(), "every run is re-evaluated");
 }
 
 #[test]
@@ -632,11 +629,11 @@ fn a_run_that_cannot_be_read_for_a_fault_of_the_board_harms_no_other() {
         run.index()
             .passing_issues()
             .iter()
-            .any(|issue| issue.reason.contains("fault of the board"))
+            .any(|issue| issue.reason.contains("bug in the board"))
     };
     assert!(told(&run));
     scanner.refresh(&run);
-    assert!(told(&run), "its files did not change");
+    assert!(told(&run), "its files didn't change");
     write_second_step(&dir);
     scanner.refresh(&run);
     assert_eq!((told(&run), run.summary().steps), (false, 2));
@@ -671,7 +668,7 @@ fn a_scan_thread_that_fails_is_started_again_and_that_is_told() {
     until("the run is found", || library.run("a").is_some());
     let before = library.run("a").unwrap();
     *library.shared.fault.lock().unwrap() = Some(|| panic!("played"));
-    until("it is told", || {
+    until("the failure is reported", || {
         library
             .status()
             .stalled
@@ -682,8 +679,8 @@ fn a_scan_thread_that_fails_is_started_again_and_that_is_told() {
             .run("a")
             .is_some_and(|run| !Arc::ptr_eq(&run, &before))
     });
-    assert!(before.is_gone(), "who listens asks anew");
-    until("all is well", || library.status().stalled.is_none());
+    assert!(before.is_gone(), "followers look it up again");
+    until("the status recovers", || library.status().stalled.is_none());
     assert_eq!(library.status().restarts, 1);
 }
 
@@ -695,17 +692,19 @@ fn a_scan_thread_that_hangs_is_told_and_keeps_nobody_from_closing() {
     let library = impatient(root.path());
     let closed = GATE.lock().unwrap();
     *library.shared.fault.lock().unwrap() = Some(hang);
-    until("it is told", || {
+    until("the failure is reported", || {
         library
             .status()
             .stalled
-            .is_some_and(|why| why.contains("looking at the roots"))
+            .is_some_and(|why| why.contains("scanning the roots"))
     });
     drop(closed);
-    until("all is well", || library.status().stalled.is_none());
+    until("the status recovers", || library.status().stalled.is_none());
     let closed = GATE.lock().unwrap();
     *library.shared.fault.lock().unwrap() = Some(hang);
-    until("it is told again", || library.status().stalled.is_some());
+    until("the stall is reported again", || {
+        library.status().stalled.is_some()
+    });
     library.close();
     drop(closed);
 }

@@ -73,7 +73,7 @@ fn a_board_that_is_ended_while_it_notes_what_it_knows_loses_the_cheapest_runs_al
     assert_eq!(
         told(dir.path()).len(),
         3,
-        "where the file went, all are noted again"
+        "all runs are written again if the file is gone"
     );
 }
 

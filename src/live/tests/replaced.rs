@@ -61,12 +61,12 @@ fn a_file_that_another_tool_writes_over_is_that_tools_run() {
                 paths: [path.clone()].into(),
                 ..hints::Inbox::default()
             };
-            assert!(scanner.act_on(&inbox), "the roots are looked at for it");
+            assert!(scanner.act_on(&inbox), "the roots are scanned again");
         }
         let seen = look(&mut scanner);
         assert_eq!(seen, fresh(&root), "by rename: {by_rename}");
         assert!(seen[0].contains("Claude Code session"), "{seen:?}");
-        assert!(before.is_gone(), "whoever has a page of it open is told");
+        assert!(before.is_gone(), "open pages are notified");
         // It's checked every second like any other, in place of the old one.
         scanner.refresh(&shared.runs.read().unwrap().values().next().unwrap().clone());
         fs::write(&path, &codex).unwrap();

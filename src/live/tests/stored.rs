@@ -127,7 +127,7 @@ fn a_copy_that_comes_grows_and_goes_changes_what_counts() {
                 .map(|run| run.revision_now())
                 .max()
         ),
-        "nothing new is no change"
+        "no news means no change"
     );
     // A copy of it appears in another project folder.
     fs::create_dir(root.join("other")).unwrap();

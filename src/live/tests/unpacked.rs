@@ -41,7 +41,7 @@ fn a_run_whose_file_is_being_unpacked_keeps_nobody_waiting_and_is_not_judged() {
     let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
     let lines = 110_000;
     let text = line.repeat(lines);
-    assert!(text.len() > 8 << 20, "it is more than one slice");
+    assert!(text.len() > 8 << 20, "larger than one slice");
     let packed = ruzstd::encoding::compress_to_vec(
         text.as_bytes(),
         ruzstd::encoding::CompressionLevel::Fastest,

@@ -107,7 +107,7 @@ fn of_very_many_records_new_ones_are_read_at_once_and_changed_ones_are_seen() {
     assert_eq!(
         run.index().events().len(),
         1_201,
-        "whether or not all are looked at"
+        "even if not all files are checked"
     );
     fs::write(event(600), "[").unwrap();
     until("the change is seen", || {
@@ -167,7 +167,7 @@ fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
         assert_eq!(
             crate::analysis::health::counts(&index).0,
             1,
-            "what one run is asked for alone"
+            "a run read on its own"
         );
         assert_eq!(run.index_once().passing_issues(), index.passing_issues());
     }
@@ -226,7 +226,7 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
             runs.iter()
                 .zip(before)
                 .all(|(run, before)| stamps(run) != before),
-            "what was noted is not so any more"
+            "the cached stamps are outdated"
         );
     }
     fs::write(&path, &whole).unwrap();

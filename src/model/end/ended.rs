@@ -79,7 +79,7 @@ words! {
 }
 
 /// The headline of a run whose records disagree about its end.
-const DISAGREE: &str = "The records disagree on the end";
+const DISAGREE: &str = "The records disagree on how the run ended";
 
 /// Whether two records describe the same end.
 enum Likeness {
@@ -188,7 +188,8 @@ impl Ended {
         } else {
             format!(" {who}")
         };
-        let sentence = format!("Cancelled{who} in step {step} while {tool} ran; nothing follows");
+        let sentence =
+            format!("Cancelled{who} in step {step} while {tool} was running; no records follow");
         let end = Self::new(
             word,
             &format!("Cancelled{who}"),
@@ -257,7 +258,7 @@ impl Ended {
     }
 
     /// The evidence of an answer in a trace without finish reasons.
-    pub const NO_CALLS: &str = "a reply without tool calls";
+    pub const NO_CALLS: &str = "a reply without calls";
 
     /// Returns the measured value and its limit as a [`Reading`].
     pub fn reading(&self) -> Reading {

@@ -41,7 +41,7 @@ fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
     keys.extend(params.all("run").unwrap_or_default());
     keys.retain(|key| !key.is_empty());
     if keys.len() > MAX_RUNS {
-        let detail = format!("At most {MAX_RUNS} runs are compared at once.");
+        let detail = format!("Compare at most {MAX_RUNS} runs at once.");
         return Err(WebError::bad_request("Too many runs:", &detail).named(&keys.len().to_string()));
     }
     let run = |key: &String| {
@@ -215,7 +215,7 @@ pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> A
     };
     with_lenses(&state, asked.runs, move |lenses| match lenses {
         [a, b] => lockstep_page(shell, a, b, at),
-        _ => Err(WebError::fault(&"two runs became another number")),
+        _ => Err(WebError::fault(&"expected exactly two runs")),
     })
     .await
 }
@@ -225,11 +225,15 @@ fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) 
     let (one, other, total) = (a.key(), b.key(), comparison.rows.len());
     let Some(row) = comparison.rows.get(at).copied() else {
         let has = match total {
-            0 => "Neither run has a step.".to_owned(),
-            _ => format!("They have {total}, 0 to {}.", total - 1),
+            0 => "Neither run has any steps.".to_owned(),
+            _ => format!(
+                "They have {}, 0 to {}.",
+                format::counted(total, "row"),
+                total - 1
+            ),
         };
         let error = WebError::not_found("These runs have no row", &has).named(&at.to_string());
-        return Err(error.link("The comparison", href::compare(one, other)));
+        return Err(error.link("Open the comparison", href::compare(one, other)));
     };
     let shell = Shell {
         title: format!("Row {} of {total}: {one} and {other}", at + 1),
@@ -255,8 +259,8 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
         |lenses| match lenses {
             [a, b] => json(&compared(&Side::of(a), &Side::of(b)).1),
             _ => Err(WebError::bad_request(
-                "Two runs are compared",
-                "Name them by their keys, as a and b.",
+                "Two runs are required",
+                "Pass their keys as a and b.",
             )),
         },
     )

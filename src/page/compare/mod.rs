@@ -41,7 +41,7 @@ const MAX_TOOLS: usize = 4;
 /// Limits the keys to choose from.
 const MAX_KEYS: usize = 500;
 /// The heading of the branches, which are suggested first.
-const BRANCHES: &str = "A run and one that branched from it";
+const BRANCHES: &str = "A run and its branch";
 /// Limits the suggestions of each kind.
 const MAX_LIKELY: usize = 12;
 
@@ -100,10 +100,10 @@ impl Choice {
         let at = self.runs.iter().position(|run| run.key == chosen.key);
         let next = at
             .and_then(|at| self.runs.get(at.checked_sub(1)?))
-            .map(|run| (run, "after it"));
+            .map(|run| (run, "next run"));
         let before = at
             .and_then(|at| self.runs.get(at + 1))
-            .map(|run| (run, "before it"));
+            .map(|run| (run, "previous run"));
         let beside = next.into_iter().chain(before);
         [
             Likely {
@@ -121,7 +121,7 @@ impl Choice {
                     .collect(),
             },
             Likely {
-                why: "Its neighbours in time",
+                why: "Previous and next runs",
                 offers: beside
                     .map(|(run, note)| Offer {
                         runs: vec![&**run],
@@ -224,7 +224,7 @@ impl Choice {
             })
             .collect();
         Some(Likely {
-            why: "Runs that follow each other, newest first",
+            why: "Consecutive runs, newest first",
             offers,
         })
         .into_iter()
@@ -284,7 +284,7 @@ impl<'a> CompareBody<'a> {
     fn sentence(&self) -> String {
         let many = || {
             format!(
-                "{} side by side. Steps are aligned for two runs only.",
+                "{} side by side. Steps are aligned only for two runs.",
                 format::counted(self.runs.len(), "run")
             )
         };
@@ -490,7 +490,7 @@ impl Two<'_> {
                 .count();
             if retried > 0 {
                 parts.push(format!(
-                    "{letter} was asked to retry in {}",
+                    "{letter}: retry requested in {}",
                     format::counted(retried, "step")
                 ));
             }
@@ -555,7 +555,7 @@ fn value(json: Option<&String>) -> Option<String> {
 /// Describes how many settings differ.
 fn differing(config: &Config) -> String {
     match config.count() {
-        0 => "no setting differs".to_owned(),
+        0 => "no settings differ".to_owned(),
         1 => "1 setting differs".to_owned(),
         count => format!("{} settings differ", format::count(count as u64)),
     }

@@ -123,9 +123,9 @@ fn missing(comparison: &Comparison, row: &Row, is_a: bool, lens: &Lens<'_>) -> S
     let step = |row: &Row| if is_a { row.pair.a } else { row.pair.b };
     let rest = comparison.rows.iter().skip_while(|other| *other != row);
     match rest.filter_map(step).next() {
-        Some(n) => format!("No such step; goes on with step {}", lens.label(n)),
-        None if lens.summary.steps_untold => "No more lines of steps".to_owned(),
-        None if lens.index.steps().is_empty() => "No steps at all".to_owned(),
+        Some(n) => format!("No matching step. Continues with step {}", lens.label(n)),
+        None if lens.summary.steps_untold => "No more recorded steps".to_owned(),
+        None if lens.index.steps().is_empty() => "No steps".to_owned(),
         None => "No more steps".to_owned(),
     }
 }
@@ -205,7 +205,7 @@ fn around(text: &str, starts: bool, ends: bool) -> String {
     format!("{head} … {tail}")
 }
 
-const UNREAD: &str = "the line cannot be read";
+const UNREAD: &str = "the line can't be read";
 
 fn content(lens: &Lens<'_>, n: usize) -> Content {
     let span = lens.index.steps().get(n).map(|step| step.span);
@@ -235,12 +235,12 @@ fn read(step: &Step<'_>) -> Content {
             ("Action", Ok(cut(&calls.join("\n"))))
         }
         (Some(answer), _) => ("Answer", Ok(cut(&answer.plain()))),
-        (None, Some(_)) => ("Decision", Err("no action and no answer")),
-        (None, None) => ("Decision", Err("none recorded")),
+        (None, Some(_)) => ("Decision", Err("no action or answer")),
+        (None, None) => ("Decision", Err("not recorded")),
     };
-    let thought = thought.as_deref().map(cut).ok_or("none recorded");
+    let thought = thought.as_deref().map(cut).ok_or("not recorded");
     let result = if results.is_empty() {
-        Err("none recorded")
+        Err("not recorded")
     } else {
         Ok(cut(&results.join("\n")))
     };
@@ -254,7 +254,10 @@ fn read(step: &Step<'_>) -> Content {
 fn cut(text: &str) -> String {
     let head = crate::model::names::cut_at(text, MAX_TEXT);
     if head.len() < text.len() {
-        format!("{head}… (cut; {} in all)", format::bytes(text.len() as u64))
+        format!(
+            "{head}… (truncated, {} in total)",
+            format::bytes(text.len() as u64)
+        )
     } else {
         text.to_owned()
     }
@@ -291,7 +294,7 @@ fn result(result: &Outcome<'_>) -> String {
         .flatten()
         .collect();
     if parts.is_empty() {
-        "nothing".to_owned()
+        "empty".to_owned()
     } else {
         parts.join("\n")
     }
@@ -299,7 +302,7 @@ fn result(result: &Outcome<'_>) -> String {
 
 fn critics(step: &Step<'_>) -> Phrase {
     if step.critics.is_empty() {
-        return Phrase::new().dim("no critic spoke");
+        return Phrase::new().dim("no critic output");
     }
     let mut fold = Fold::new(ValueLinks::default());
     let mut says = Phrase::new();
@@ -340,7 +343,7 @@ fn state(step: &Step<'_>) -> Phrase {
         "",
     );
     let Some(diff) = diff else {
-        return Phrase::from("nothing changed");
+        return Phrase::from("no changes");
     };
     let mut says = Phrase::new();
     for (at, row) in diff.rows.iter().take(MAX_KEYS).enumerate() {
@@ -372,13 +375,13 @@ fn then(lens: &Lens<'_>, n: usize) -> Phrase {
             Phrase::new()
         };
         return says
-            .text("goes on with ")
+            .text("continues with ")
             .link(format!("step {}", lens.label(next)), lens.at_step(next));
     }
     let (word, sentence) = (lens.status().word(), &lens.summary.verdict.sentence);
     if lens.is_alive() {
         Phrase::new()
-            .text("the newest step; ")
+            .text("the newest step: ")
             .text(sentence.as_str())
     } else {
         Phrase::from(format!("{word}: {sentence}"))

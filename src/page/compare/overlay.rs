@@ -31,13 +31,13 @@ pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
         Source::new(b, other, place_of(b, false)),
     ];
     let ticks = ticks(rows.len(), |at| Some(label(rows.get(at)?, a, b)));
-    let title = "Lowest critic score of each step, A and B".to_owned();
+    let title = "Lowest critic score per step, A and B".to_owned();
     let some = all.iter().any(|series| !series.points.is_empty());
     some.then(|| {
         Overlay::lines(
             title,
             Axis {
-                name: "step, as aligned",
+                name: "aligned step",
                 ticks,
                 ends: None,
             },
@@ -57,7 +57,7 @@ pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
         ticks: ticks(longest, |at| Some(at.to_string())),
         ends: None,
     };
-    let title = "Lowest critic score of each step";
+    let title = "Lowest critic score per step";
     let mut sources = lenses
         .iter()
         .zip(&all)

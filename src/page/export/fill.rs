@@ -104,7 +104,7 @@ pub(crate) fn write_export(
             .map(|step| step.call.to_string())
             .unwrap_or_default();
         let left_out = if full {
-            format!("{call} (the file is full; the rest of this step is left out)")
+            format!("{call} (size limit reached, the rest of this step is omitted)")
         } else {
             String::new()
         };
@@ -143,22 +143,23 @@ fn started(lens: &Lens<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<P
 /// Returns what the file states about itself.
 fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
-        "Saved by board {} on {} from {}.",
+        "Exported by board {} on {} from {}.",
         env!("CARGO_PKG_VERSION"),
         lens.iso(lens.now),
         lens.summary.path
     )];
     if lens.is_alive() {
-        notes.push("The run was still going: this is what was written until then.".to_owned());
+        notes
+            .push("The run hadn't ended yet. This file contains its record up to then.".to_owned());
     }
     notes.push(format!(
-        "Left out: prompts, observations and the raw lines; pictures beyond {} in all; steps beyond {} of text.",
+        "Omitted: prompts, observations, raw lines, pictures beyond {} in total, and step details beyond {} of text.",
         format::bytes(MAX_PICTURES as u64),
         format::bytes(MAX_TEXT as u64)
     ));
     if let Some(Blanked { found, not_sought }) = export.redacted {
         if lens.summary.children.is_some_and(|children| children > 0) {
-            notes.push("The runs that it started are not listed.".to_owned());
+            notes.push("Child runs aren't listed.".to_owned());
         }
         let values = if found == 1 {
             "1 value is".to_owned()
@@ -166,11 +167,11 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
             format!("{} values are", format::count(found as u64))
         };
         notes.push(format!(
-            "{values} blanked beside keys that name a secret, in JSON and in text such as key=value, or in the shape of a well-known service's key, and wherever the same text occurs: from 8 bytes on anywhere, from 5 as a word of its own. Shorter ones, common words and short words without quotes are blanked only beside their keys. Pictures are left out. Secrets under other names are not found."
+            "{values} redacted: values of keys that name a secret, in JSON and in text such as key=value, and texts that look like a well-known service's key. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Pictures are omitted. Secrets under other names aren't found."
         ));
         if not_sought > 0 {
             notes.push(format!(
-                "{} of the values {} blanked only beside their keys and may occur elsewhere in this file: no more than {} different ones are looked for.",
+                "{} of these values {} redacted only next to keys and may occur elsewhere in this file. The search covers at most {} different values.",
                 format::count(not_sought as u64),
                 if not_sought == 1 { "is" } else { "are" },
                 format::count(MAX_SOUGHT as u64)
@@ -213,7 +214,7 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
         match read {
             Some((_, bytes)) if bytes.len() > MAX_PICTURES => {
                 asset.note = format!(
-                    "left out: larger than the {} for all pictures",
+                    "omitted: larger than the limit of {} for all pictures",
                     format::bytes(MAX_PICTURES as u64)
                 )
                 .into();
@@ -225,12 +226,12 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
             }
             Some(_) => {
                 asset.note = format!(
-                    "left out: the pictures of this file are {} already",
+                    "omitted: this file already has {} of pictures",
                     format::bytes(*spent as u64)
                 )
                 .into()
             }
-            None => asset.note = "the picture cannot be read, or is too large".into(),
+            None => asset.note = "the picture can't be read or is too large".into(),
         }
     }
 }
@@ -244,7 +245,7 @@ fn in_value(
     spent: &mut usize,
 ) -> Result<String, String> {
     if redacted {
-        return Err("picture left out:".to_owned());
+        return Err("picture omitted:".to_owned());
     }
     let read = || {
         let rest = address.strip_prefix(&href::run(lens.key()))?;
@@ -262,10 +263,10 @@ fn in_value(
         let json = Json::parse(&record.text)?;
         attachment::of(find(&json, &at)?)?.picture()
     };
-    let (kind, bytes) = read().ok_or_else(|| "picture that cannot be read:".to_owned())?;
+    let (kind, bytes) = read().ok_or_else(|| "unreadable picture:".to_owned())?;
     if *spent + bytes.len() > MAX_PICTURES {
         return Err(format!(
-            "picture left out beyond {} in all:",
+            "picture omitted (over {} in total):",
             format::bytes(MAX_PICTURES as u64)
         ));
     }

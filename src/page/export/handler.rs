@@ -40,7 +40,7 @@ pub(crate) async fn page(
         "1" => true,
         other => {
             return Err(
-                WebError::bad_request("Not an answer:", "redact takes 1, or 0.").named(other),
+                WebError::bad_request("Invalid value", "redact must be 0 or 1.").named(other),
             );
         }
     };

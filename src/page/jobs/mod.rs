@@ -248,10 +248,10 @@ impl<T: Task> Jobs<T> {
             >= MAX_OPEN
         {
             let detail =
-                "Each asks many runs, and they take turns. Look again when one of them has ended.";
+                "Each job reads many runs, and jobs take turns. Try again when one has finished.";
             return Err(WebError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Too many questions are under way",
+                "Too many jobs are running",
                 detail,
             ));
         }
@@ -283,7 +283,7 @@ impl<T: Task> Jobs<T> {
             match thread {
                 Ok(_) => queue.busy = true,
                 Err(error) => {
-                    tracing::error!(%error, "the thread that asks many runs did not start");
+                    tracing::error!(%error, "cannot start the job thread");
                     job.life.end(State::Failed);
                 }
             }
@@ -362,7 +362,7 @@ impl<T: Task> Job<T> {
             None => self.task.work(&mut turn),
         }));
         self.life.end(ended.unwrap_or_else(|_| {
-            tracing::error!(question = self.id, "asking many runs failed");
+            tracing::error!(question = self.id, "a job over many runs panicked");
             State::Failed
         }));
     }

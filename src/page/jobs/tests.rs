@@ -67,13 +67,13 @@ async fn the_same_question_is_one_job_until_it_is_asked_again() {
     let again = begin(&jobs, "a", i64::MIN).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
     let anew = begin(&jobs, "a", first.number).unwrap();
-    assert!(anew.number > first.number, "though the clock says the same");
+    assert!(anew.number > first.number, "even at the same clock time");
     let twice = begin(&jobs, "a", first.number).unwrap();
     assert!(
         Arc::ptr_eq(&anew, &twice),
-        "the link that asks again asks once"
+        "following the link twice starts one job"
     );
-    assert_eq!(jobs.lock().jobs.len(), 1, "the one before is dropped");
+    assert_eq!(jobs.lock().jobs.len(), 1, "the previous job is dropped");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn only_a_few_are_open_and_a_few_are_kept() {
     assert!(ask(99).is_err(), "one more is refused");
     open.iter().for_each(|job| job.life.end(State::Done));
     for n in 100..120 {
-        ask(n).expect("nothing is open").life.end(State::Done);
+        ask(n).expect("no job is in progress").life.end(State::Done);
     }
     assert_eq!(jobs.lock().jobs.len(), MAX_KEPT);
 }
@@ -101,7 +101,7 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
     assert_eq!(
         job.state(),
         State::Cancelled,
-        "it does not wait for its turn to end"
+        "cancelled without waiting for its turn"
     );
     job.work(PATIENCE, &stopping);
     assert_eq!(
@@ -121,7 +121,7 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
     assert_eq!(
         (job.state(), turn.ended()),
         (State::Running, Some(State::Cancelled)),
-        "the task has the last word"
+        "the task decides when to end"
     );
     turn.tell();
     assert_eq!(job.state(), State::Telling);
@@ -131,7 +131,7 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
     assert_eq!(job.state(), State::Left);
     assert!(
         jobs.find("b", i64::MIN).is_none(),
-        "whoever looks again begins it again"
+        "the next request starts it again"
     );
 
     let job = begin(&jobs, "c", i64::MIN).unwrap();

@@ -130,7 +130,7 @@ fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary
             "the run table",
             href::runs(typed),
         ));
-        let search = format!("Search all texts for “{}”", line(typed));
+        let search = format!("Search all runs for “{}”", line(typed));
         items.push(Offer::to(
             "search",
             search,
@@ -168,9 +168,9 @@ fn pages() -> [Offer; 6] {
         page("Runs", "the run table", href::runs("")),
         page("Scores", "of several runs", href::overlay("")),
         page("Compare", "two runs", href::compare("", "")),
-        page("What-if", "other stop rules over all runs", href::sweep("")),
+        page("What-if", "other stop rules on all runs", href::sweep("")),
         page("Search", "the text of all runs", href::search("", "")),
-        page("Keyboard", "what the keys do", href::KEYS.to_owned()),
+        page("Keyboard", "all shortcuts", href::KEYS.to_owned()),
     ]
 }
 

@@ -51,8 +51,8 @@ fn without_words_there_are_pages_and_the_newest_runs() {
     let all = labels("", "/");
     assert_eq!(all[0], ("page", "Runs".to_owned()));
     assert_eq!(runs_of("")[0], "other");
-    assert!(all.contains(&("key", "compare the marked".to_owned())));
-    assert!(!labels("", "/search").contains(&("key", "compare the marked".to_owned())));
+    assert!(all.contains(&("key", "compare marked runs".to_owned())));
+    assert!(!labels("", "/search").contains(&("key", "compare marked runs".to_owned())));
 }
 
 #[test]

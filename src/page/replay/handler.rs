@@ -128,8 +128,9 @@ fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
     match params.text(name) {
         "" => Ok(0),
         text => text.parse().map_err(|_| {
-            let detail = format!("The parameter {name} takes a whole number, negative to go back.");
-            WebError::bad_request("Not a number:", &detail).named(text)
+            let detail =
+                format!("The parameter {name} must be a whole number. Negative numbers go back.");
+            WebError::bad_request("Invalid number", &detail).named(text)
         }),
     }
 }
@@ -138,6 +139,6 @@ fn no_place(lens: &Lens<'_>, why: &NoPlace) -> WebError {
     let key = lens.key();
     WebError::not_found(why.what, &why.instead)
         .named(&why.named)
-        .link("The replay from the start", href::replay(key))
-        .link("The run", href::run(key))
+        .link("Replay from the start", href::replay(key))
+        .link("Open the run", href::run(key))
 }

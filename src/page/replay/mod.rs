@@ -110,20 +110,15 @@ impl<'a> Replay<'a> {
         let speed = SPEEDS.iter().position(|(_, name)| *name == speed);
         let speed = speed.ok_or_else(|| {
             no(
-                "There is no speed",
+                "Unknown speed",
                 &query.speed,
-                "Speeds are 0.5, 1, 2, 5, 20, 100 and 500.",
+                "Use 0.5, 1, 2, 5, 20, 100 or 500.",
             )
         })?;
         let clock = or(&query.clock, "step");
         let clock = CLOCKS.iter().position(|(_, name, _)| *name == clock);
-        let clock = clock.ok_or_else(|| {
-            no(
-                "There is no clock",
-                &query.clock,
-                "Clocks are step, time and gaps.",
-            )
-        })?;
+        let clock =
+            clock.ok_or_else(|| no("Unknown clock", &query.clock, "Use step, time or gaps."))?;
         let track = Track::new(lens.index);
         let at = if track.is_empty() {
             0
@@ -180,7 +175,10 @@ impl<'a> Replay<'a> {
                 let id = group
                     .and_then(|at| self.lens.index.groups().get(at))
                     .and_then(|group| group.step_id);
-                id.map_or_else(|| "Step without id".to_owned(), |id| format!("Step {id}"))
+                id.map_or_else(
+                    || "Step without an id".to_owned(),
+                    |id| format!("Step {id}"),
+                )
             }
         }
     }
@@ -378,13 +376,13 @@ impl<'a> Replay<'a> {
         let (next, previous) = (next_mark(index, from), previous_mark(index, from));
         // The label says if the search wraps around.
         let next_words = if next.is_some() && next <= from {
-            "first mark (none follows)"
+            "first mark (wraps around)"
         } else {
             "next mark"
         };
         let is_last = previous.is_some() && previous >= from;
         let previous_words = if is_last {
-            "last mark (none comes before)"
+            "last mark (wraps around)"
         } else {
             "previous mark"
         };
@@ -411,9 +409,12 @@ impl<'a> Replay<'a> {
     fn clocks(&self) -> impl Iterator<Item = (&'static str, String, String, bool)> {
         CLOCKS.iter().enumerate().map(|(n, (clock, _, name))| {
             let title = match clock {
-                Clock::Time => "as recorded; what has no time takes as long as per step".to_owned(),
-                Clock::Gaps => format!("as recorded, waits cut to {}", micros(GAP_MICROS)),
-                Clock::Step => "every step takes one second".to_owned(),
+                Clock::Time => "Recorded pace. Steps without times take one second".to_owned(),
+                Clock::Gaps => format!(
+                    "Recorded pace, with waits shortened to {}",
+                    micros(GAP_MICROS)
+                ),
+                Clock::Step => "One second per step".to_owned(),
             };
             let address = self.address(&self.path(), Some(self.at), self.speed, n, &self.query.key);
             (*name, title, address, n == self.clock)
@@ -510,9 +511,9 @@ impl<'a> Replay<'a> {
 fn wrong(one: &Breakpoint) -> String {
     let ignored = one.query.ignored.iter();
     ignored
-        .map(|term| format!("{} is not understood: {}", term.text, term.why))
+        .map(|term| format!("Ignored {}: {}", term.text, term.why))
         .collect::<Vec<_>>()
-        .join("; ")
+        .join(" · ")
 }
 
 /// Returns the ordinal of a step.

@@ -87,7 +87,7 @@ impl Phases {
                 continue;
             }
             let (class, shown) = phase(name);
-            let when = if is_told { "no event tells when" } else { "" }.to_owned();
+            let when = if is_told { "no timestamp" } else { "" }.to_owned();
             let state = if is_past {
                 PhaseState::Done
             } else {
@@ -144,16 +144,16 @@ fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
     let total = replay.lens.index.steps().len();
     match (step(part.scene), is_unreadable) {
         (Some(n), true) => Phrase::new()
-            .text("The line of this step cannot be read as a step. ")
-            .link("See it", href::step(replay.lens.key(), n)),
+            .text("This step's line can't be parsed. ")
+            .link("Show the line", href::step(replay.lens.key(), n)),
         (Some(n), false) if n >= total && replay.alive() => {
-            Phrase::from("In progress: the line of this step is written when it ends.")
+            Phrase::from("In progress. The step's line is written when it ends.")
         }
-        (Some(n), false) if n >= total => {
-            Phrase::from("This step was never written to steps.jsonl; its events are all there is.")
-        }
+        (Some(n), false) if n >= total => Phrase::from(
+            "This step was never written to steps.jsonl. Only its events are recorded.",
+        ),
         (Some(_), false) if part.events == 0 => {
-            Phrase::from("No event of this step is recorded; it is shown as a whole.")
+            Phrase::from("No events are recorded for this step, so it's shown as a whole.")
         }
         _ => Phrase::new(),
     }
@@ -217,7 +217,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
             );
         }
         if let Some((_, stop)) = segment.stop.as_ref().filter(|(event, _)| within(*event)) {
-            let reason = stop.reason.as_deref().unwrap_or("no reason");
+            let reason = stop.reason.as_deref().unwrap_or("no reason recorded");
             let mut says_stop = Phrase::new().text("The run stops: ").code(reason);
             if let Some(detail) = stop.detail.as_deref() {
                 says_stop = says_stop.text(", ").text(detail);
@@ -228,12 +228,12 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
             says.push(
                 Phrase::new()
                     .text("The run ended: ")
-                    .code(end.reason.as_deref().unwrap_or("no reason")),
+                    .code(end.reason.as_deref().unwrap_or("no reason recorded")),
             );
         }
         if segment.teardown.is_some_and(within) && segment.end.is_none() {
             says.push(Phrase::from(
-                "An exception left the engine: its tools were closed, no END event was written.",
+                "The engine stopped with an exception. Its tools were closed, but no END event was written.",
             ));
         }
     }
@@ -254,7 +254,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
         last.is_some_and(|event| index.name(event.stage) == stage)
     };
     if index.name(stretch.phase) == "CHECK_STOP" && ends_on("continue") {
-        says.push(Phrase::from("No rule ends the run; it goes on."));
+        says.push(Phrase::from("No stop rule fired. The run continues."));
     }
     let own = replay
         .part
@@ -263,7 +263,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
     if let (Some(group), Some(own)) = (group, own)
         && group.first != own.first
     {
-        says.push(Phrase::new().dim("of a step that was never written"));
+        says.push(Phrase::new().dim("from a step that was never recorded"));
     }
     says
 }

@@ -89,7 +89,7 @@ fn at_step(
             (1, None) => "It has one step, 0".to_owned(),
             (_, None) => format!("It has {steps} steps, 0 to {}", steps - 1),
         };
-        let instead = format!("{steps}; start and end are places, too.");
+        let instead = format!("{steps}. You can also use start and end.");
         return Err(NoPlace {
             what: "This run has no step",
             named: name.to_owned(),

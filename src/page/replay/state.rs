@@ -25,9 +25,9 @@ impl Replay<'_> {
             .part
             .is_some_and(|(part, _)| part.scene == Scene::Start);
         match self.moment() {
-            None => format!("{}, so no state is known.", self.lens.no_step()),
+            None => format!("{}, so the state is unknown.", self.lens.no_step()),
             Some(_) if at_start => "at the start".to_owned(),
-            Some(Moment::Before(n)) => format!("before step {} changes it", self.lens.label(n)),
+            Some(Moment::Before(n)) => format!("before step {}", self.lens.label(n)),
             Some(Moment::After(n) | Moment::Since(n)) => {
                 format!("after step {}", self.lens.label(n))
             }

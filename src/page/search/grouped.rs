@@ -90,7 +90,7 @@ impl<'a> Group<'a> {
     pub(crate) fn name(&self) -> String {
         match self.first().and_then(|found| found.place.step) {
             Some(step) => format!("Step {step}"),
-            None => "Outside of steps".to_owned(),
+            None => "Outside steps".to_owned(),
         }
     }
 }

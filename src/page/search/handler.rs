@@ -53,7 +53,7 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
 pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answer {
     let (context, job) = ask(&state, &params).await?;
     if let Some(why) = &context.fault {
-        return Err(WebError::bad_request("This cannot be searched for", why));
+        return Err(WebError::bad_request("Invalid search text", why));
     }
     show(&state, context, job, |body| {
         json::json(&document(body.context, body.standing))

@@ -217,7 +217,7 @@ impl<'a> Body<'a> {
 
     fn note(&self, found: &LineMatch, hit: &Hit) -> &'static str {
         match (found.line.as_text, hit.in_key) {
-            (true, _) => "no JSON, searched as it stands",
+            (true, _) => "not JSON, searched as text",
             (false, true) => "the field's name",
             (false, false) => "",
         }

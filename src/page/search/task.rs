@@ -78,7 +78,7 @@ impl Task for Search {
                 in_run: 0,
             };
             if run.is_evicted() {
-                let why = "its files were evicted from the cache of the store; opening the run fetches them again";
+                let why = "its files were evicted from the store's cache (open the run to fetch them again)";
                 heard.left_out(TraceFile::Events, why.to_owned());
                 self.lock().runs_done += 1;
                 continue;
@@ -90,7 +90,7 @@ impl Task for Search {
             if run.is_evicted() {
                 heard.left_out(
                     TraceFile::Events,
-                    "its files were evicted from the cache of the store meanwhile".to_owned(),
+                    "its files were evicted from the store's cache during the search".to_owned(),
                 );
             }
             let found_in_run = heard.in_run > 0;

@@ -92,7 +92,7 @@ fn the_answer_says_how_much_of_how_much() {
     };
     assert_eq!(
         answer(State::Running, 0, 0, 200),
-        "Nothing yet, after 40 of 110 runs."
+        "No matches yet, after 40 of 110 runs."
     );
     assert_eq!(
         answer(State::Running, 6, 6, 200),
@@ -107,10 +107,10 @@ fn the_answer_says_how_much_of_how_much() {
         answer(State::Done, 6, 5_000, 200),
         "6 of 5,000 fields in 2 of 110 runs."
     );
-    assert_eq!(answer(State::Done, 0, 0, 200), "No field in 110 runs.");
+    assert_eq!(answer(State::Done, 0, 0, 200), "No matches in 110 runs.");
     assert_eq!(
         answer(State::Cancelled, 6, 6, 200),
-        "Stopped: at least 6 fields, after 40 of 110 runs."
+        "Cancelled: at least 6 fields, after 40 of 110 runs."
     );
 }
 
@@ -231,7 +231,7 @@ fn a_text_that_stands_in_several_files_is_shown_once_below_its_step() {
         .collect();
     assert_eq!(
         groups,
-        [("Step 3".to_owned(), 1), ("Outside of steps".to_owned(), 1)]
+        [("Step 3".to_owned(), 1), ("Outside steps".to_owned(), 1)]
     );
     let text = &run.groups[0].texts[0];
     assert_eq!((text.hit.path.as_str(), text.also.len()), ("thought", 2));

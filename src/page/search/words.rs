@@ -37,14 +37,14 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     let of = |done: usize| format!("{} of {}", count(done as u64), counted(tally.runs, "run"));
     match state {
         State::Running if tally.found == 0 => {
-            format!("Nothing yet, after {}.", of(tally.runs_done))
+            format!("No matches yet, after {}.", of(tally.runs_done))
         }
         State::Running => format!("{found}, after {}.", of(tally.runs_done)),
-        State::Done if tally.found == 0 => format!("No field in {}.", counted(tally.runs, "run")),
+        State::Done if tally.found == 0 => format!("No matches in {}.", counted(tally.runs, "run")),
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
-        State::Cancelled => format!("Stopped: {found}, after {}.", of(tally.runs_done)),
+        State::Cancelled => format!("Cancelled: {found}, after {}.", of(tally.runs_done)),
         State::Failed => format!(
-            "A fault of the board ended it: {found}, after {}.",
+            "The search failed because of a bug in the board: {found}, after {}.",
             of(tally.runs_done)
         ),
     }

@@ -59,7 +59,7 @@ pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab
     let first = seldom.or(state.keys.first()).map_or("", |known| &known.key);
     let key = if key.is_empty() { first } else { key }.to_owned();
     let total = lens.index.steps().len();
-    let last = if n + 1 == total { ", the last" } else { "" };
+    let last = if n + 1 == total { " (last step)" } else { "" };
     let link = |n: usize, words: &str| Link::new(format!("{words} step"), at(n, &key));
     Some(StateTab {
         title: Phrase::new()
@@ -149,10 +149,7 @@ fn panel(
         .collect();
     let mut note = note(lens, state, n);
     if left_out > 0 {
-        note = note.text(format!(
-            " {} are left out here.",
-            format::counted(left_out, "key")
-        ));
+        note = note.text(format!(" {} not shown.", format::counted(left_out, "key")));
     }
     StatePanel { rows, note }
 }
@@ -169,12 +166,12 @@ fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
     match state.base {
         Base::Nowhere if state.keys.is_empty() => Phrase::from("No state is recorded for this step."),
         Base::Nowhere => {
-            Phrase::from("No whole state is recorded: these are only the keys that steps are recorded to have changed.")
+            Phrase::from("No complete state is recorded. Only the keys that steps changed are shown.")
         }
         Base::Observed(step) | Base::Found { step, .. } if step != n => Phrase::new()
-            .text("Put together from what ")
+            .text("Reconstructed from what ")
             .link(format!("step {}", lens.label(step)), lens.at_step(step))
-            .text(" observed and the changes since; what changed otherwise since then is not recorded."),
+            .text(" observed and the changes that steps recorded since. Other changes aren't recorded."),
         Base::Init(_) | Base::Observed(_) | Base::Found { .. } => Phrase::new(),
     }
 }
@@ -211,15 +208,15 @@ fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLi
         )
     };
     if let Some(step) = known.outside {
-        return link("outside reduce, seen at", step);
+        return link("outside reduce, seen at step", step);
     }
     match known.written {
         Some(step) if step == n => match steps.iter().rev().find(|step| **step < n) {
-            Some(before) => link("was at", *before),
-            None => Phrase::new().dim("here first"),
+            Some(before) => link("previously at step", *before),
+            None => Phrase::new().dim("first set here"),
         },
-        Some(step) => link("at", step),
-        None => Phrase::new().dim("from the start"),
+        Some(step) => link("at step", step),
+        None => Phrase::new().dim("initial value"),
     }
 }
 
@@ -266,7 +263,7 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
             change: words.into(),
             pieces,
             outside: if differs {
-                "changed outside of reduce since the change above".into()
+                "changed outside reduce since the change above".into()
             } else {
                 "".into()
             },
@@ -274,10 +271,10 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
         left = Some(change.after.unwrap_or_else(|| "null".to_owned()));
     }
     let says = match all.len() {
-        0 => "is changed by no step".to_owned(),
+        0 => "never changed by a step".to_owned(),
         total if total > rows.len() => {
             format!(
-                "{} of {} changes, those around this step",
+                "{} of {} changes, nearest to this step",
                 rows.len(),
                 format::count(total as u64)
             )

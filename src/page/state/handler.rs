@@ -28,8 +28,8 @@ pub(crate) async fn history(
         let path = params.text("key");
         if path.is_empty() {
             let detail =
-                "key takes a key of the state, or a way to a value below one: plan[0].status.";
-            return Err(WebError::bad_request("It is not said which value", detail));
+                "key must be a state key or the path of a value inside one, such as plan[0].status.";
+            return Err(WebError::bad_request("Missing parameter: key", detail));
         }
         let history =
             analysis::state::history(lens.index, lens.lines, n, path).map_err(|keys| {

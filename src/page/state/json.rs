@@ -61,7 +61,7 @@ pub(crate) struct State {
     changed: Vec<String>,
     /// The step that last wrote each key.
     last_changed: BTreeMap<String, usize>,
-    /// The last step that observed a key with a value other than the previous steps left, if no
+    /// The last step that observed a key with a different value than the previous steps left, if no
     /// step has written it since.
     last_outside: BTreeMap<String, usize>,
     /// How often each key was written up to this step.

@@ -36,8 +36,8 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     with_lens(&state, &run, move |lens| {
         let gone = |why: String| {
             WebError::not_found(
-                "This step cannot be read now",
-                &format!("The system says: {why}."),
+                "This step can't be read",
+                &format!("Cause: {why}."),
             )
         };
         let span = lens
@@ -54,14 +54,14 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
         let bytes = lengths().sum::<u64>();
         if bytes > MAX_STEP_BYTES || lengths().any(|len| len > MAX_LINE_BYTES) {
             let detail = format!(
-                "Its line and its events have {bytes} bytes. Each can be had as it is, below raw."
+                "Its line and events have {bytes} bytes. Fetch them one by one through their raw addresses."
             );
             let error = WebError::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "This step is too large for one answer",
+                "This step is too large for one response",
                 &detail,
             );
-            return Err(error.link("The line", format!("{}/raw", href::step(lens.key(), n))));
+            return Err(error.link("Open the raw line", format!("{}/raw", href::step(lens.key(), n))));
         }
         let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
         let events: Result<Vec<_>, _> = events

@@ -120,9 +120,7 @@ fn read_step(
     };
     let bytes = line(lens, step.span);
     match &bytes {
-        Err(why) => {
-            view.unreadable = Some(Phrase::from(format!("The line cannot be shown: {why}")))
-        }
+        Err(why) => view.unreadable = Some(Phrase::from(format!("The line can't be shown: {why}"))),
         Ok(bytes) => {
             let record = Record::of(bytes);
             match crate::format::step(&record) {
@@ -141,7 +139,7 @@ fn no_step(record: &Record<'_>, len: usize) -> Phrase {
             .text("The line is JSON, but not an object: ")
             .code(capped(&other.to_string(), MAX_FOREIGN_BYTES).into_string()),
         None => Phrase::from(format!(
-            "The line is not JSON. Its {} are below, as they are.",
+            "The line isn't JSON. Its raw content ({}) is below.",
             format::bytes(len as u64)
         )),
     }
@@ -154,7 +152,7 @@ const MAX_FOREIGN_BYTES: usize = 4_000;
 fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
     if span.len > MAX_LINE_BYTES {
         return Err(format!(
-            "it has {}, more than the board parses",
+            "it has {}, more than the board can parse",
             format::bytes(span.len)
         ));
     }
@@ -195,7 +193,7 @@ fn read_line(
             .pictures
             .iter()
             .position(|picture| picture.path.as_deref() == Some(recorded));
-        let at = at.ok_or_else(|| "no such picture in the line".to_owned())?;
+        let at = at.ok_or_else(|| "the line has no such picture".to_owned())?;
         lens.lines
             .has_asset(recorded)
             .map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
@@ -293,9 +291,9 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
         .and_then(Json::as_str)
         .filter(|phase| *phase != "act")?;
     let outcome = match error.get("recovered") {
-        Some(Json::Bool(true)) => "The engine recovered and went on.",
+        Some(Json::Bool(true)) => "The engine recovered and continued.",
         Some(Json::Bool(false)) => "The engine stopped the run.",
-        _ => "What the engine did is not recorded.",
+        _ => "How the engine reacted isn't recorded.",
     };
     Some(StepError {
         category: Line::default(),
@@ -320,8 +318,7 @@ pub(super) fn event_of(
     Some((group.first + offset, record))
 }
 
-/// Returns the line after the title of step `n`: its position among all steps, its time, and its
-/// tokens.
+/// Returns the line after the title of step `n`: the number of steps, its time, and its tokens.
 pub(crate) fn step_facts(lens: &Lens<'_>, n: usize) -> String {
     facts(lens, n, lens.index.round_of(n))
 }
@@ -330,15 +327,10 @@ fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
     let Some(step) = lens.index.steps().get(n) else {
         return String::new();
     };
-    // Skipped steps count but have no page. Their numbers aren't reused.
-    let (number, total) = (
-        lens.index.step_skips().number(n) as u64 + 1,
-        lens.index.step_count(),
-    );
+    // Skipped steps count but have no page.
     let mut facts = vec![format!(
-        "{} of {}",
-        format::ordinal(number),
-        format::count(total as u64)
+        "· {}",
+        format::counted(lens.index.step_count(), "step")
     )];
     let offset = lens.offset(group.and_then(|group| began(lens.index, group)));
     if !offset.is_empty() {
@@ -377,7 +369,7 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
             "mk err",
             "error",
             if recovered {
-                "error, the run went on"
+                "error, the run continued"
             } else {
                 "error"
             },
@@ -394,17 +386,17 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
             },
         ));
     } else if step.fate.is_readable() && step.is_undecided() {
-        marks.push(Sign::word("mk err", "error", "no decision is recorded"));
+        marks.push(Sign::word("mk err", "error", "no decision recorded"));
     }
     marks.extend(
         step.returncode
-            .map(|code| Sign::plain("mk err", format!("≠0 a command returned {code}"))),
+            .map(|code| Sign::plain("mk err", format!("≠0 a command exited with code {code}"))),
     );
     if step.asked(CriticAction::Retry) {
-        marks.push(Sign::word("mk retry", "retry", "retry asked for"));
+        marks.push(Sign::word("mk retry", "retry", "retry requested"));
     }
     if step.asked(CriticAction::Stop) {
-        marks.push(Sign::word("mk stop", "critic", "stop asked for"));
+        marks.push(Sign::word("mk stop", "critic", "stop requested"));
     }
     if let Some(left_out) = lens.index.unassembled(n) {
         marks.push(Sign::word(
@@ -423,8 +415,8 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         marks.push(Sign::word("mk", "split", COPIED));
     }
     match step.fate {
-        Fate::Repaired => marks.push(Sign::word("mk", "unknown", "shown after a repair")),
-        Fate::Provisional => marks.push(Sign::word("mk", "unknown", "the line has no end yet")),
+        Fate::Repaired => marks.push(Sign::word("mk", "unknown", "repaired line")),
+        Fate::Provisional => marks.push(Sign::word("mk", "unknown", "incomplete line")),
         _ => {}
     }
     marks
@@ -466,12 +458,10 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
         failure.map(|failure| &*failure.decision),
         lens.index.steps().len() > n + 1,
     ) {
-        (Some("continue"), _) => Phrase::from("The engine recovered and went on."),
+        (Some("continue"), _) => Phrase::from("The engine recovered and continued."),
         (Some("stop"), _) => Phrase::from("The engine stopped the run."),
-        (_, true) => Phrase::from("The run went on after it."),
-        (_, false) if began => {
-            Phrase::from("Another step began after it, which was never written.")
-        }
+        (_, true) => Phrase::from("The run continued."),
+        (_, false) if began => Phrase::from("Another step started but was never recorded."),
         (_, false) => Phrase::from("No step follows."),
     };
     Some(StepError {
@@ -515,7 +505,7 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
             lens.at_event(stretch.first),
         );
         if failed > 0 {
-            note = note.text(format!(" · {failed} not ok"));
+            note = note.text(format!(" · {failed} failed"));
         }
         StepEvent {
             class,
@@ -583,7 +573,7 @@ fn place_of(lens: &Lens<'_>, n: usize, step: &StepHead) -> Line {
     };
     let file = lens.index.format().file_name(TraceFile::Steps);
     format!(
-        "put together from {from} of the {file}, the first at line {}",
+        "built from {from} of the {file}, starting at line {}",
         format::count(step.line)
     )
     .into()

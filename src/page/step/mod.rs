@@ -75,7 +75,7 @@ pub(crate) struct StepView {
     pub n: usize,
     /// `Step 4`, with the recorded id.
     pub title: Line,
-    /// Position in the run, offset, duration, tokens, agent.
+    /// Number of steps in the run, offset, duration, tokens, agent.
     pub facts: Line,
     /// Errors, retries, stops, and failed commands.
     pub marks: Vec<Sign>,
@@ -296,7 +296,7 @@ impl Observation {
                     .all(|(seen, result)| *seen == result.value.json())
         };
         if results.is_some_and(is_same) {
-            parts.push("the results above again".to_owned());
+            parts.push("the results above".to_owned());
         }
         if let Some(state) = seen.get("state").and_then(Json::as_object) {
             parts.push(format!(
@@ -322,7 +322,7 @@ impl Observation {
         let says = if parts.is_empty() {
             String::new()
         } else {
-            format!("Holds {}.", parts.join(", "))
+            format!("Contains {}.", parts.join(", "))
         };
         Self {
             says: says.into(),
@@ -361,7 +361,7 @@ impl Asset {
         Self {
             href,
             note: note.into(),
-            alt: format!("{kind} the step refers to").into(),
+            alt: format!("{kind} of this step").into(),
             caption: caption.join(" · ").into(),
         }
     }

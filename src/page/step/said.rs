@@ -77,7 +77,7 @@ fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
             let label = match (lens.index.step_of(at), group.step_id) {
                 (Some(n), _) => lens.label(n),
                 (None, Some(id)) => id.to_string(),
-                (None, None) => "without id".to_owned(),
+                (None, None) => "without an id".to_owned(),
             };
             return Some((record, label));
         }
@@ -391,7 +391,7 @@ fn compaction_at(lens: &Lens<'_>, at: usize) -> Option<String> {
         .map(compaction_in_words)
 }
 
-/// Formats a compaction: "context compacted (auto): 167,000 tokens before".
+/// Formats a compaction: "context compacted (auto), 167,000 tokens before".
 pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
     let trigger = if compaction.trigger.is_empty() {
         String::new()
@@ -399,7 +399,7 @@ pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
         format!(" ({})", compaction.trigger)
     };
     let tokens = compaction.tokens.map_or_else(String::new, |tokens| {
-        format!(": {} tokens before", count(tokens))
+        format!(", {} tokens before", count(tokens))
     });
     format!("context compacted{trigger}{tokens}")
 }

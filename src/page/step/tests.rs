@@ -64,7 +64,7 @@ fn sections_come_in_their_order() {
     let order = [
         "Thought",
         "Decision",
-        "Action, result",
+        "Actions and results",
         "State diff",
         "Critics",
         "Pictures",
@@ -99,7 +99,7 @@ fn observations_say_what_they_repeat() {
     let seen = read(LINE).observation.unwrap();
     assert_eq!(
         seen.says.as_str(),
-        "Holds the results above again, the state before this step (2 fields)."
+        "Contains the results above, the state before this step (2 fields)."
     );
 }
 

@@ -80,14 +80,10 @@ impl<'a> Curve<'a> {
             .map(|effect| *effect.sum(measure))
             .unwrap_or_default();
         if sum.runs == 0 {
-            return Err(
-                "There is no curve: of no run can it be told what each of these limits would have spent.",
-            );
+            return Err("No curve: not enough data to tell what each limit would have spent.");
         }
         if sum.answers == 0 || sum.recorded() == 0 {
-            return Err(
-                "There is no curve: none of these runs has an answer that a limit could lose.",
-            );
+            return Err("No curve: none of these runs has an answer to lose.");
         }
         let mut curve = Self {
             dial,
@@ -113,7 +109,7 @@ impl<'a> Curve<'a> {
             }
             let name = name(inquiry.values(), &places);
             let title = format!(
-                "{} {name}: {} of {} answers kept, {} spent, {} saved, {} cut",
+                "{} {name}: {} of {} answers kept, {} spent, {} saved, {} stopped",
                 dial.name(),
                 sum.kept,
                 curve.sum.answers,
@@ -154,24 +150,24 @@ impl<'a> Curve<'a> {
     /// Returns a description of the curve.
     pub(crate) fn label(&self) -> String {
         format!(
-            "Answers kept against {} spent, one point for each limit of {}",
+            "Answers kept by {} spent, one point per limit of {}",
             self.unit(),
             self.dial.name()
         )
     }
 
-    /// Returns the label of the horizontal axis: `tokens spent, over 96 runs`.
+    /// Returns the label of the horizontal axis: `tokens spent in 96 runs`.
     pub(crate) fn across(&self) -> String {
         format!(
-            "{} spent, over {}",
+            "{} spent in {}",
             self.unit(),
             format::counted(self.sum.runs as usize, "run")
         )
     }
 
-    /// Returns the label of the vertical axis: `answers kept, of 52`.
+    /// Returns the label of the vertical axis: `out of 52`.
     pub(crate) fn up(&self) -> String {
-        format!("answers kept, of {}", format::count(self.sum.answers))
+        format!("out of {}", format::count(self.sum.answers))
     }
 
     pub(crate) fn recorded(&self) -> String {

@@ -82,7 +82,7 @@ enum Refused {
 impl From<Refused> for WebError {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Rule(why) => WebError::bad_request("This cannot be asked", &why),
+            Refused::Rule(why) => WebError::bad_request("Invalid rule or limit", &why),
             Refused::Other(error) => error,
         }
     }

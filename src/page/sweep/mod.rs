@@ -160,7 +160,7 @@ impl<'a> View<'a> {
 
     /// Describes which runs the query selects.
     fn selected(&self) -> String {
-        let known = counted(self.context.known, "run");
+        let known = count(self.context.known as u64);
         if self.context.form.query.trim().is_empty() {
             return format!("all {known}");
         }
@@ -179,14 +179,14 @@ impl<'a> View<'a> {
         AsOf {
             status: standing.status,
             zone: &self.context.zone,
-            again: "Ask again",
+            again: "Evaluate again",
             href,
         }
     }
 
     fn progress(&self, standing: &Standing<'_>) -> Option<Progress> {
         standing.status.state.is_running().then(|| Progress {
-            counts: "Runs asked",
+            counts: "Runs evaluated",
             done: standing.done as u64,
             total: standing.total as u64,
             words: format!(

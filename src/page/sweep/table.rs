@@ -155,8 +155,8 @@ impl LostIn<'_> {
 
     pub(crate) fn note(&self) -> String {
         self.step.map_or_else(
-            || "cut before its first step".to_owned(),
-            |step| format!("cut at {step}"),
+            || "stopped before the first step".to_owned(),
+            |step| format!("stopped at step {step}"),
         )
     }
 }
@@ -176,7 +176,7 @@ impl<'a> Table<'a> {
         }));
         Some(Table {
             caption: format!(
-                "{} at each limit, over {}",
+                "{} by limit, over {}",
                 dial.name(),
                 format::counted(sweep.runs as usize, "run")
             ),

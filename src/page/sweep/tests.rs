@@ -88,7 +88,7 @@ fn the_answer_is_a_sentence_and_every_point_has_its_row() {
         .next()
         .unwrap();
     assert!(
-        answer.contains("max_steps=") && answer.contains(" of ") && answer.contains("saved"),
+        answer.contains("max_steps=") && answer.contains(" of ") && answer.contains("saves"),
         "{answer}"
     );
     assert!(
@@ -114,7 +114,10 @@ fn the_answer_is_a_sentence_and_every_point_has_its_row() {
 #[test]
 fn while_it_is_under_way_the_page_says_how_far_and_asks_again_by_itself() {
     let html = page_of(swept("1..9"), State::Running);
-    assert!(html.contains("about max_steps at 9 limits."), "{html}");
+    assert!(
+        html.contains("Evaluating max_steps at 9 limits on "),
+        "{html}"
+    );
     assert!(html.contains("value=\"7\"") && html.contains("cancel=1700000000000000"));
     assert!(
         html.contains(
@@ -135,16 +138,13 @@ fn rules_have_a_table_with_all_of_them_together() {
         },
         State::Done,
     );
-    assert!(
-        html.contains("All 2 rules together would have cut"),
-        "{html}"
-    );
+    assert!(html.contains("Combining all 2 rules saves"), "{html}");
     for row in ["rule-0", "rule-1", "rule-2"] {
         assert!(html.contains(&format!("id=\"{row}\"")), "{row}");
     }
     assert!(html.contains("all of them") && !html.contains("<svg class=\"swp-c\""));
     let part = page_of(swept("3"), State::Cancelled);
-    assert!(part.contains("Stopped after 7 of"), "{part}");
+    assert!(part.contains("Cancelled after 7 of"), "{part}");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn what_ended_before_its_turn_says_so() {
         inquiry: &inquiry,
         sweep: None,
     };
-    assert_eq!(answer(&standing), "Stopped before any of 12 runs was asked");
+    assert_eq!(answer(&standing), "Cancelled after 0 of 12 runs");
 }
 
 #[test]

@@ -21,13 +21,13 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
     let runs = format::counted(standing.total, "run");
     let Some(sweep) = standing.sweep else {
         return match standing.status.state {
-            State::Failed => "This could not be answered; the log of the board has more".to_owned(),
-            State::Cancelled => format!("Stopped before any of {runs} was asked"),
-            State::Running | State::Done => format!("Asking {runs} {}", what(standing)),
+            State::Failed => "The evaluation failed. The board's log has the details".to_owned(),
+            State::Cancelled => format!("Cancelled after 0 of {runs}"),
+            State::Running | State::Done => format!("Evaluating {} on {runs}", what(standing)),
         };
     };
     if standing.total == 0 {
-        return "No run matches, so there is nothing to ask".to_owned();
+        return "No runs match".to_owned();
     }
     let text = match (best(standing), standing.inquiry.dial()) {
         (Some((name, effect)), _) => effect_of(&name, effect, sweep, sweep.measure()),
@@ -37,7 +37,7 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
     match standing.status.state {
         State::Cancelled => {
             format!(
-                "Stopped after {} of {runs}. Of these: {text}",
+                "Cancelled after {} of {runs}. So far: {text}",
                 format::count(standing.done as u64)
             )
         }
@@ -45,7 +45,7 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
     }
 }
 
-/// Describes the question: `about max_steps at 40 limits and 2 rules`.
+/// Describes the question: `max_steps at 40 limits and 2 rules`.
 fn what(standing: &Standing<'_>) -> String {
     let limits = standing.inquiry.values().len();
     let rules = standing.inquiry.names().count() - limits;
@@ -55,17 +55,17 @@ fn what(standing: &Standing<'_>) -> String {
         .map(|dial| format!("{} at {}", dial.name(), format::counted(limits, "limit")));
     let rules = (rules > 0).then(|| format::counted(rules, "rule"));
     let both: Vec<String> = limits.into_iter().chain(rules).collect();
-    format!("about {}", both.join(" and "))
+    both.join(" and ")
 }
 
 /// Returns the answer if no limit saves anything without losing an answer.
 fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     let (name, limits) = (dial.name(), sweep.limits());
     if limits.iter().all(|effect| effect.unknown == sweep.runs) {
-        return format!("Of no run can it be told where {name} would have stopped it");
+        return format!("Not enough data to evaluate {name} on any run");
     }
     if limits.iter().all(|effect| effect.cut == 0) {
-        return format!("{name} would have cut no run at any limit tried");
+        return format!("{name} stops no run early at the limits tried");
     }
     let unit = if sweep.measure() == Measure::Tokens {
         "tokens"
@@ -83,7 +83,7 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     match (sweep.choice(), limits.len()) {
         (Choice::Nothing, _) if !is_known => {
             format!(
-                "What {name} would have saved is not recorded of the runs that it would have cut"
+                "The savings from {name} are unknown because the runs it stops don't record them"
             )
         }
         (_, 1) => effect(0).unwrap_or_default(),
@@ -93,24 +93,22 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
                 .position(|effect| effect.cut > 0)
                 .and_then(effect);
             format!(
-                "No limit of {name} saves {unit}. One that cuts: {}",
+                "No limit of {name} saves {unit}. For example: {}",
                 cutting.unwrap_or_default()
             )
         }
         (Choice::NoAnswers, _) => {
             format!(
-                "None of these runs has an answer to lose, so that no limit of {name} is better than another"
+                "None of these runs has an answer to lose, so no limit of {name} is better than another"
             )
         }
         (Choice::Tie(place), _) => {
             let one = effect(place).unwrap_or_default();
-            format!(
-                "No limit of {name} stands out, since several lose equally many answers. One of them: {one}"
-            )
+            format!("Several limits of {name} lose the same number of answers. One of them: {one}")
         }
         (Choice::One(place), _) => {
             format!(
-                "Each limit that saves {unit} loses answers. Fewest: {}",
+                "Every limit that saves {unit} loses answers. Best: {}",
                 effect(place).unwrap_or_default()
             )
         }
@@ -124,31 +122,28 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
     let names: Vec<String> = standing.inquiry.names().collect();
     let name = match names.as_slice() {
         [one] => one.clone(),
-        all => format!("All {} rules together", all.len()),
+        all => format!("Combining all {} rules", all.len()),
     };
     effect_of(&name, last, sweep, sweep.measure_of(last))
 }
 
-/// Describes a rule's effect: `max_steps=14 would have cut 21 of 130 runs, lost no answer and saved
-/// 74,902 tokens (12 %)`.
+/// Describes a rule's effect: `max_steps=14 saves 74,902 tokens (12%) and loses no answers. It stops
+/// 21 of 130 runs early`.
 pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> String {
     // The sentence covers only the runs that could be evaluated.
     let runs = match effect.unknown {
         0 => format::counted(sweep.runs as usize, "run"),
-        some => format!(
-            "the {} of which it can be told",
-            format::counted((sweep.runs - some) as usize, "run")
-        ),
+        some => format::counted((sweep.runs - some) as usize, "evaluated run"),
     };
     if effect.cut == 0 {
-        return format!("{name} would have cut none of {runs}");
+        return format!("{name} stops none of {runs} early");
     }
     let answers = sweep.answers.saturating_sub(effect.unknown_answers);
     let lost = match (effect.lost, answers) {
-        (_, 0) => "which had no answers to lose,".to_owned(),
-        (0, _) => "lost no answer".to_owned(),
+        (_, 0) => String::new(),
+        (0, _) => " and loses no answers".to_owned(),
         (lost, _) => format!(
-            "lost {} of {}",
+            " and loses {} of {}",
             format::count(lost),
             format::counted(answers as usize, "answer")
         ),
@@ -157,7 +152,7 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     let share = format::percent(sum.saved, sum.recorded());
     let over = match sum.runs {
         all if all == sweep.runs - effect.unknown => String::new(),
-        some => format!(" of what {} record", format::counted(some as usize, "run")),
+        some => format!(" of the total in {}", format::counted(some as usize, "run")),
     };
     let about = if measure == Measure::Tokens && sweep.estimated > 0 && sum.saved > 0 {
         "about "
@@ -165,8 +160,13 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
         ""
     };
     let saved = format!("{about}{}", amount(sum.saved, measure));
+    let none = if answers == 0 {
+        ", and none of them had an answer to lose"
+    } else {
+        ""
+    };
     format!(
-        "{name} would have cut {} of {runs}, {lost} and saved {saved} ({share}{over})",
+        "{name} saves {saved} ({share}{over}){lost}. It stops {} of {runs} early{none}",
         format::count(effect.cut)
     )
 }
@@ -181,7 +181,7 @@ pub(crate) fn amount(number: u64, measure: Measure) -> String {
 }
 
 /// Returns a sentence with the number of runs that couldn't be evaluated, if any.
-pub(crate) fn untold(standing: &Standing<'_>) -> Option<String> {
+pub(crate) fn unevaluated(standing: &Standing<'_>) -> Option<String> {
     let sweep = standing.sweep?;
     let place = if let Choice::One(place) = sweep.choice() {
         place
@@ -195,12 +195,13 @@ pub(crate) fn untold(standing: &Standing<'_>) -> Option<String> {
     let effect = chosen
         .or(sweep.rules().last())
         .filter(|effect| effect.unknown > 0)?;
-    let runs = format::count(effect.unknown);
+    let runs = format::counted(effect.unknown as usize, "run");
     Some(match effect.unknown_answers {
-        0 => format!("For {runs} of these runs it cannot be told."),
+        0 => format!("{runs} couldn't be evaluated."),
+        1 => format!("{runs} couldn't be evaluated (1 had an answer)."),
         answers => {
             format!(
-                "For {runs} of these runs it cannot be told, {} of them with an answer.",
+                "{runs} couldn't be evaluated ({} had answers).",
                 format::count(answers)
             )
         }
@@ -223,37 +224,36 @@ pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         .collect();
     let steps_only = standing.inquiry.dial().is_some() && sweep.measure() == Measure::Steps;
     notes.extend(steps_only.then(|| {
-        "Most runs spent no tokens or do not record them, so limits are compared by steps"
-            .to_owned()
+        "Most runs used no tokens or don't record them, so limits are compared by steps".to_owned()
     }));
     notes.extend(count(
         sweep.estimated,
-        "has tokens that are an estimate",
-        "have tokens that are an estimate",
+        "has estimated token counts",
+        "have estimated token counts",
     ));
     notes.extend(count(
         sweep.inferred,
-        "does not record what rules look at; it is worked out from its events",
-        "do not record what rules look at; it is worked out from their events",
+        "doesn't record the values that rules check, so they are inferred from its events",
+        "don't record the values that rules check, so they are inferred from their events",
     ));
     notes.extend(count(
         sweep.going,
-        "is still going and counts as far as it is written",
-        "are still going and count as far as they are written",
+        "hasn't ended. Only its record so far counts",
+        "haven't ended. Only their records so far count",
     ));
     notes.extend(count(
         sweep.vanished,
-        "vanished before it was asked",
-        "vanished before they were asked",
+        "disappeared before it could be evaluated",
+        "disappeared before they could be evaluated",
     ));
     notes.extend(count(
         sweep.unread,
-        "is not read to its end yet, or evicted from its store's cache, and was not asked",
-        "are not read to their end yet, or evicted from their store's cache, and were not asked",
+        "wasn't evaluated because it isn't fully read yet or was evicted from its store's cache",
+        "weren't evaluated because they aren't fully read yet or were evicted from their store's cache",
     ));
-    notes.push("What a run would have done after its recorded end is unknown: a rule that is true only there counts as not reached".to_owned());
+    notes.push("What a run would have done after its recorded end is unknown. Rules that fire only then count as not reached".to_owned());
     notes.push(
-        "Time saved counts up to the end of the last step of each run, on the clock of the machine that recorded it"
+        "Time saved is measured to the end of each run's last step, on the recording machine's clock"
             .to_owned(),
     );
     notes

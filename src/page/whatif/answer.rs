@@ -59,12 +59,12 @@ impl RulesAnswer<'_> {
             "recorded"
         };
         let about = format!(
-            "each asked by itself · {} {recorded}",
+            "each on its own · {} {recorded}",
             counted(self.total(), "step")
         );
         match steps_per_column(self.total()) {
             1 => about,
-            more => format!("{about} · one column stands for {more} steps"),
+            more => format!("{about} · one column per {more} steps"),
         }
     }
 
@@ -131,7 +131,7 @@ impl RulesAnswer<'_> {
                 format!("step {}", self.lens.label(step)),
                 self.lens.at_step(step),
             ),
-            None if fires(result) => Phrase::from("before the first"),
+            None if fires(result) => Phrase::from("before the first step"),
             None => Phrase::new().dim(MISSING),
         }
     }
@@ -171,13 +171,13 @@ impl RulesAnswer<'_> {
     /// the rule would fire.
     pub(crate) fn why(&self, result: &RuleResult) -> String {
         let latest = result.at_latest.map_or_else(String::new, |at| {
-            format!(", at the latest at step {}", self.label(at))
+            format!(" (fires by step {} at the latest)", self.label(at))
         });
         match (&result.off, &result.needs, result.unknown_from) {
-            (Some(how), ..) => format!("switched off by {how}"),
+            (Some(how), ..) => format!("disabled ({how})"),
             (None, Some(needs), Some(from)) => {
                 one_line(
-                    &format!("From step {} on{latest}: {needs}", self.label(from)),
+                    &format!("Unknown from step {}{latest}: {needs}", self.label(from)),
                     WHY_CHARS,
                 )
                 .0
@@ -207,44 +207,45 @@ impl RulesAnswer<'_> {
         let any = |holds: fn(&Answer) -> bool| answers.rules.iter().any(holds);
         add(
             answers.live,
-            "The run goes on: all this is about its record so far.".to_owned(),
+            "The run hasn't ended. These results cover its record so far.".to_owned(),
         );
         add(
             !answers.live && !any(|answer| answer.ended),
             format!(
-                "No rule is recorded to have ended the run: {}.",
+                "No recorded rule ended the run: {}.",
                 one_line(&self.lens.summary.verdict.sentence, WHY_CHARS).0
             ),
         );
         add(
-            any(|answer| answer.result.found == StopTiming::NotReached && answer.result.off.is_none()),
-            "What the run would have done after its record ends is not known, so nothing is said about it.".to_owned(),
+            any(|answer| {
+                answer.result.found == StopTiming::NotReached && answer.result.off.is_none()
+            }),
+            "What the run would have done after its recorded end is unknown.".to_owned(),
         );
         add(
-            any(|answer| answer.result.saved.ms.is_some_and(|ms| ms > 0) || asks_time(&answer.rule)),
-            "Time saved counts up to the end of the last step, on the clock of the machine that recorded the run."
+            any(|answer| {
+                answer.result.saved.ms.is_some_and(|ms| ms > 0) || asks_time(&answer.rule)
+            }),
+            "Time saved is measured to the end of the last step, on the recording machine's clock."
                 .to_owned(),
         );
         add(
             answers.estimated,
-            "Some tokens are estimates: the provider did not count them.".to_owned(),
+            "Some token counts are estimates because the provider didn't report them.".to_owned(),
         );
         add(
             !answers.inferred.is_empty(),
-            format!("Worked out, not recorded: {}.", answers.inferred.join("; ")),
+            format!("Inferred, not recorded: {}.", answers.inferred.join("; ")),
         );
         add(answers.lost > 0, answers.of_the_lost());
         let died = answers.begun && !answers.live;
         add(
             died,
-            "The step in which the run died has no line in steps.jsonl; what it did is not known."
+            "The step in which the run died isn't in steps.jsonl, so what it did is unknown."
                 .to_owned(),
         );
         let unread = counted(answers.unread, "step");
-        add(
-            answers.unread > 0,
-            format!("The facts of {unread} could not be read."),
-        );
+        add(answers.unread > 0, format!("{unread} couldn't be read."));
         notes
     }
 }

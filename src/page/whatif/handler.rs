@@ -135,9 +135,8 @@ pub(crate) async fn api(
             .find_map(|typed| Some((&typed.text, typed.read.as_ref().err()?)))
         {
             let error =
-                WebError::bad_request("This rule cannot be asked:", &format!("{}.", wrong.why))
-                    .named(text);
-            return Err(error.hint(&format!("A right one: {}", wrong.right)));
+                WebError::bad_request("Invalid rule", &format!("{}.", wrong.why)).named(text);
+            return Err(error.hint(&format!("Example: {}", wrong.right)));
         }
         let question = question(&typed).map_err(|error| WebError::fault(&error))?;
         json(&json::whatif(

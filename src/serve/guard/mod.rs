@@ -221,15 +221,15 @@ fn check(
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err(WebError::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            "The board only shows",
-            "It changes nothing, so it answers GET and HEAD.",
+            "The board is read-only",
+            "It accepts only GET and HEAD requests.",
         ));
     }
     if uri
         .path_and_query()
         .is_some_and(|text| text.as_str().len() > MAX_ADDRESS_BYTES)
     {
-        let detail = format!("The board takes addresses of up to {MAX_ADDRESS_BYTES} bytes.");
+        let detail = format!("The board accepts addresses of up to {MAX_ADDRESS_BYTES} bytes.");
         return Err(WebError::new(
             StatusCode::URI_TOO_LONG,
             "The address is too long",
@@ -242,10 +242,10 @@ fn check(
         .map(|(name, value)| name.as_str().len() + value.len())
         .sum::<usize>();
     if head > MAX_HEAD_BYTES {
-        let detail = format!("The board takes heads of up to {MAX_HEAD_BYTES} bytes.");
+        let detail = format!("The board accepts request heads of up to {MAX_HEAD_BYTES} bytes.");
         return Err(WebError::new(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "The head of the request is too long",
+            "The request head is too long",
             &detail,
         ));
     }
@@ -257,9 +257,9 @@ fn check(
             .iter()
             .any(|length| length != "0");
     if has_body {
-        let detail = "Everything that the board needs to know stands in the address.";
+        let detail = "Put all parameters in the address.";
         return Err(WebError::bad_request(
-            "The board takes no request bodies",
+            "The board accepts no request bodies",
             detail,
         ));
     }
@@ -268,7 +268,7 @@ fn check(
         .into_iter()
         .find(|name| headers.get_all(name).iter().nth(1).is_some())
     {
-        let detail = "Which of them counts is not agreed on, so the board takes neither.";
+        let detail = "It's unclear which one counts, so the board rejects the request.";
         return Err(
             WebError::bad_request("The request repeats the header", detail).named(name.as_str()),
         );
@@ -276,22 +276,21 @@ fn check(
     if is_foreign(host, headers) {
         return Err(WebError::new(
             StatusCode::FORBIDDEN,
-            "Another site asked",
-            "The board answers only its own pages.",
+            "Request from another site",
+            "The board answers only requests from its own pages.",
         ));
     }
     // Styles and scripts are the same for everyone, and the page that asks for the token needs
     // them.
     if matches!(key, Key::Missing | Key::Wrong) && !uri.path().starts_with("/static/") {
-        let detail = "It answers whoever brings its token. The terminal that the board runs in has printed one, or whoever \
-                      started the board chose it.";
+        let detail = "The token is printed in the terminal that the board runs in, or was chosen by whoever started the board.";
         return Err(WebError::new(
             StatusCode::UNAUTHORIZED,
-            "This board asks for its token",
+            "This board requires a token",
             detail,
         )
-        .hint("A program sends it as Authorization: Bearer TOKEN.")
-        .link("Try this page again", without_token(uri)));
+        .hint("Programs send it as a header: Authorization: Bearer TOKEN.")
+        .link("Try again", without_token(uri)));
     }
     let is_search = |name: &str| percent_encoding::percent_decode_str(name).eq(*b"q");
     let is_long = |pair: &str| {
@@ -305,7 +304,7 @@ fn check(
         return Err(WebError::new(
             StatusCode::URI_TOO_LONG,
             "This search is too long",
-            "A search has at most 6,000 bytes in the address: a page repeats it in each of its links.",
+            "A search can have at most 6,000 bytes in the address, because every link on a page repeats it.",
         ));
     }
     Ok(())
@@ -354,7 +353,7 @@ fn own_host<'a>(
     let (given, second) = (hosts.next(), hosts.next());
     if second.is_some() {
         let detail =
-            "The board and whatever passed the request on may take different ones for meant.";
+            "The board and a proxy might pick different ones, so the board rejects the request.";
         return Err(WebError::bad_request("The request names two hosts", detail));
     }
     let authority = uri.authority().map(axum::http::uri::Authority::as_str);
@@ -367,11 +366,11 @@ fn own_host<'a>(
     match named {
         Some(name) if !known => Err(WebError::new(
             StatusCode::MISDIRECTED_REQUEST,
-            "This name is not the board's",
-            "The request names a host that the board does not serve. Another site may have pointed its name at this machine.",
+            "Unknown host",
+            "The board doesn't serve this host name. Another site may have pointed its name at this machine.",
         )
         .named(name)
-        .hint("Open the board by the address it printed, or start it with --host and the name you use.")),
+        .hint("Open the address that the board printed, or start the board with --host NAME.")),
         _ => Ok(host),
     }
 }

@@ -104,7 +104,7 @@ pub fn serve(
         );
         tokio::pin!(server);
         tokio::select! {
-            () = &mut server => return Err(Error::new(Kind::Bug, "the server ended")),
+            () = &mut server => return Err(Error::new(Kind::Bug, "the server ended unexpectedly")),
             () = &mut asked => {}
         }
         let _ = stop.send(true);
@@ -125,7 +125,7 @@ async fn bind(address: &Address) -> Result<TcpListener> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let hint = if is_board(address) {
                 format!(
-                    "another board is serving there: open http://{}:{}/, or choose a port with --port",
+                    "another board is already running there: open http://{}:{}/, or choose a port with --port",
                     address.host, address.port
                 )
             } else {
@@ -135,10 +135,10 @@ async fn bind(address: &Address) -> Result<TcpListener> {
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(unusable(address)
             .because(error)
-            .hint("ports below 1024 need rights: choose a higher one with --port")),
+            .hint("ports below 1024 need special permissions: choose a higher one with --port")),
         Err(error) => Err(unusable(address)
             .because(error)
-            .hint("--host takes an address of this machine, such as 127.0.0.1")),
+            .hint("--host must be an address of this machine, such as 127.0.0.1")),
     }
 }
 

@@ -46,7 +46,10 @@ pub(super) fn bounded(document: &Json<'_>, max: usize) -> String {
     let mut keep = max;
     loop {
         let end = whole.floor_char_boundary(keep);
-        let said = format!("cut to the first {end} of {} bytes, as text", whole.len());
+        let said = format!(
+            "truncated to the first {end} of {} bytes, as text",
+            whole.len()
+        );
         let text = Json::String(Cow::Borrowed(whole.get(..end).unwrap_or_default()));
         let said = Json::Array(vec![Json::String(said.into())]);
         let short =
@@ -146,7 +149,7 @@ impl Cuts {
     /// Names the cuts first, where a reader cannot miss them.
     fn noted(self, value: Json<'_>, whole: usize) -> Json<'_> {
         let more = (self.more > 0).then(|| format!("and {} more places", self.more));
-        let whole = format!("whole it has {whole} bytes");
+        let whole = format!("the full document has {whole} bytes");
         let said = self
             .named
             .into_iter()

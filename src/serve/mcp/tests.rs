@@ -314,17 +314,17 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
         ("list_runs", json!({ "sort": "height" })),
     ]);
     let words = [
-        "hint: there is critic_stop",
+        "hint: did you mean critic_stop?",
         "unknown field `rn`",
         "missing field `run`",
-        "max_bytes is \"all\", not a whole number",
+        "max_bytes must be a whole number, not \"all\"",
         "400",
         "invalid value: integer `-1`",
         "400",
         "400",
         "its keys are",
         "error: ",
-        "hint: rules takes a list",
+        "hint: rules must be a list",
         "max_steps",
         "height",
     ];
@@ -573,7 +573,7 @@ fn a_cut_is_named_by_its_place() {
         cuts[1],
         "/steps/0/observation: the first 20000 of 60000 bytes"
     );
-    assert!(cuts[2].starts_with("whole it has "), "{cuts:?}");
+    assert!(cuts[2].starts_with("the full document has "), "{cuts:?}");
     assert!(
         short["steps"][0]["observation"]
             .as_str()

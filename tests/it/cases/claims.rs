@@ -46,13 +46,13 @@ fn success_is_what_the_end_says() {
     run.set("/summary/task_result/success", true);
     assert_denied(
         &run,
-        &["The stop reason is budget_steps, and success is recorded as true"],
+        &["The stop reason is budget_steps, but success is recorded as true"],
     );
     let run = sample("budget_tokens");
     run.set("/summary/task_result/success", true);
     assert_denied(
         &run,
-        &["The verdict is budget_tokens, and success is recorded as true"],
+        &["The verdict is budget_tokens, but success is recorded as true"],
     );
 }
 
@@ -62,11 +62,7 @@ fn an_end_in_order_is_no_failure() {
     edit_events(&run, "END", "", |event| event["ok"] = false.into());
     assert_denied(
         &run,
-        &[
-            "The END event (events.jsonl:",
-            "something went wrong",
-            "final",
-        ],
+        &["The END event (events.jsonl:", "reports a failure", "final"],
     );
 }
 
@@ -96,13 +92,13 @@ fn the_failure_report_has_the_reason_and_the_number_of_failures() {
     assert_denied(
         &run,
         &[
-            "disagree on the end",
+            "disagree on how the run ended",
             "critic_stop (manifest.json /summary/failure_report/stop_reason)",
         ],
     );
     let run = corpus("q060/q060_recovered_errors");
     run.set("/summary/failure_report/failure_count", 9);
-    assert_denied(&run, &["The failure report counts 9 and lists 3"]);
+    assert_denied(&run, &["The failure report counts 9 but lists 3"]);
     let run = corpus("q060/q060_recovered_errors");
     run.set("/summary/failure_report/failures", json!([]));
     run.set("/summary/failure_report/failure_count", 0);
@@ -118,7 +114,7 @@ fn an_end_by_an_error_has_an_error() {
     edit_events(&run, "END", "", |event| event["ok"] = false.into());
     assert_denied(
         &run,
-        &["unrecoverable_error says that an error ended the run, and no file records an error"],
+        &["unrecoverable_error says that an error ended the run, but no file records an error"],
     );
 }
 
@@ -135,7 +131,7 @@ fn an_accepted_answer_ends_the_run() {
     run.set_in("steps.jsonl", 1, "/decision/mode", "final");
     assert_denied(
         &run,
-        &["In step 0 the decision is final and no critic refused it, and the run continued"],
+        &["In step 0, the decision is final and no critic rejected it, but the run continued"],
     );
 }
 
@@ -152,7 +148,7 @@ fn a_record_without_an_answer_denies_one_with_a_text() {
             ],
         );
         run.set(pointer, 42);
-        assert_denied(&run, &["disagree on the answer", "42, which is no text"]);
+        assert_denied(&run, &["disagree on the answer", "42 (not text)"]);
     }
     let run = minimal();
     edit_events(&run, "CHECK_STOP", "stop", |event| {
@@ -172,7 +168,7 @@ fn a_record_without_an_answer_denies_one_with_a_text() {
         &run,
         &[
             "disagree on the answer",
-            "a value that is no text (steps.jsonl:",
+            "a value that isn't text (steps.jsonl:",
         ],
     );
 }
@@ -278,7 +274,7 @@ fn a_limit_that_was_reached_before_the_last_step_held_nobody() {
             &[
                 "The step limit of",
                 "was reached before the last step began",
-                "and the run continued",
+                "but the run continued",
             ],
         );
         let why = run.json(&["why"]);
@@ -329,7 +325,7 @@ fn the_numbers_of_a_criterion_are_those_of_the_run() {
     let run = stopped("budget_time", "total_tokens=9686 >= max_tokens=1500");
     assert_denied(
         &run,
-        &["The stop reason is budget_time, and the criterion behind it says total_tokens=9686"],
+        &["The stop reason is budget_time, but the criterion behind it says total_tokens=9686"],
     );
     let run = stopped(
         "budget_time",
@@ -338,7 +334,7 @@ fn the_numbers_of_a_criterion_are_those_of_the_run() {
     assert!(
         run.why()
             .0
-            .contains("its clock counted 1 min 24 s and this run took"),
+            .contains("the criterion measured 1 min 24 s, but this run took"),
         "{}",
         run.why().0
     );
@@ -348,5 +344,5 @@ fn the_numbers_of_a_criterion_are_those_of_the_run() {
 fn a_step_does_not_end_before_it_begins() {
     let run = sample("budget_tokens");
     run.set_in("steps.jsonl", 3, "/facts/t_end_ms", 10);
-    assert_denied(&run, &["The facts of step 2", "end before they begin"]);
+    assert_denied(&run, &["The times in the facts of step 2", "run backwards"]);
 }

@@ -62,7 +62,7 @@ fn a_manifest_verdict_that_all_other_records_deny_is_not_the_end() {
         why["headline"]
             .as_str()
             .unwrap()
-            .starts_with("The files disagree on the end"),
+            .starts_with("The files disagree on how the run ended"),
         "{why}"
     );
     assert_eq!(
@@ -72,7 +72,7 @@ fn a_manifest_verdict_that_all_other_records_deny_is_not_the_end() {
     assert_contradicts(
         run,
         &[
-            "disagree on the end",
+            "disagree on how the run ended",
             "budget_steps (manifest.json /stop/code)",
             "events.jsonl:12",
         ],
@@ -106,7 +106,7 @@ fn a_step_limit_of_9_in_init_and_90_in_the_manifest_are_both_named() {
         &board(&["why", run]),
         &[
             "The files disagree on the limit (90 and 9)",
-            "9 of 9 steps by the INIT event",
+            "9 of 9 steps according to the INIT event",
         ],
     );
     assert_contradicts(
@@ -124,7 +124,10 @@ fn a_token_limit_of_300_in_init_and_9000_in_the_manifest_are_both_named() {
     let run = "q_token_limit_above";
     assert_says(
         &board(&["why", run]),
-        &["(9,000 and 300)", "591 of 300 tokens by the INIT event"],
+        &[
+            "(9,000 and 300)",
+            "591 of 300 tokens according to the INIT event",
+        ],
     );
     assert_contradicts(
         run,
@@ -149,13 +152,14 @@ fn tokens_that_facts_and_requests_count_differently_are_settled_by_the_total() {
     assert_eq!(board_json(&["list", run])["runs"][0]["tokens"], 5_698);
     assert_contradicts(
         run,
-        &["The facts of step 4 count 2,842 tokens, its request 1,842"],
+        &["The facts of step 4 count 2,842 tokens, but its request counts 1,842"],
     );
 }
 
 #[test]
 fn a_stagnation_that_counts_more_checks_than_the_run_has_steps_is_of_an_earlier_run() {
-    let said = "for 4 checks in a row, counted over an earlier run of the same engine: this run has 1 step";
+    let said =
+        "for 4 checks in a row, including an earlier run of the same engine (this run has 1 step)";
     assert_says(&board(&["why", "q_stagnation_one_step"]), &[said]);
 }
 
@@ -185,7 +189,7 @@ fn two_end_events_disagree_in_either_order() {
         why["headline"]
             .as_str()
             .unwrap()
-            .starts_with("The files disagree on the end"),
+            .starts_with("The files disagree on how the run ended"),
         "{why}"
     );
     assert_eq!(
@@ -195,7 +199,7 @@ fn two_end_events_disagree_in_either_order() {
     assert_contradicts(
         run,
         &[
-            "disagree on the end",
+            "disagree on how the run ended",
             "budget_steps (events.jsonl:64",
             "final (manifest.json",
         ],
@@ -207,7 +211,7 @@ fn two_end_events_disagree_in_either_order() {
         why["headline"]
             .as_str()
             .unwrap()
-            .starts_with("The files disagree on the end"),
+            .starts_with("The files disagree on how the run ended"),
         "{why}"
     );
 }
@@ -232,7 +236,7 @@ fn a_stop_check_that_the_run_ignored_is_named() {
         "\"early answer\"",
         "step 2",
         "events.jsonl:33",
-        "went on",
+        "the run continued",
     ];
     assert_contradicts("q_checkstop_early", &parts);
 }
@@ -256,7 +260,7 @@ fn a_time_of_hours_beside_events_of_milliseconds_is_named() {
 #[test]
 fn an_answer_is_of_the_step_that_gave_it() {
     let run = "v_l_stop_and_final_state";
-    assert_says(&board(&["why", run]), &["The answer: from state  [step 1]"]);
+    assert_says(&board(&["why", run]), &["Answer: from state  [step 1]"]);
 }
 
 #[test]
@@ -269,7 +273,7 @@ fn an_answer_that_only_the_stop_check_has_is_disputed() {
         "events.jsonl:63",
     ];
     assert_contradicts(run, &parts);
-    assert!(!board(&["why", run]).contains("The answer:"));
+    assert!(!board(&["why", run]).contains("Answer:"));
 }
 
 #[test]
@@ -518,7 +522,9 @@ fn an_end_without_a_manifest_is_enough_and_a_stop_check_may_deny_it() {
     fs::remove_file(copy.0.path().join("manifest.json")).unwrap();
     copy.set_in("events.jsonl", 64, "/payload/stop_reason", "max_steps");
     assert!(
-        copy.why().0.starts_with("The files disagree on the end"),
+        copy.why()
+            .0
+            .starts_with("The files disagree on how the run ended"),
         "{:?}",
         copy.why()
     );

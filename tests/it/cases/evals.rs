@@ -121,7 +121,7 @@ mod inspect {
         assert_says(
             row["verdict"].as_str().unwrap(),
             &[
-                "Answered at step 3",
+                "Finished at step 3",
                 " · invalidated by me: grader was wrong",
             ],
         );
@@ -306,7 +306,7 @@ mod openhands {
         assert_eq!(why["contradictions"], json!([words]));
         assert_says(
             why["headline"].as_str().unwrap(),
-            &["The files disagree on the end", words],
+            &["The files disagree on how the run ended", words],
         );
         assert_eq!(
             (&why["outcome"], &why["certainty"]),
@@ -576,7 +576,7 @@ mod otlp {
             (&row["errors"], &row["tool_errors"], &row["issues"]),
             (&json!(0), &json!(0), &json!(0))
         );
-        assert_eq!(row["verdict"], "Answered at step 1 · inferred from stop");
+        assert_eq!(row["verdict"], "Finished at step 1 (inferred from stop)");
         assert_eq!(case("62-otel-nested-llm")["errors"], 0);
     }
 
@@ -630,7 +630,7 @@ mod otlp {
             (&row["steps"], &row["task"], &row["errors"]),
             (&json!(1), &json!("Where?"), &json!(0))
         );
-        assert_eq!(row["verdict"], "Answered at step 0 · inferred from stop");
+        assert_eq!(row["verdict"], "Finished at step 0 (inferred from stop)");
         let shown = json_in(
             temp.path(),
             &["show", row["key"].as_str().unwrap(), "--step", "0"],

@@ -34,7 +34,7 @@ fn told(dir: &TempDir) -> (String, String, String) {
 #[track_caller]
 fn assert_denied(dir: &TempDir, numbers: &str) {
     let (headline, contradictions, result) = told(dir);
-    assert_says(&headline, &["but the numbers recorded are", numbers]);
+    assert_says(&headline, &["but the recorded numbers are", numbers]);
     assert_says(&contradictions, &["says that a limit was reached", numbers]);
     assert_eq!(
         (&*result, &row(dir.path())["certainty"]),
@@ -165,7 +165,7 @@ mod ends {
                 json!("Submitted");
         });
         let (headline, contradictions, _) = told(&run);
-        assert_says(&headline, &["The records disagree on the end"]);
+        assert_says(&headline, &["The records disagree on how the run ended"]);
         assert_says(
             &contradictions,
             &["the exit message says Submitted, info says LimitsExceeded"],

@@ -45,7 +45,7 @@ fn a_rule_that_ended_the_run_stands_among_the_recorded_rules() {
         "stop[7]",
         &[
             "names the rule stop[7]",
-            "the recorded rules have no stop[7]",
+            "the recorded rules don't include it",
         ],
     );
     let run = sample("budget_tokens");
@@ -60,7 +60,7 @@ fn a_rule_that_ended_the_run_stands_among_the_recorded_rules() {
     assert_denied(
         &run,
         "budget.tokens",
-        &["the recorded rules have no budget.tokens"],
+        &["The verdict names the rule budget.tokens, but the recorded rules don't include it"],
     );
 }
 
@@ -121,7 +121,7 @@ fn a_rule_that_the_recorded_steps_do_not_make_true_ended_nothing() {
         "stop[0]",
         &[
             "stop[0] ended the run",
-            "by the recorded steps stop[0] was not true",
+            "by the recorded steps it wasn't true",
         ],
     );
     for (name, fact, rule) in [
@@ -132,7 +132,7 @@ fn a_rule_that_the_recorded_steps_do_not_make_true_ended_nothing() {
         run.edit_records("steps.jsonl", |step| {
             drop(step["facts"].as_object_mut().unwrap().remove(fact))
         });
-        assert_denied(&run, rule, &["by the recorded steps", "was not true"]);
+        assert_denied(&run, rule, &["by the recorded steps", "wasn't true"]);
     }
     let run = sample("critic_stop");
     run.edit_records("steps.jsonl", |step| {
@@ -140,18 +140,14 @@ fn a_rule_that_the_recorded_steps_do_not_make_true_ended_nothing() {
             output["action"] = "continue".into();
         }
     });
-    assert_denied(
-        &run,
-        "critics",
-        &["critic[0] ended the run", "was not true"],
-    );
+    assert_denied(&run, "critics", &["critic[0] ended the run", "wasn't true"]);
     let run = sample("success");
     run.replace_all("VERIFIED", "CHECKED");
     run.set("/stop_rules/completion/0/rule/keyword", "VERIFIED");
     assert_denied(
         &run,
         "accept[0]",
-        &["accept[0] ended the run", "was not true"],
+        &["accept[0] ended the run", "wasn't true"],
     );
 }
 
@@ -162,10 +158,7 @@ fn what_a_verdict_measured_is_what_the_recorded_steps_come_to() {
     assert_denied(
         &run,
         "stop[0]",
-        &[
-            "not what the recorded steps come to",
-            "measured is 7 and not 4",
-        ],
+        &["doesn't match the recorded steps", "measured is 7, not 4"],
     );
     let run = sample("stagnation");
     edit_stop(&run, |stop| {
@@ -174,7 +167,7 @@ fn what_a_verdict_measured_is_what_the_recorded_steps_come_to() {
     assert_denied(&run, "stop[0]", &["detail is", "8 steps >= 4"]);
     let run = sample("stagnation");
     edit_stop(&run, |stop| stop["limit_from"] = "task".into());
-    assert_denied(&run, "stop[0]", &["limit_from is task and not engine"]);
+    assert_denied(&run, "stop[0]", &["limit_from is task, not engine"]);
 }
 
 #[test]
@@ -188,8 +181,8 @@ fn a_rule_that_is_asked_earlier_and_was_true_too_ended_the_run() {
         "budget.tokens",
         &[
             "budget.tokens ended the run",
-            "budget.steps was true too",
-            "asked before it",
+            "budget.steps was also true",
+            "checked first",
         ],
     );
     assert_eq!(row(&run, "budget.steps")["also"], true);
@@ -203,8 +196,8 @@ fn a_run_does_not_go_on_past_a_rule_that_was_true() {
         &run,
         "stop[0]",
         &[
-            "By the recorded rules budget.steps ends the run after step 2",
-            "and the run continued",
+            "By the recorded rules, budget.steps would have ended the run after step 2",
+            "but the run continued",
         ],
     );
 }
@@ -215,7 +208,7 @@ fn the_rules_that_are_said_to_be_true_too_are_those_that_were() {
     edit_stop(&run, |stop| stop["also"] = json!(["budget.steps"]));
     let (_, certainty, said) = run.why();
     assert!(
-        said.contains("budget.steps was true too, and by the recorded steps it was not (5 of 20"),
+        said.contains("budget.steps was also true, but by the recorded steps it wasn't (5 of 20"),
         "{said}"
     );
     assert_ne!(certainty, "recorded");

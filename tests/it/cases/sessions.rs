@@ -116,7 +116,7 @@ fn a_prompt_that_got_no_step_keeps_the_answer_and_is_named() {
         ],
     );
     assert_eq!(why["outcome"], "completed");
-    let sentence = "Answered at step 0 · inferred from end_turn; a later turn was interrupted by the user, before any step";
+    let sentence = "Finished at step 0 (inferred from end_turn); a later turn was interrupted by the user, before any step";
     assert_eq!(why["headline"], sentence);
 }
 
@@ -179,7 +179,8 @@ fn a_child_whose_call_failed_is_counted_by_its_parent() {
 
 #[test]
 fn a_cancelled_call_that_ends_a_qwen_run_is_no_failure() {
-    let sentence = "Cancelled by the user in step 0 while run_shell_command ran; nothing follows";
+    let sentence =
+        "Cancelled by the user in step 0 while run_shell_command was running; no records follow";
     let session =
         "r_qwen_sigint/projects/-home-dev-project/chats/de830730-c8a8-4812-b0fe-45bef0dda2da.jsonl";
     for (path, certainty) in [
@@ -218,7 +219,7 @@ fn a_session_that_just_ends_is_unknown() {
         ],
     );
     let sentence =
-        "Ends in step 0 while exec_command has no result · killed, or waiting for its user";
+        "Ends in step 0 without a result for exec_command · killed, or waiting for the user";
     assert_eq!(why["headline"], sentence);
     assert_eq!(
         (&why["outcome"], &why["certainty"]),
@@ -457,7 +458,7 @@ fn titles_of_sessions_are_found_by_the_filter() {
 fn the_page_marks_a_compaction_and_the_tokens_before_it() {
     let path = file("22-cc-compaction");
     let key = path.split('/').next_back().unwrap();
-    let words = "context compacted (auto): 167,000 tokens before";
+    let words = "context compacted (auto), 167,000 tokens before";
     assert_says(
         &board_serving("22-cc-compaction", &format!("/runs/{key}")),
         &[words],

@@ -75,7 +75,7 @@ fn an_archived_session_is_one_run_and_says_where_it_is_stored() {
         &[
             "also at archived_sessions/",
             "1 run",
-            "1 more file holds records",
+            "1 more file contains records",
         ],
     );
     let copies = board_json(&["list", ARCHIVED, "duplicate_of:sessions"]);

@@ -386,7 +386,7 @@ fn turns_of_codex_that_were_rolled_back_are_no_part_of_the_way_to_the_end() {
         (vec![1, 2], Some("To t4"))
     );
     let run = of(back(99));
-    let said = "Ends at a point before its first step, to which it went back · killed, or waiting for its user";
+    let said = "Ends after rewinding to before its first step · killed, or waiting for the user";
     assert_eq!(
         (seen(&run).3, run.row.verdict.sentence.as_str()),
         (vec![0, 1, 2], said)
@@ -510,7 +510,7 @@ fn lines_that_share_an_id_and_say_different_things_are_not_the_same() {
     assert_eq!(
         (
             run.row.steps,
-            run.row.verdict.sentence.starts_with("Answered at step 1")
+            run.row.verdict.sentence.starts_with("Finished at step 1")
         ),
         (2, true)
     );

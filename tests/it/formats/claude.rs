@@ -24,7 +24,7 @@ fn a_reply_on_several_lines_is_one_step_and_its_tokens_count_once() {
     assert_eq!(row.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
     assert_eq!(
         row.verdict.sentence,
-        "Answered at step 4 · inferred from end_turn"
+        "Finished at step 4 (inferred from end_turn)"
     );
     assert_eq!(
         (
@@ -151,7 +151,7 @@ fn messages_that_do_not_name_their_session_are_a_run() {
     );
     assert_eq!(
         run.row.verdict.sentence,
-        "Answered at step 1 · inferred from a reply without tool calls"
+        "Finished at step 1 (inferred: the last reply made no tool calls)"
     );
     assert_eq!(run.row.issues, (0, 0));
     // A duplicate line counts once.

@@ -65,7 +65,7 @@ fn a_prompt_after_a_used_up_budget_begins_a_new_turn() {
     let run = claude(&[spent[0].clone(), spent[1].clone(), prompt("u1")]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Ends after step 4: no reply of the model follows · killed, or waiting for its user"
+        "Ends after step 4: no model reply follows · killed, or waiting for the user"
     );
 }
 
@@ -110,7 +110,7 @@ fn a_reply_that_is_only_thought_so_far_is_no_answer() {
     ]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Answered at step 5 · inferred from a reply without tool calls"
+        "Finished at step 5 (inferred: the last reply made no tool calls)"
     );
 }
 
@@ -122,7 +122,7 @@ fn a_finish_reason_that_is_no_answer_is_not_told_as_one() {
     let run = claude(&[prompt("u1"), reply("a1", Some("of_tomorrow"), &said)]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Ended its turn after step 5 · inferred from of_tomorrow"
+        "Ended its turn after step 5 (inferred from of_tomorrow)"
     );
     assert_eq!(run.row.verdict.mark.word(), "unknown");
 }
@@ -137,7 +137,7 @@ fn what_the_service_did_itself_is_answered_in_the_reply() {
     let run = claude(&[prompt("u1"), reply("a1", Some("end_turn"), &search)]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Answered at step 5 · inferred from end_turn"
+        "Finished at step 5 (inferred from end_turn)"
     );
     assert_eq!(run.index.steps().get(5).unwrap().unanswered, None);
 }
@@ -164,7 +164,7 @@ fn a_call_that_the_user_stopped_is_not_told_as_failed() {
     );
     assert_eq!(
         run.row.verdict.second,
-        "In step 5 a call was cancelled: Not now."
+        "In step 5, a call was cancelled: Not now."
     );
 }
 
@@ -246,7 +246,7 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
         assert_eq!(
             (&*sentence, is_task),
             (
-                "Ends after step 4: no reply of the model follows · killed, or waiting for its user",
+                "Ends after step 4: no model reply follows · killed, or waiting for the user",
                 true
             ),
             "{marker}"

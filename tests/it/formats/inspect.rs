@@ -86,7 +86,7 @@ fn a_sample_that_answered() {
             told,
             (
                 "inferred",
-                "Answered at step 3 · inferred from the absence of errors and limits"
+                "Finished at step 3 (inferred: neither error nor limit)"
             ),
             "no record says so"
         );
@@ -272,7 +272,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
             row.verdict.sentence
         )
     };
-    let whole = "inferred, Some words.: Answered at step 0 · inferred from the absence of errors and limits";
+    let whole = "inferred, Some words.: Finished at step 0 (inferred: neither error nor limit)";
     assert_eq!(of("success", "stop", None, ""), whole);
     assert_eq!(of("success", "tool_calls", Some("submit"), "1"), whole);
     assert_eq!(
@@ -282,7 +282,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
     );
     assert_eq!(
         of("success", "tool_calls", Some("add"), "3"),
-        "inferred, : Ended without an answer after step 0 · inferred from a last reply with tool calls"
+        "inferred, : Ended without an answer after step 0 (inferred: a last reply with calls)"
     );
     assert_eq!(
         of("success", "max_tokens", None, ""),
@@ -294,7 +294,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
     );
     assert_eq!(
         of("cancelled", "stop", None, ""),
-        "inferred, Some words.: Answered at step 0 · inferred from stop"
+        "inferred, Some words.: Finished at step 0 (inferred from stop)"
     );
 }
 
@@ -663,7 +663,7 @@ fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!((row.tokens, row.tokens_untold), (Some(685), 1));
     assert_eq!(
         row.tokens_words().as_deref(),
-        Some("at least 685; 1 step does not say")
+        Some("at least 685; 1 step does not record tokens")
     );
     // The sum over some models isn't the sum over all of them, either.
     let (_temp, path) = changed(|log| {

@@ -179,7 +179,7 @@ fn what_stands_behind_a_cut_is_said_to_be_missing() {
         .expect("a second reply")
         .0;
     let cut = of(second);
-    let missing = "the trajectory is cut after step 0: what follows is missing";
+    let missing = "the trajectory is truncated after step 0";
     assert_eq!(
         (&*cut.sentence, cut.step),
         (&*format!("Submitted · {missing}"), None)
@@ -191,10 +191,7 @@ fn what_stands_behind_a_cut_is_said_to_be_missing() {
     let untold = read(&path).row.verdict;
     assert_eq!(
         (&*untold.sentence, untold.mark.word()),
-        (
-            "The trajectory is cut after step 0: what follows is missing",
-            "unknown"
-        )
+        ("The trajectory is truncated after step 0", "unknown")
     );
     assert_eq!(of(whole.len()).sentence, "Submitted at step 2");
 }

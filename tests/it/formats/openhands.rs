@@ -168,7 +168,7 @@ fn a_conversation_that_another_started_is_a_run_of_its_own() {
     );
     assert_eq!(
         &*child.row.verdict.sentence,
-        "Ends in step 1 while terminal has no result · killed, or stopped with its parent run"
+        "Ends in step 1 without a result for terminal · killed, or stopped with its parent run"
     );
 }
 
@@ -194,7 +194,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
         (
             "running",
             "unknown",
-            "Ends after step 2: no reply of the model follows · killed, or waiting for its user",
+            "Ends after step 2: no model reply follows · killed, or waiting for the user",
         ),
     ] {
         let temp = begun(&conversation(2));

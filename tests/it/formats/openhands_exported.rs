@@ -32,7 +32,7 @@ fn the_calls_of_a_reply_are_one_step() {
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
         (
-            "The agent finished at step 3 · inferred from finish",
+            "The agent finished at step 3 (inferred from finish)",
             "inferred"
         )
     );
@@ -115,7 +115,7 @@ fn a_reply_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!((row.tokens, row.tokens_untold), (Some(960), 3));
     assert_eq!(
         row.tokens_words().as_deref(),
-        Some("at least 960; 3 steps do not say")
+        Some("at least 960; 3 steps do not record tokens")
     );
 }
 

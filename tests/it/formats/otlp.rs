@@ -64,7 +64,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
     );
     assert_eq!(
         row.verdict.sentence,
-        "Answered at step 2 · inferred from stop"
+        "Finished at step 2 (inferred from stop)"
     );
     assert_eq!(
         row.verdict.certainty.as_str(),
@@ -185,7 +185,7 @@ fn a_last_reply_that_was_cut_is_no_answer() {
     let verdict = &run.row.verdict;
     assert_eq!(
         verdict.sentence,
-        "The reply reached its token limit after step 2 · inferred from length"
+        "The reply reached its token limit after step 2 (inferred from length)"
     );
     assert_eq!(
         (verdict.certainty.as_str(), run.row.answer.as_deref()),
@@ -209,7 +209,7 @@ fn a_last_reply_that_was_refused_is_no_answer() {
         let verdict = &run.row.verdict;
         assert_eq!(
             verdict.sentence,
-            format!("The model refused after step 2 · inferred from {word}")
+            format!("The model refused after step 2 (inferred from {word})")
         );
         assert_eq!(
             (verdict.mark.word(), run.row.answer.as_deref()),

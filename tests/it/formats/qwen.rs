@@ -19,7 +19,7 @@ fn a_session_is_read_by_its_lines() {
     assert_eq!(row.changed, ["files.split.py"]);
     assert_eq!(
         row.verdict.sentence,
-        "Answered at step 2 · inferred from a reply without tool calls"
+        "Finished at step 2 (inferred: the last reply made no tool calls)"
     );
     let manifest = run
         .index

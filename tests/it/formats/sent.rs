@@ -528,7 +528,7 @@ fn what_a_receiver_does_not_take_is_said() {
         (
             "200 OK",
             r#"{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}"#,
-            "3 spans are rejected: too old",
+            "3 spans were rejected: too old",
         ),
     ] {
         let (_, _, said) = sent(&[], status, body);
@@ -543,7 +543,7 @@ fn what_a_receiver_does_not_take_is_said() {
     let error = String::from_utf8_lossy(&said.stderr).into_owned();
     assert_eq!(said.status.code(), Some(3), "{error}");
     assert!(
-        error.contains("127.0.0.1:1 does not take the trace: cannot connect"),
+        error.contains("can't send the trace to 127.0.0.1:1: cannot connect"),
         "{error}"
     );
 }

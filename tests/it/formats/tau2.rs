@@ -179,7 +179,7 @@ fn says_nothing_of_steps(path: &Path) {
     let run = &whatif["runs"][0];
     assert_eq!(
         run["headline"],
-        "Where each of its steps begins is not recorded, so nothing can be told."
+        "Step boundaries aren't recorded, so rules can't be evaluated."
     );
     let rules = ["rules", "own_rules"]
         .map(|key| run[key].as_array().expect("rules").as_slice())
@@ -203,7 +203,7 @@ fn says_nothing_of_steps(path: &Path) {
         .iter()
         .find(|rule| rule["unit"] == "steps")
         .expect("steps");
-    let untold = "how many there were is not recorded, nor a limit";
+    let untold = "neither the count nor a limit is recorded";
     assert_eq!(
         (&rule["measured"], &rule["note"]),
         (&serde_json::Value::Null, &untold.into())
@@ -211,7 +211,7 @@ fn says_nothing_of_steps(path: &Path) {
     let told = |piece: &serde_json::Value| {
         piece["text"]
             .as_str()
-            .is_some_and(|text| text.starts_with("Where each step"))
+            .is_some_and(|text| text.starts_with("Step boundaries aren't recorded"))
     };
     assert!(
         why["evidence"]

@@ -84,7 +84,7 @@ fn a_clock_that_goes_back_makes_no_copies() {
     assert_eq!((run.row.steps, run.row.tokens), (2, Some(30)));
     assert_eq!(
         run.row.verdict.sentence,
-        "Answered at step 1 · inferred from end_turn"
+        "Finished at step 1 (inferred from end_turn)"
     );
     // Older lines before the session's first own line belong to another session.
     let old = json!({"timestamp": "2026-05-04T08:00:00.000Z"});
@@ -118,7 +118,7 @@ fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
     let run = session(&lines);
     assert_eq!(
         run.row.verdict.sentence,
-        "Ends in step 0 while Task has no result · killed, or waiting for its user"
+        "Ends in step 0 without a result for Task · killed, or waiting for the user"
     );
     assert_eq!(
         (run.row.turns, run.row.children, run.row.model.as_deref()),
@@ -149,7 +149,7 @@ fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
     ];
     assert_eq!(
         session(&lines).row.verdict.sentence,
-        "Ends after step 0: no reply of the model follows · killed, or waiting for its user"
+        "Ends after step 0: no model reply follows · killed, or waiting for the user"
     );
     let run = session(&[lines.as_slice(), &[failed]].concat());
     assert_eq!(
@@ -168,7 +168,7 @@ fn a_command_of_the_users_own_begins_a_turn() {
         note("Fix all that is broken."),
     ];
     let run = session(&lines);
-    let open = "Ends after step 0: no reply of the model follows · killed, or waiting for its user";
+    let open = "Ends after step 0: no model reply follows · killed, or waiting for the user";
     assert_eq!(
         (run.row.turns, run.row.verdict.sentence.as_str()),
         (Some(2), open)

@@ -126,7 +126,7 @@ fn of_a_file_that_tells_no_end_nobody_says_that_its_run_died() {
     );
     assert_eq!(
         row(5).verdict.sentence,
-        "May wait for its user after step 2; no end of a turn is recorded"
+        "May be waiting for the user after step 2; no end of turn is recorded"
     );
     assert!(
         row(61)
@@ -209,7 +209,7 @@ fn up_to(words: &'static str, instead: &'static str) -> impl Fn(String) -> Strin
 
 #[test]
 fn a_session_that_asks_its_user_waits_and_did_not_die() {
-    let question = "Waits for its user in step 1: AskUserQuestion has no answer";
+    let question = "Waiting for the user in step 1: AskUserQuestion has no answer";
     let asks = [
         (
             CLAUDE,
@@ -221,13 +221,13 @@ fn a_session_that_asks_its_user_waits_and_did_not_die() {
             CLAUDE,
             "\"name\":\"Bash\"",
             "\"name\":\"ExitPlanMode\"",
-            "Waits for its user in step 1: ExitPlanMode has no answer",
+            "Waiting for the user in step 1: ExitPlanMode has no answer",
         ),
         (
             CODEX,
             "\"name\":\"exec\"",
             "\"name\":\"request_user_input\"",
-            "Waits for its user in step 2: request_user_input has no answer",
+            "Waiting for the user in step 2: request_user_input has no answer",
         ),
     ];
     for (name, words, instead, sentence) in asks {
@@ -253,8 +253,8 @@ fn a_session_that_asks_its_user_waits_and_did_not_die() {
         }
         assert_eq!(runs[1].verdict.sentence, sentence);
         let later = sentence
-            .replace("Waits for its user", "Ends")
-            .replace(':', " with a question to its user:");
+            .replace("Waiting for the user", "Ends")
+            .replace(':', " with a question to the user:");
         assert_eq!(runs[2].verdict.sentence, later);
     }
 }
@@ -272,7 +272,7 @@ fn a_call_that_waits_for_leave_waits_for_the_user_until_it_is_given() {
     assert_eq!(waiting.life.liveness.word(), "waiting");
     assert_eq!(
         waiting.verdict.sentence,
-        "Waits for its user in step 1: update_plan has no answer"
+        "Waiting for the user in step 1: update_plan has no answer"
     );
     let begun = request
         .replace("exec_approval_request", "exec_command_begin")
@@ -325,7 +325,7 @@ fn a_line_that_is_cut_may_be_what_the_user_said_next() {
             );
             assert_eq!(
                 run.verdict.sentence,
-                "Answered at step 4; a line follows that is cut: whether the session went on is not known"
+                "Answered at step 4; a truncated line follows, so the session may have continued"
             );
         }
         let verdict = &runs[3].verdict;

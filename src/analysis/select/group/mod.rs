@@ -343,12 +343,12 @@ impl<'a, T> Group<'a, T> {
         }
     }
 
-    /// Describes runs that begin with steps of another run: `1 run begins with steps of another
-    /// run, which count there`.
+    /// Describes runs that begin with steps of another run: `1 run begins with steps counted in
+    /// another run`.
     pub fn branches_in_words(&self) -> String {
         match self.branches {
-            1 => "1 run begins with steps of another run, which count there".to_owned(),
-            runs => format!("{runs} runs begin with steps of other runs, which count there"),
+            1 => "1 run begins with steps counted in another run".to_owned(),
+            runs => format!("{runs} runs begin with steps counted in other runs"),
         }
     }
 

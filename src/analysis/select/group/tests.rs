@@ -186,7 +186,7 @@ fn groups_are_in_the_order_of_what_they_add_up_to() {
     assert_eq!(
         (names("tokens"), names("-tokens")),
         ("yxz".into(), "xyz".into()),
-        "what is unknown comes last"
+        "unknown values come last"
     );
     let unknown = put(&all, "", "project", "tokens", WHOLE)
         .groups
@@ -321,10 +321,10 @@ fn a_group_says_what_its_sums_leave_out() {
     assert_eq!(
         (branches, copies),
         (0, 0),
-        "what begins at the first step copied none"
+        "a branch at the first step copies nothing"
     );
     let one = (
-        "1 run begins with steps of another run, which count there",
+        "1 run begins with steps counted in another run",
         "1 more file holds the same records",
     );
     assert_eq!(
@@ -332,7 +332,7 @@ fn a_group_says_what_its_sums_leave_out() {
         (1, one.0.to_owned(), 1, one.1.to_owned())
     );
     let two = (
-        "2 runs begin with steps of other runs, which count there",
+        "2 runs begin with steps counted in other runs",
         "3 more files hold the same records",
     );
     assert_eq!(

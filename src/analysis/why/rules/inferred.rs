@@ -6,7 +6,7 @@
 
 use serde_json::Number;
 
-use super::{RuleStatus, Standing, plain};
+use super::{REFUTED, RuleStatus, Standing, plain};
 use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
 use crate::analysis::newest::newest_run;
@@ -39,7 +39,7 @@ fn leave_open(rule: &mut RuleStatus) {
     if rule.result == Standing::Held && rule.reading.headroom().is_none_or(|left| left <= 0.0) {
         (rule.result, rule.note) = (
             Standing::Unknown,
-            "the files disagree on the end".to_owned(),
+            "the files disagree on how the run ended".to_owned(),
         );
     }
 }
@@ -60,9 +60,6 @@ enum LastCheck {
     /// It reached the list of criteria, or went through it.
     Criteria,
 }
-
-/// The note for a rule that is recorded as fired but isn't shown as such.
-const REFUTED: &str = "it is recorded as what ended the run, and the numbers are below the limit";
 
 struct Asked<'a> {
     summary: &'a Summary,
@@ -129,12 +126,12 @@ impl<'a> Asked<'a> {
             ),
             _ if named && self.cause == Cause::NotRecorded && spent.limit.is_stated() => (
                 Standing::Unknown,
-                "the stop reason names it, and the numbers do not show that it was used up",
+                "named by the stop reason, but the numbers don't show that it was used up",
             ),
             // If none of the disputed limits was reached, the rule didn't fire.
             _ if disagree.is_some() && spent.is_used_up() == Some(false) => (Standing::Held, ""),
             (_, None) => (Standing::Unknown, "the limit is not recorded"),
-            (None, Some(_)) => (Standing::Unknown, "what was used is not recorded"),
+            (None, Some(_)) => (Standing::Unknown, "the usage is not recorded"),
             (Some(_), Some(_)) => (Standing::Held, ""),
         };
         let mut rule = RuleStatus {
@@ -151,7 +148,7 @@ impl<'a> Asked<'a> {
         if Spent::overrun(self.index, reason).is_some() && rule.result != Standing::Off {
             (rule.result, rule.note) = (
                 Standing::Unknown,
-                "it was reached before the last step, and the run continued".to_owned(),
+                "reached before the last step, but the run continued".to_owned(),
             );
         }
         rule.also = rule.result == Standing::Held
@@ -200,7 +197,7 @@ impl<'a> Asked<'a> {
             _ if fired => (Standing::Fired, ""),
             (Some("final"), LastCheck::Never | LastCheck::Before) => (
                 Standing::Unknown,
-                "the last step gave an answer; whether it ends the run was not asked",
+                "the last step gave an answer, but no stop check followed",
             ),
             (Some("final"), _) => (Standing::Held, "the last step gave an answer"),
             (None, LastCheck::Never) => (Standing::Unknown, "no stop check is recorded"),
@@ -221,22 +218,17 @@ impl<'a> Asked<'a> {
                 "critics",
                 "critic_stop",
                 Standing::Held,
-                "a critic asked for a stop",
+                "a critic requested a stop",
             ),
             (_, true) => plain("critics", "critic_stop", Standing::Held, ""),
             (_, false) if self.check == LastCheck::Never || self.lost.is_some() => plain(
                 "critics",
                 "critic_stop",
                 Standing::Unknown,
-                "no step has a critic's output",
+                "no step has critic output",
             ),
             // Critics run before the stop check.
-            (_, false) => plain(
-                "critics",
-                "critic_stop",
-                Standing::Off,
-                "there are no critics",
-            ),
+            (_, false) => plain("critics", "critic_stop", Standing::Off, "no critics"),
         }
     }
 
@@ -271,8 +263,8 @@ impl<'a> Asked<'a> {
             );
         }
         let note = match last.and_then(|failure| failure.recoverable) {
-            Some(false) => "not a sort of error that is recovered from",
-            _ => "whether of a sort that is recovered from is not recorded, nor the limit",
+            Some(false) => "not a recoverable kind of error",
+            _ => "neither the limit nor whether it was recoverable is recorded",
         };
         plain("recovery", "unrecoverable_error", Standing::Fired, note)
     }
@@ -293,7 +285,7 @@ impl<'a> Asked<'a> {
             _ if fired => (Standing::Fired, ""),
             LastCheck::Never => (Standing::Unknown, "no stop check is recorded"),
             check if check > place => (Standing::Held, ""),
-            _ => (Standing::Unknown, "not asked in the last step"),
+            _ => (Standing::Unknown, "not checked in the last step"),
         };
         plain(id, kind, result, note)
     }
@@ -310,12 +302,15 @@ impl<'a> Asked<'a> {
             .map(|list| list.join(", "));
         let Cause::Criterion(criterion @ Criterion { own, words }) = self.cause else {
             let (result, note) = match (list, self.check) {
-                (None, _) => (Standing::Unknown, "the list is not recorded".to_owned()),
+                (None, _) => (
+                    Standing::Unknown,
+                    "the criteria are not recorded".to_owned(),
+                ),
                 // The list is the last thing that the stop check evaluates.
                 (Some(list), LastCheck::Criteria) => (Standing::Held, list),
                 (Some(list), _) => (
                     Standing::Unknown,
-                    format!("{list}; not asked in the last step"),
+                    format!("{list}; not checked in the last step"),
                 ),
             };
             return plain("criteria", "criteria", result, &note);
@@ -335,7 +330,7 @@ impl<'a> Asked<'a> {
             Some(_) => if said.is_none() { words } else { "" }.to_owned(),
             // Which of several criteria it was isn't recorded.
             None => {
-                list.map_or(String::new(), |list| format!("of {list}: "))
+                list.map_or(String::new(), |list| format!("one of {list}: "))
                     + &format!("{words}; {recorded}")
             }
         };
@@ -391,7 +386,7 @@ impl<'a> Asked<'a> {
             | StopReason::Interrupt => ("cancel", None),
             StopReason::Success => ("success", None),
             StopReason::MaxSteps => ("max_steps", Some("its numbers are not recorded")),
-            StopReason::Other => ("unknown", Some("a reason the board does not know")),
+            StopReason::Other => ("unknown", Some("an unknown stop reason")),
             _ => return None,
         };
         Some(plain(

@@ -15,6 +15,9 @@ mod inferred;
 mod recorded;
 mod tool;
 
+/// The note for a rule that is recorded as fired but isn't shown as such.
+const REFUTED: &str = "recorded as ending the run, but the numbers are below the limit";
+
 /// The state of a rule when the run ended, or now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleStatus {

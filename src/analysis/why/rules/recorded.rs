@@ -3,7 +3,7 @@
 
 use serde_json::Number;
 
-use super::{RuleStatus, Standing, plain};
+use super::{REFUTED, RuleStatus, Standing, plain};
 use crate::analysis::facts::{Depth, Record, has_reply_without_line, record};
 use crate::analysis::retrace::{Retraced, limit_of_stop, retrace};
 use crate::analysis::stated;
@@ -17,7 +17,7 @@ use crate::stop::{
 };
 
 /// The note for a rule in code whose state is unknown.
-const NO_ANSWER: &str = "no step records what it answered";
+const NO_ANSWER: &str = "no step records its result";
 
 /// Returns the rules of a run that records them.
 pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
@@ -74,8 +74,7 @@ fn dispute(rule: &mut RuleStatus, index: &Index, retraced: Option<&Retraced>) {
         );
     } else if rule.result == Standing::Fired && rule.reading.is_refuted() {
         rule.result = Standing::Unknown;
-        rule.note =
-            "it is recorded as what ended the run, and the numbers are below the limit".to_owned();
+        rule.note = REFUTED.to_owned();
     }
 }
 
@@ -106,7 +105,7 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
             "rules",
             "stop_rules",
             Standing::Unknown,
-            "the recorded rules cannot be used",
+            "the recorded rules can't be used",
         )];
     };
     let mut end = set.replay_from(record.resumed.clone(), &record.facts);
@@ -230,17 +229,12 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
         .flat_map(|facts| &facts.critics)
         .any(|critic| critic.wish == CriticWish::Stop);
     let critics = match (asked, stops) {
-        (false, _) => plain(
-            "critics",
-            "critic_stop",
-            Standing::Off,
-            "there are no critics",
-        ),
+        (false, _) => plain("critics", "critic_stop", Standing::Off, "no critics"),
         (true, true) => plain(
             "critics",
             "critic_stop",
             Standing::Held,
-            "a critic asked for a stop",
+            "a critic requested a stop",
         ),
         (true, false) => plain("critics", "critic_stop", Standing::Held, ""),
     };
@@ -318,7 +312,7 @@ fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retr
         if retraced.is_some_and(|retraced| retraced.is_refuted) {
             rule.result = Standing::Unknown;
             rule.note =
-                "it is recorded as what ended the run, and the recorded rules and steps deny it"
+                "recorded as ending the run, but the recorded rules and steps contradict it"
                     .to_owned();
         }
     }

@@ -3,7 +3,7 @@
 
 use serde_json::Number;
 
-use super::{RuleStatus, Standing};
+use super::{REFUTED, RuleStatus, Standing};
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::{Bound, Certainty, Ended, Index, Manifest, Op, Outcome, Reading};
@@ -63,11 +63,11 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
             // The records of the end may disagree on its limit.
-            Some(_) if bound == Bound::AtMost => "it may be less",
-            Some(_) if bound == Bound::AtLeast => "it may be more",
+            Some(_) if bound == Bound::AtMost => "may be less",
+            Some(_) if bound == Bound::AtLeast => "may be more",
             Some(_) if below || also || limit.unit == told => "",
-            Some(_) => "it was reached, and something else is said to have ended the run",
-            None => "how much of it was used is not recorded",
+            Some(_) => "reached, but something else is recorded as ending the run",
+            None => "the usage is not recorded",
         };
         let compared = (used, limit.op, Some(limit.limit));
         rules.push(RuleStatus {
@@ -85,10 +85,8 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         if unit != told && manifest.limits.iter().all(|limit| limit.unit != unit) {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
-                _ if estimate => "an estimate by tokens and prices; no limit is recorded",
-                "steps" if summary.steps_untold => {
-                    "how many there were is not recorded, nor a limit"
-                }
+                _ if estimate => "estimated from tokens and prices; no limit is recorded",
+                "steps" if summary.steps_untold => "neither the count nor a limit is recorded",
                 _ => "no limit is recorded",
             };
             rules.push(row(
@@ -104,7 +102,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
 }
 
 /// The note for usage that no trace records.
-const BY_PRICES: &str = "how much was used is estimated from tokens and prices";
+const BY_PRICES: &str = "the usage is estimated from tokens and prices";
 
 /// Returns whether the run's usage of this unit is an estimate.
 fn is_estimate(summary: &Summary, unit: &str) -> bool {
@@ -143,10 +141,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         .filter(|limit| ended.measured.is_none() && limit.bound == Bound::AtLeast)
         .and_then(|own| own.used);
     if let Some(used) = bound {
-        note = format!(
-            "{note}; at least {} of it is recorded",
-            stated::amount(used, ended.unit)
-        );
+        note = format!("{note}; at least {} used", stated::amount(used, ended.unit));
     }
     let disputed = limit
         .disputed()
@@ -171,12 +166,9 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let note = match disputed {
         Some(values) => format!("the records disagree on the limit: {values}"),
         None if is_denied => {
-            "it is recorded as what ended the run, and the numbers are below all its limits"
-                .to_owned()
+            "recorded as ending the run, but the numbers are below all its limits".to_owned()
         }
-        None if is_refuted => {
-            "it is recorded as what ended the run, and the numbers are below the limit".to_owned()
-        }
+        None if is_refuted => REFUTED.to_owned(),
         None => rule.note.clone(),
     };
     let result = if is_recorded && !is_refuted {

@@ -75,7 +75,7 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
         (
             "stagnation",
             "stagnant_steps=3",
-            "Stopped by a stagnation criterion: what it compares did not change for 3 steps in a row",
+            "Stopped by a stagnation criterion: what it compares didn't change for 3 steps in a row",
             "Stagnation criterion",
         ),
         (
@@ -102,7 +102,7 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
             );
             assert_eq!(
                 why.contradictions, [""; 0],
-                "the numbers of the budget have no say"
+                "the numbers of the budget don't matter"
             );
         }
     }
@@ -132,10 +132,10 @@ fn the_criteria_that_were_set_are_named_where_they_are_recorded() {
         not_asked,
         (
             Standing::Unknown,
-            format!("{set}; not asked in the last step")
+            format!("{set}; not checked in the last step")
         )
     );
-    let note = format!("of {set}: guard says enough; recorded as stagnation");
+    let note = format!("one of {set}: guard says enough; recorded as stagnation");
     assert_eq!(
         row(
             by_criterion(false, "stagnation", "guard says enough"),
@@ -192,12 +192,11 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
             vec!["Step budget".to_owned()]
         )
     );
-    let unknown = "Stopped with \"budget_steps\" after 4 steps; which rule said so is not recorded"
-        .to_owned();
+    let unknown = "Stopped with \"budget_steps\" after 4 steps; the rule isn't recorded".to_owned();
     assert_eq!(
         alone("null"),
         (unknown, None, vec!["Rule not recorded".to_owned()]),
-        "a limit is not made up"
+        "no limit is invented"
     );
 }
 
@@ -212,12 +211,11 @@ fn numbers_that_refute_the_word_are_named() {
             r#"{{"status": "completed", "token_usage": 100, "latency_seconds": 1.3, "summary": {{"stop_reason": "{reason}"}}}}"#
         );
         let (summary, why) = by_budget(true, reason, &manifest).explained();
-        let sentence =
-            format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
+        let sentence = format!("Stopped with \"{reason}\" after 4 steps; the rule isn't recorded");
         assert_eq!(summary.verdict.sentence, sentence);
         assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
         let words = format!(
-            "The stop reason {reason} says that a limit was reached, and the numbers are {says}"
+            "The stop reason {reason} says that a limit was reached, but the numbers are {says}"
         );
         assert_eq!(why.contradictions, [words]);
     }
@@ -295,7 +293,7 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
     assert!(
         told(&exhausted)
             .0
-            .contains("it was recoverable, and the recovery policy gave up")
+            .contains("it was recoverable, but the recovery policy gave up")
     );
     assert_eq!(
         told(&exhausted).1,
@@ -303,7 +301,7 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
     );
     assert_eq!(
         told(&[("false", "stop")]).1,
-        "not a sort of error that is recovered from"
+        "not a recoverable kind of error"
     );
     assert!(told(&[("null", "stop")]).1.contains("is not recorded"));
 }
@@ -334,11 +332,11 @@ fn the_newest_failure_is_the_one_that_ended_the_run() {
     let (summary, why) = failing("unrecoverable_error", &failures).explained();
     assert_eq!(
         summary.verdict.sentence, "Error in step 1: down · an answer was ready",
-        "none of these ended it"
+        "none of these ended the run"
     );
     assert_eq!(
         why.rules[0].note,
-        "whether of a sort that is recovered from is not recorded, nor the limit"
+        "neither the limit nor whether it was recoverable is recorded"
     );
     failures.push(("false", "stop"));
     assert_eq!(
@@ -347,7 +345,7 @@ fn the_newest_failure_is_the_one_that_ended_the_run() {
             .1
             .rules[0]
             .note,
-        "not a sort of error that is recovered from"
+        "not a recoverable kind of error"
     );
 }
 
@@ -370,8 +368,7 @@ fn a_stop_check_without_words_leaves_open_which_rule_it_was() {
             ..four(false).event(&check).event(&end)
         };
         let (summary, why) = run.explained();
-        let sentence =
-            format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
+        let sentence = format!("Stopped with \"{reason}\" after 4 steps; the rule isn't recorded");
         assert_eq!(
             summary.verdict.sentence, sentence,
             "an agent may set the word itself"
@@ -394,22 +391,23 @@ fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
         )
     };
     for reason in ["final", "success", "final_result"] {
-        let says = format!("Ended with \"{reason}\" after step 1, and no file has an answer");
+        let says = format!("Ended with \"{reason}\" after step 1, but no file has an answer");
         let but = format!(
-            "The stop reason {reason} says that the run answered, and no file has an answer"
+            "The stop reason {reason} says that the run answered, but no file has an answer"
         );
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
     for reason in ["task_validation_failed", "env_capability_mismatch"] {
-        let says =
-            format!("Ended with \"{reason}\", which is for runs that do not start, after 2 steps");
+        let says = format!(
+            "Ended with \"{reason}\" after 2 steps, although that means the run never started"
+        );
         let but =
-            format!("The stop reason {reason} says that the run did not start, and it has 2 steps");
+            format!("The stop reason {reason} says that the run didn't start, but it has 2 steps");
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
-    let says = "Ended with \"critic_stop\" after step 1, and no critic asked for a stop";
+    let says = "Ended with \"critic_stop\" after step 1, but no critic requested a stop";
     let but =
-        "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop";
+        "The stop reason critic_stop says that a critic stopped the run, but none requested a stop";
     assert_eq!(
         told(calls("ab"), "critic_stop"),
         (says.to_owned(), but.to_owned())
@@ -420,7 +418,7 @@ fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
 fn a_finished_manifest_without_an_end_event_is_a_contradiction() {
     let manifest =
         r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
-    let words = "The manifest says completed, and no END event of the newest run can be read";
+    let words = "The manifest says completed, but the newest run has no readable END event";
     assert_eq!(
         with(&four(true), manifest).explained().1.contradictions,
         [words]
@@ -441,7 +439,7 @@ fn a_manifest_that_its_writer_never_updates_contradicts_nothing() {
         );
         assert_eq!(run.explained().1.contradictions, [""; 0], "{reason}");
     }
-    let words = "The manifest still says running, and the END event says that the run ended with critic_stop";
+    let words = "The manifest still says running, but the END event says that the run ended with critic_stop";
     let run = with(&calls("a").ended("critic_stop"), r#"{"status": "running"}"#);
     assert_eq!(
         run.explained().1.contradictions.last().map(String::as_str),
@@ -505,7 +503,7 @@ fn what_was_not_asked_in_the_last_step_is_not_told_from_the_step_before() {
     for id in ["agent", "env"] {
         assert_eq!(
             row(asked("act"), id),
-            (Standing::Unknown, "not asked in the last step".to_owned())
+            (Standing::Unknown, "not checked in the last step".to_owned())
         );
     }
     assert_eq!(

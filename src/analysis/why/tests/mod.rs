@@ -266,7 +266,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
         Some("Starting at step 1, the scores of C fell from 0.90 to 0.50")
     );
     assert_eq!(falls(&[0.9, 0.8, 0.7]), None, "by no more than 0.3");
-    assert_eq!(falls(&[0.9, 0.1]), None, "one drop is no trend");
+    assert_eq!(falls(&[0.9, 0.1]), None, "one drop isn't a trend");
     assert_eq!(falls(&[0.9, 0.5, 0.5]), None);
     let grows = |tokens: &[u64], reason: &str| {
         let step = |run: Run, (n, input): (usize, &u64)| {
@@ -346,7 +346,7 @@ fn the_first_trouble_is_the_earliest_sign() {
         r#""decision": {"mode": "act"}, "critic_outputs": [{"action": "retry", "reason": "thin"}]"#;
     assert_eq!(
         trouble(calls("a").step(retry)),
-        said(1, "critic 1 asked for a retry: thin")
+        said(1, "critic 1 requested a retry: thin")
     );
     let two = r#""decision": {"mode": "act"}, "critic_outputs": [
         {"critic_name": "neighbour", "action": "retry", "reason": "not straight", "score": 0.4},
@@ -355,7 +355,7 @@ fn the_first_trouble_is_the_earliest_sign() {
         trouble(calls("a").step(two)),
         said(
             1,
-            "neighbour asked for a retry: not straight; botanist asked to stop"
+            "neighbour requested a retry: not straight; botanist requested a stop"
         )
     );
     // It shows later than the error, but began earlier.
@@ -367,7 +367,7 @@ fn the_first_trouble_is_the_earliest_sign() {
     let waited = (0..9).fold(Run::default(), |run, _| {
         run.step(r#""decision": {"mode": "wait"}"#)
     });
-    assert_eq!(trouble(waited), None, "to wait is no trouble");
+    assert_eq!(trouble(waited), None, "waiting isn't trouble");
 }
 
 #[test]
@@ -405,8 +405,8 @@ fn each_contradiction_says_what_says_what() {
             r#"{"status": "completed", "summary": {"stop_reason": "final", "task_result": {"success": false}}}"#
         ),
         [
-            "The stop reason final says that the run answered, and success is recorded as false",
-            "The stop reason final says that the run answered, and no file has an answer",
+            "The stop reason final says that the run answered, but success is recorded as false",
+            "The stop reason final says that the run answered, but no file has an answer",
         ]
     );
     assert_eq!(
@@ -415,7 +415,7 @@ fn each_contradiction_says_what_says_what() {
             r#"{"status": "completed", "summary": {"stop_reason": "budget_steps", "final_result": "x"}}"#
         ),
         [
-            "The files disagree on the end: budget_steps (manifest.json /summary/stop_reason), \
+            "The files disagree on how the run ended: budget_steps (manifest.json /summary/stop_reason), \
           final (events.jsonl:0 /payload/stop_reason)"
         ]
     );
@@ -426,8 +426,8 @@ fn each_contradiction_says_what_says_what() {
             r#"{"status": "completed", "summary": {"stop_reason": "critic_stop", "final_result": "x"}}"#
         ),
         [
-            "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop",
-            "A critic stopped the run, and the manifest has a final result"
+            "The stop reason critic_stop says that a critic stopped the run, but none requested a stop",
+            "A critic stopped the run, but the manifest has a final result"
         ]
     );
     assert_eq!(
@@ -435,7 +435,7 @@ fn each_contradiction_says_what_says_what() {
             &ended,
             r#"{"status": "running", "summary": {"final_result": "x"}}"#
         ),
-        ["The manifest still says running, and the END event says that the run ended with final"]
+        ["The manifest still says running, but the END event says that the run ended with final"]
     );
     let board = |stop: &str| {
         let manifest = r#"{"writer": "board 0.1.0", "status": "completed", "summary": {"final_result": "x"}, "stop": STOP}"#;
@@ -445,13 +445,13 @@ fn each_contradiction_says_what_says_what() {
         board(
             r#"{"code": "final", "criterion": "decision", "source": "decision", "step": 7, "stop_reason": "final"}"#
         ),
-        ["The verdict names step 7 as the last that ran, and no file tells of such a step"]
+        ["The verdict names step 7 as the last one, but no file records it"]
     );
     let by_steps = r#"{"writer": "board 0.1.0", "status": "completed", "stop": {"code": "max_steps",
         "criterion": "stop[0]", "source": "policy", "step": 0, "measured": 1, "limit": 8, "op": ">=", "unit": "steps"}}"#;
     assert_eq!(
         told(&calls("a").ended("budget_steps"), by_steps),
-        ["The verdict of stop[0] says that a limit was reached, and the numbers are 1 of 8 steps"]
+        ["The verdict of stop[0] says that a limit was reached, but the numbers are 1 of 8 steps"]
     );
     let checked = calls("a").event(CHECKED).ended("final");
     assert_eq!(
@@ -460,7 +460,7 @@ fn each_contradiction_says_what_says_what() {
             r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#
         ),
         [
-            "The files disagree on the end: final (manifest.json /summary/stop_reason, events.jsonl:0 /payload/stop_reason), \
+            "The files disagree on how the run ended: final (manifest.json /summary/stop_reason, events.jsonl:0 /payload/stop_reason), \
           stagnation (events.jsonl:0 /payload/stop_reason)"
         ]
     );
@@ -498,7 +498,7 @@ fn a_status_contradicts_an_end_that_its_writer_gives_another() {
         ("completed", "unrecoverable_error", "an error ended it"),
     ] {
         let words =
-            format!("The status is {status}, and the stop reason {reason} says that {says}");
+            format!("The status is {status}, but the stop reason {reason} says that {says}");
         assert_eq!(told(status, reason), [words]);
     }
 }
@@ -528,7 +528,7 @@ fn tokens_of_the_manifest_are_held_against_the_steps() {
     assert_eq!(
         told(r#""writer": "board 1","#, 2600),
         [""; 0],
-        "critics of our own engine ask models, too"
+        "critics of our own engine call models too"
     );
 }
 

@@ -51,11 +51,11 @@ impl<'a> Trace<'a> {
         let (first, last) = recorded.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unzip();
         let Some(began) = summary.started.into_iter().chain(first).min() else {
             let what = format!(
-                "{} records no times, and a span has to say when it began",
+                "{} records no times, but a span needs a start time",
                 lens.key()
             );
             return Err(Error::new(Kind::Unreadable, what)
-                .hint("--atif writes a trajectory, which needs none"));
+                .hint("--atif writes a trajectory, which needs no times"));
         };
         let took = summary
             .duration_ms

@@ -121,7 +121,7 @@ pub(crate) fn form(
     RulesForm {
         action: href::whatif(key),
         note: if suggested {
-            "These are suggestions near the record."
+            "The suggested values are close to the recorded ones."
         } else {
             ""
         },

@@ -42,7 +42,7 @@ pub(crate) fn typed_rules(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Vec<Ty
     };
     typed(rules.unwrap_or_else(near), |file| {
         Err(format!(
-            "a schema is not read from a file here, so {file:?} has to stand in the rule itself, as JSON"
+            "schemas can't be read from files here: put the content of {file:?} in the rule itself, as JSON"
         ))
     })
 }

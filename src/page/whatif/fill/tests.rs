@@ -125,7 +125,7 @@ fn every_rule_goes_through_the_form_and_comes_back() {
     assert_eq!(
         from_form(&[("rule", "max_steps=1"), ("x", "y")].into_iter()),
         None,
-        "this is no form"
+        "not a form"
     );
     let both = from_form(&[("rule", "max_steps=1"), ("max_rounds", " 2")].into_iter());
     assert_eq!(
@@ -184,7 +184,7 @@ fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     assert!(
         other[1]
             .1
-            .starts_with("a schema is not read from a file here"),
+            .starts_with("schemas can't be read from files here"),
         "{other:?}"
     );
     let html = body.render().unwrap();
@@ -249,10 +249,10 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Tokens|1|step 0|earlier|4|5,302|none||396 tokens > 1",
             "Steps|3|step 2|earlier|2|3,351|none||3 steps >= 3",
             "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
-            "Tokens|9,000|–|not reached|–|–|–||Did not fire before the run ended",
-            "Step budget|20|–|not reached|–|–|–|as recorded|Did not fire before the run ended",
-            "Low score|nobody < 0.5|–|unknown|–|–|unknown||From step 0 on: a score from the critic nobody is not recorded",
-            "Rounds|0|–|off|–|–|–||switched off by 0",
+            "Tokens|9,000|–|not reached|–|–|–||Didn't fire before the run ended",
+            "Step budget|20|–|not reached|–|–|–|as recorded|Didn't fire before the run ended",
+            "Low score|nobody < 0.5|–|unknown|–|–|unknown||Unknown from step 0: a score from the critic nobody is not recorded",
+            "Rounds|0|–|off|–|–|–||disabled (0)",
         ]
     );
     let hits: Vec<bool> = body
@@ -264,8 +264,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
     assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(
         body.answer.answers.headline,
-        "These rules would have ended it at step 0 instead of 4 and saved 4 steps \
-        and 5,302 tokens. No answer is lost: there was none. One that cannot be told might have been first."
+        "These rules would have stopped the run at step 0 instead of 4, saving 4 steps \
+        and 5,302 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier."
     );
 }
 
@@ -317,11 +317,11 @@ fn without_rules_a_few_near_the_record_are_asked() {
 #[test]
 fn what_to_keep_in_mind_is_said() {
     let notes = |run: &str| Run::of(run).ask(Some(&["max_steps=90"])).answer.notes();
-    let past = "What the run would have done after its record ends is not known, so nothing is said about it.";
+    let past = "What the run would have done after its recorded end is unknown.";
     assert_eq!(notes("sample_runs/fix_bug"), [past]);
     let killed = notes("tests/corpus/q060/q060_sigkill");
     assert!(
-        killed[0].starts_with("No rule is recorded to have ended the run: Died in step 4"),
+        killed[0].starts_with("No recorded rule ended the run: Died in step 4"),
         "{killed:?}"
     );
     assert_eq!(killed[1], past);
@@ -337,7 +337,7 @@ fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
     let body = run.ask(None);
     assert_eq!(
         body.answer.answers.headline,
-        "6 steps have no line in steps.jsonl, so nothing can be told."
+        "6 steps have no line in steps.jsonl, so rules can't be evaluated."
     );
     assert!(
         rows(&body.answer)

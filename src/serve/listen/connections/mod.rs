@@ -70,7 +70,7 @@ impl Limits {
         let files = descriptors();
         if files < MIN_DESCRIPTORS {
             let what = format!(
-                "the system lets the board open {files} files, and it needs {MIN_DESCRIPTORS}"
+                "the system allows only {files} open files, but the board needs {MIN_DESCRIPTORS}"
             );
             return Err(Error::new(Kind::Unreadable, what).hint("raise the limit: ulimit -n 1024"));
         }
@@ -199,7 +199,7 @@ pub(crate) async fn accept(
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -249,9 +249,9 @@ pub(crate) async fn in_turn(
         seat.turn().await
     };
     let Some(turn) = turn else {
-        let detail = "As many requests as the board answers at a time are being answered.";
+        let detail = "Too many requests are being handled at the same time.";
         let busy = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
-            .hint("Ask again in a moment.");
+            .hint("Try again in a moment.");
         let mut refusal = busy.respond(&state, is_api_path(path));
         refusal
             .headers_mut()

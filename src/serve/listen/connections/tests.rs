@@ -128,7 +128,7 @@ async fn whoever_sends_no_whole_head_in_time_is_dropped() {
     assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     timeout(DEADLINE, drip)
         .await
-        .expect("the other side is told")
+        .expect("the client notices")
         .unwrap();
     assert!(server.answers().await);
 }
@@ -156,18 +156,18 @@ async fn whoever_takes_nothing_is_dropped_and_holds_little_meanwhile() {
         .unwrap();
     let body = timeout(DEADLINE, bodies.recv())
         .await
-        .expect("it is asked for")
+        .expect("the request arrives")
         .unwrap();
     // The body is endless. It ends only because the server gives up on the reader.
     let piece = Bytes::from(vec![b'x'; 64 << 10]);
     let mut pieces = 0;
     while timeout(DEADLINE, body.send(Ok(piece.clone())))
         .await
-        .expect("the reader is given up")
+        .expect("the stalled reader is dropped")
         .is_ok()
     {
         pieces += 1;
-        assert!(pieces < 1_000, "what nobody takes is kept");
+        assert!(pieces < 1_000, "unread pieces pile up");
     }
     assert!(pieces > 0);
     drop(stream);
@@ -206,7 +206,7 @@ async fn only_so_many_are_open_and_the_others_wait() {
         assert!(
             timeout(DEADLINE, answer)
                 .await
-                .expect("it is its turn")
+                .expect("it gets its turn")
                 .unwrap()
         );
     }
@@ -234,7 +234,7 @@ async fn those_who_say_nothing_make_room_for_a_new_connection() {
         assert!(
             timeout(DEADLINE, server.answers())
                 .await
-                .expect("a place is made")
+                .expect("a connection is displaced")
         );
     }
 }

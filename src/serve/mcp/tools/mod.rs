@@ -107,8 +107,8 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "list_runs",
         title: "List runs",
-        description: "Lists the runs that are there, newest first, each with its key, its verdict in a sentence, and its \
-            numbers. `next` in the answer is the place to go on from.",
+        description: "Lists runs, newest first, each with its key, its verdict in a sentence, and its numbers. To get the \
+            next page, pass `next` from the result as `after`.",
         schema: schema::<run::ListRuns>,
         ask: |session, arguments| {
             Box::pin(async move { run::list(session, read(arguments)?).await })
@@ -116,9 +116,9 @@ const TOOLS: [Tool; 7] = [
     },
     Tool {
         name: "why",
-        title: "Why did it stop?",
-        description: "Says why a run stopped: the verdict, whether that was recorded or inferred, its evidence with the steps, \
-            how near every stop rule was, contradictions, and the first sign of trouble.",
+        title: "Explain why a run stopped",
+        description: "Explains why a run stopped: the verdict and whether it was recorded or inferred, the evidence with step \
+            numbers, how close each stop rule was, contradictions in the trace, and the first sign of trouble.",
         schema: schema::<run::Why>,
         ask: |session, arguments| {
             Box::pin(async move { run::why(session, read(arguments)?).await })
@@ -127,8 +127,8 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "step",
         title: "Show steps",
-        description: "Shows one step of a run as it was recorded: thought, calls, results, errors. Without n it lists the \
-            steps in short, a window at a time.",
+        description: "Shows one step of a run as recorded: thought, calls, results, errors. Without `n`, lists summaries of \
+            the steps, one page at a time.",
         schema: schema::<run::Step>,
         ask: |session, arguments| {
             Box::pin(async move { run::step(session, read(arguments)?).await })
@@ -137,7 +137,7 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "state",
         title: "Show the state",
-        description: "Shows the state after a step, and which step wrote each key last; with key how one value came to be.",
+        description: "Shows the state after a step, and which step last wrote each key. With `key`, shows the history of one value.",
         schema: schema::<run::State>,
         ask: |session, arguments| {
             Box::pin(async move { run::state(session, read(arguments)?).await })
@@ -146,8 +146,8 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "search",
         title: "Search all runs",
-        description: "Finds a text in everything that runs recorded: the run, the step, the field, and what is around it. \
-            `state` in the answer is `done`, or `running` where the time was up.",
+        description: "Searches everything that runs recorded for a text. Returns the run, step, field and surrounding text of \
+            each hit. `state` in the result is `done`, or `running` if the time ran out before the search was complete.",
         schema: schema::<search::Search>,
         ask: |session, arguments| {
             Box::pin(async move { search::search(session, read(arguments)?).await })
@@ -156,8 +156,8 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "diff",
         title: "Compare two runs",
-        description: "Says where two runs part, and what differs in their settings and numbers. Of the aligned steps those \
-            around the parting are given.",
+        description: "Shows where two runs diverge, and how their settings and numbers differ. Includes the aligned steps \
+            around the point of divergence.",
         schema: schema::<run::Diff>,
         ask: |session, arguments| {
             Box::pin(async move { run::diff(session, read(arguments)?).await })
@@ -165,9 +165,9 @@ const TOOLS: [Tool; 7] = [
     },
     Tool {
         name: "whatif",
-        title: "Ask other stop rules",
-        description: "Says where other stop rules would have ended a run, what that would have saved, and whether its \
-            answer would have been lost.",
+        title: "Try other stop rules",
+        description: "Shows where other stop rules would have ended a run, how much that would have saved, and whether the \
+            answer would have been lost. Rules are re-evaluated on the recorded steps. Nothing is executed.",
         schema: schema::<run::WhatIf>,
         ask: |session, arguments| {
             Box::pin(async move { run::whatif(session, read(arguments)?).await })
@@ -212,7 +212,7 @@ impl Tool {
                     .and_then(|number| usize::try_from(number).ok());
                 let number = number.ok_or_else(|| {
                     Trouble::new(format!("{UNREAD} {}", self.name))
-                        .because(format!("{MAX_BYTES} is {value}, not a whole number"))
+                        .because(format!("{MAX_BYTES} must be a whole number, not {value}"))
                 })?;
                 number.clamp(LEAST_BYTES, MOST_BYTES)
             }
@@ -234,7 +234,9 @@ impl Tool {
                 )),
                 _ => trouble,
             })?;
-        let still = format!("{unknown} runs are not read yet: ask again for what is missing");
+        let still = format!(
+            "Runs not read yet: {unknown}. Results may be incomplete, so call again later."
+        );
         let document = Json::parse(&answer).unwrap_or(Json::Deep(&answer));
         let document = match document {
             Json::Object(mut fields) if unknown > 0 => {
@@ -257,7 +259,7 @@ impl Tool {
 }
 
 /// How the trouble with arguments begins, before the name of the tool.
-const UNREAD: &str = "these are no arguments of";
+const UNREAD: &str = "invalid arguments for";
 
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
     serde_json::from_value(arguments)
@@ -283,7 +285,7 @@ fn schema<T: JsonSchema>() -> Value {
             "minimum": LEAST_BYTES,
             "maximum": MOST_BYTES,
             "default": DEFAULT_BYTES,
-            "description": "Longer answers are cut, and say where",
+            "description": "Longer results are truncated. `truncated` lists what was cut.",
         });
         fields.insert(MAX_BYTES.to_owned(), max);
     }
@@ -312,6 +314,6 @@ async fn get(session: &Session, path: &str, query: &[(&str, &str)]) -> Document 
             || Trouble::new(body.clone()),
             |problem| Trouble::of_problem(&problem),
         )),
-        Err(why) => Err(Trouble::new("the answer cannot be given").because(why)),
+        Err(why) => Err(Trouble::new("cannot return the result").because(why)),
     }
 }

@@ -58,20 +58,20 @@ const FIELDS: [&str; 33] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListRuns {
-    /// Which runs: words, and terms such as outcome:failed stop:limit steps>10 tool:NAME err:true model:NAME task:WORD
-    /// score<0.5 started:2026-02-22 -term; all must hold
+    /// Selects runs by words and by terms such as outcome:failed stop:limit steps>10 tool:NAME err:true model:NAME
+    /// task:WORD score<0.5 started:2026-02-22. `-term` negates. All terms must match
     #[serde(default)]
     query: String,
-    /// The column to sort by, such as updated, steps, tokens, cost, duration, score; with - before it the other way round
+    /// The column to sort by, such as updated, steps, tokens, cost, duration, score. A leading `-` reverses the order
     #[serde(default)]
     sort: String,
-    /// How many runs; 30 without it
+    /// Maximum number of runs. Default: 30
     #[serde(default)]
     limit: Option<usize>,
-    /// The place to go on from: `next` of the answer before
+    /// Continues a list: `next` from the previous result
     #[serde(default)]
     after: String,
-    /// Give all columns of each run
+    /// Includes all columns of each run
     #[serde(default)]
     whole: bool,
 }
@@ -88,17 +88,17 @@ pub(super) struct Why {
 pub(super) struct Step {
     /// The run: its key from list_runs, its path, or its id
     run: String,
-    /// The step to show, counted from 0; without it the steps are listed in short
+    /// The step to show, counted from 0. Without it, the steps are listed
     // Answers and the command line call it step.
     #[serde(default, alias = "step")]
     n: Option<usize>,
-    /// With n: give the events of the step too, which mostly repeat it
+    /// With n: includes the events of the step, which mostly repeat its content
     #[serde(default)]
     events: bool,
-    /// Without n: list the steps after this one
+    /// Without n: lists the steps after this one
     #[serde(default)]
     after: Option<usize>,
-    /// Without n: how many steps; 50 without it
+    /// Without n: maximum number of steps. Default: 50
     #[serde(default)]
     limit: Option<usize>,
 }
@@ -108,10 +108,10 @@ pub(super) struct Step {
 pub(super) struct State {
     /// The run: its key from list_runs, its path, or its id
     run: String,
-    /// The step, counted from 0; without it the last one
+    /// The step, counted from 0. Default: the last step
     #[serde(default, alias = "step")]
     n: Option<usize>,
-    /// One value, whose history is given up to that step: a key, plan[0].status, or /plan/0/status
+    /// Shows the history of one value up to that step: a key, plan[0].status, or /plan/0/status
     #[serde(default)]
     key: String,
 }
@@ -130,7 +130,7 @@ pub(super) struct Diff {
 pub(super) struct WhatIf {
     /// The run: its key from list_runs, its path, or its id
     run: String,
-    /// The rules to ask: max_steps=8, token_budget=10000, timeout=60, max_cost=0.5, loop_detection=3, stagnation=4,
+    /// The rules to try: max_steps=8, token_budget=10000, timeout=60, max_cost=0.5, loop_detection=3, stagnation=4,
     /// critic_below=NAME:SCORE:STEPS, stop_on_tool=NAME, keyword=TEXT, ..., or JSON
     #[schemars(length(min = 1))]
     rules: Vec<String>,
@@ -226,7 +226,7 @@ async fn last_step(session: &Session, key: &RunKey) -> Result<usize, Trouble> {
     let steps = get(session, &below(key, "steps"), &[("limit", "1")]).await?;
     let total = Json::parse(&steps).and_then(|steps| steps.get("total").and_then(Json::as_f64));
     let last = total.and_then(|total| (total as usize).checked_sub(1));
-    last.ok_or_else(|| Trouble::new(format!("{key} has no line of a step")))
+    last.ok_or_else(|| Trouble::new(format!("{key} has no recorded steps")))
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {
@@ -281,7 +281,7 @@ pub(super) async fn whatif(session: &Session, args: WhatIf) -> Document {
     let key = run(session, &args.run)?;
     if args.rules.is_empty() {
         return Err(
-            Trouble::new("no rule is asked").hint("rules takes a list such as [\"max_steps=8\"]")
+            Trouble::new("no rules given").hint("rules must be a list such as [\"max_steps=8\"]")
         );
     }
     let rules: Vec<_> = args
@@ -295,11 +295,11 @@ pub(super) async fn whatif(session: &Session, args: WhatIf) -> Document {
 /// The run that a client means.
 pub(super) fn run(session: &Session, text: &str) -> Result<RunKey, Trouble> {
     named(&session.state.library, text).map_err(|close| {
-        let trouble = Trouble::new(format!("there is no run {text}"));
+        let trouble = Trouble::new(format!("no run named {text}"));
         let trouble = close.iter().fold(trouble, |trouble, key| {
-            trouble.hint(format!("there is {key}"))
+            trouble.hint(format!("did you mean {key}?"))
         });
-        trouble.hint("list_runs lists the runs that are there")
+        trouble.hint("use list_runs to list the runs")
     })
 }
 

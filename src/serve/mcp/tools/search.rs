@@ -20,20 +20,21 @@ const AGAIN: Duration = Duration::from_millis(50);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
-    /// The text, exactly; letters from a to z match in either case
+    /// The exact text to find. ASCII letters match in either case
     text: String,
-    /// Only in runs that match, as for list_runs
+    /// Searches only the runs that match this query. Same syntax as in list_runs
     #[serde(default)]
     query: String,
-    /// How many places; 40 without it
+    /// Maximum number of hits. Default: 40
     #[serde(default)]
     limit: Option<usize>,
 }
 
 pub(super) async fn search(session: &Session, args: Search) -> Document {
     if args.text.is_empty() {
-        return Err(Trouble::new("there is no text to search for")
-            .hint("list_runs lists runs by what they are"));
+        return Err(
+            Trouble::new("text is empty").hint("use list_runs to find runs by their properties")
+        );
     }
     let limit = args.limit.unwrap_or(HITS).to_string();
     let ask = async |cancel: &str| {
