@@ -507,9 +507,7 @@ impl RootScanner {
             Origin::Tool(_) | Origin::Run | Origin::Unclear => {
                 Some("it is one file of a run. Name the directory that contains it".to_owned())
             }
-            Origin::Other => {
-                Some("it is a file, but not a trace in a format the board knows".to_owned())
-            }
+            Origin::Other => Some("it is a file, but not a trace of a supported tool".to_owned()),
         };
         let listing = Listing {
             files: vec![file],

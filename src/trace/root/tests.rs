@@ -40,10 +40,7 @@ fn a_root_that_is_missing_or_a_file_or_a_run() {
     );
     fs::write(&inside, "x").unwrap();
     let fault = RootScanner::new(inside.clone()).scan().fault.unwrap();
-    assert_eq!(
-        fault,
-        "it is a file, but not a trace in a format the board knows"
-    );
+    assert_eq!(fault, "it is a file, but not a trace of a supported tool");
     fs::remove_file(&inside).unwrap();
     fs::create_dir(&inside).unwrap();
     fs::write(inside.join("events.jsonl"), "{\"phase\": \"INIT\"}\n").unwrap();
