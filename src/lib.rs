@@ -74,7 +74,8 @@
 //! }
 //! ```
 //!
-//! Each name can be used only once: a second run fails because `runs/first` already holds a trace.
+//! Each name can be used only once: a second run fails because `runs/first` already contains a
+//! trace.
 //! An error returned from `main` is printed with its causes and hints; see [`Error`].
 //!
 //! The single-file programs in `examples` go further:

@@ -632,7 +632,7 @@ mod tests {
             (noted.len(), &*noted[19].2),
             (
                 20,
-                "plan was changed after the step before, outside reduce; later changes of this sort are not listed"
+                "plan changed after the previous step, outside reduce (later changes like this aren't listed)"
             )
         );
     }

@@ -330,7 +330,7 @@ mod tests {
             ),
             (
                 "[prices.a]\ninput = 1\noutput = -1",
-                ":3: output: a price is a number from 0 on",
+                ":3: output: a price must be a number ≥ 0",
             ),
             (
                 "[prices.a]\ninput = 1\noutput = \"2\"",
@@ -342,7 +342,7 @@ mod tests {
             ),
             (
                 "\n[prices.\"a*b\"]\ninput = 1\noutput = 1",
-                ":2: prices.\"a*b\": one * may stand at the end of a name",
+                ":2: prices.\"a*b\": a name can contain one *, only at its end",
             ),
             ("[prices.a]\ninput = 1", "missing key `output`"),
             ("sessions true", ":1: "),

@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_run_that_cannot_be_read_right_now_exits_as_an_unreadable_one() {
         let with = |kind| {
-            let reason = "cannot be read right now: there is no room to unpack it".to_owned();
+            let reason = "cannot be read right now: there is no space to decompress it".to_owned();
             let passing = vec![Issue {
                 kind,
                 file: TraceFile::Events,

@@ -331,13 +331,13 @@ fn check_names_every_place() {
     let (code, text) = board(root.path(), "check ROOT/one ROOT/two ROOT/empty");
     assert_eq!(code, 3);
     assert_snapshot!(text, @r#"
-    ROOT/one/manifest.json: note: speaks of run r, the directory is called one
+    ROOT/one/manifest.json: note: names run r, but the directory is named one
     ROOT/one/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/one/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/one/events.jsonl:5: byte 531: note: blank line
     ROOT/one/events.jsonl:7: byte 686: problem: not JSON: expected ident at byte 2 of the line
     ROOT/one: 5 issues (3 problems)
-    ROOT/two/manifest.json: note: speaks of run r, the directory is called two
+    ROOT/two/manifest.json: note: names run r, but the directory is named two
     ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found

@@ -1,8 +1,9 @@
-//! Reads trajectories in the Agent Trajectory Interchange Format (ATIF): one JSON document that lists the steps of the
-//! user, the system and the agent. Covers versions 1.0 to 1.8, as the RFC defines them and as programs write them.
+//! Reads trajectories in the Agent Trajectory Interchange Format (ATIF): one JSON document that
+//! lists the steps of the user, the system and the agent. Covers versions 1.0 to 1.8, as the RFC
+//! defines them and as programs write them.
 //!
-//! Only what the agent did is a step here. Steps copied from another trajectory for context count in that one. The
-//! format doesn't record how a run ended.
+//! Only what the agent did is a step here. Steps copied from another trajectory for context count
+//! in that one. The format doesn't record how a run ended.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -44,7 +45,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
     },
 };
 
-const UNTOLD: &str = "no ATIF trajectory says how its run ended";
+const UNTOLD: &str = "ATIF doesn't record how a run ended";
 
 /// What any trajectory can record.
 pub(super) const FORMAT: Format = Format {
@@ -123,8 +124,8 @@ pub(super) struct Trajectory {
     /// Some step of the agent lacks its tokens or its cost, so that the sum is partial.
     pub(super) lacks_tokens: bool,
     pub(super) lacks_cost: bool,
-    /// How often the agent's steps called a model, and whether any of them records that. A step that doesn't
-    /// record it counts as one call.
+    /// How often the agent's steps called a model, and whether any of them records that. A step
+    /// that doesn't record it counts as one call.
     asked: u64,
     tells_asked: bool,
     totals: Spent,
@@ -140,7 +141,8 @@ pub(super) struct Trajectory {
     /// Steps of all sources: as the totals count them, and as the file has them.
     counted: Option<u64>,
     steps: u64,
-    /// All tokens together. This program's own export records only that if input and output are unknown.
+    /// All tokens together. This program's own export records only that if input and output are
+    /// unknown.
     tokens: Option<u64>,
     /// The number of this continuation within its session, and the session that started it.
     index: u64,
@@ -148,24 +150,26 @@ pub(super) struct Trajectory {
     session: Option<String>,
     /// The id of this trajectory alone; continuations share a session id.
     own_id: Option<String>,
-    /// Ids of other trajectories that this one names or embeds, how many it embeds, and how many of those have a name.
+    /// Ids of other trajectories that this one names or embeds, how many it embeds, and how many of
+    /// those have a name.
     children: BTreeSet<String>,
     held: usize,
     held_by_name: usize,
     copied: bool,
     goes_on: Option<String>,
-    /// Whether this program exported the trajectory, and if so, how the run ended and how it was scored.
+    /// Whether this program exported the trajectory, and if so, how the run ended and how it was
+    /// scored.
     is_exported: bool,
     end: Option<Ended>,
     scores: Vec<RunScore>,
-    /// It is not part of a trial. Such a file is written when its run is over, so a new file doesn't mean that the run
-    /// continues.
+    /// It is not part of a trial. Such a file is written when its run is over, so a new file
+    /// doesn't mean that the run continues.
     is_alone: bool,
     steps_untold: bool,
     began: Option<i64>,
     took: Option<f64>,
-    /// The last step made tool calls, and the time of their results is not recorded: the format only has the time of
-    /// the reply.
+    /// The last step made tool calls, and the time of their results is not recorded: the format
+    /// only has the time of the reply.
     end_untold: bool,
 }
 
@@ -283,7 +287,7 @@ impl Reader for Trajectory {
             .filter(|counted| is_whole && *counted != self.steps)
         {
             let reason = format!(
-                "final_metrics say {counted} steps, the file has {}",
+                "final_metrics say {counted} steps, but the file has {}",
                 self.steps
             );
             draft.issue(IssueKind::Count, reason);
@@ -291,7 +295,7 @@ impl Reader for Trajectory {
         let held = self.of_cache.filter(|_| is_whole && !self.lacks_cached);
         if let Some((total, sum)) = self.cached.zip(held).filter(|(total, sum)| total != sum) {
             let reason =
-                format!("final_metrics say {total} cached tokens, the steps add up to {sum}");
+                format!("final_metrics say {total} cached tokens, but the steps add up to {sum}");
             draft.run().conflicts.push(cut(&reason));
             draft.issue(IssueKind::Count, reason);
         }
@@ -307,7 +311,7 @@ impl Reader for Trajectory {
         let goes_on = self.goes_on.as_deref().map(|path| {
             Ended::new(
                 "continued_trajectory_ref",
-                "Goes on in another file",
+                "Continues in another file",
                 Outcome::Unknown,
                 Certainty::Recorded,
             )
@@ -363,8 +367,8 @@ fn end(board: &Board<'_>) -> Option<Ended> {
 }
 
 impl Trajectory {
-    /// Returns the id of the run, and the run that it belongs to. Continuations of one session share its id or add
-    /// their number to it.
+    /// Returns the id of the run, and the run that it belongs to. Continuations of one session
+    /// share its id or add their number to it.
     fn names(&self) -> (Option<String>, Option<String>) {
         let Some(session) = self.session.as_deref().filter(|_| self.index > 0) else {
             return (
@@ -452,7 +456,8 @@ impl Trajectory {
                 }
                 self.add(&part, count(step.asked));
                 draft.part(n, part);
-                // The format has no field for the time of the tool results, so this program's own export adds one.
+                // The format has no field for the time of the tool results, so this program's own
+                // export adds one.
                 if let Some(ended) = ended.filter(|ended| Some(*ended) != ts) {
                     let (kind, note) = (EventKind::Inside, Some(EventNote::Until(ended)));
                     draft.event(EventDraft {
@@ -474,7 +479,7 @@ impl Trajectory {
                 draft.issue(
                     IssueKind::Field,
                     format!(
-                        "source {}: the step counts for nobody",
+                        "unknown source {}, so this isn't counted as a step of the agent",
                         quoted(&cut(&source))
                     ),
                 );
@@ -513,9 +518,10 @@ impl Trajectory {
             .or(self.cost);
     }
 
-    /// Compares totals for the whole run with the sums over its steps. `who` states the totals. Per the format they
-    /// include other agents, and programs may or may not include copied steps. So totals are never less than the sums
-    /// over the steps. They are never more either, if everything they may include is known.
+    /// Compares totals for the whole run with the sums over its steps. `who` states the totals. Per
+    /// the format they include other agents, and programs may or may not include copied steps. So
+    /// totals are never less than the sums over the steps. They are never more either, if
+    /// everything they may include is known.
     pub(super) fn compare(&self, who: &str, totals: Spent, draft: &mut Draft<'_>) {
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
         // A continuation may also count what the previous file had.
@@ -545,7 +551,7 @@ impl Trajectory {
                 continue;
             };
             if total < sum || most.is_some_and(|most| total > most) {
-                let words = format!("{who} {total} {what}, the steps add up to {sum}");
+                let words = format!("{who} {total} {what}, but the steps add up to {sum}");
                 draft.run().conflicts.push(cut(&words));
                 draft.issue(IssueKind::Count, words);
             }
@@ -559,7 +565,7 @@ impl Trajectory {
         {
             draft.issue(
                 IssueKind::Count,
-                format!("{who} {total} USD, the steps add up to {sum}"),
+                format!("{who} {total} USD, but the steps add up to {sum}"),
             );
             let field = if who.starts_with("result") {
                 "result.json"
@@ -568,14 +574,15 @@ impl Trajectory {
             };
             let stated = [
                 total_in("usd", total, field),
-                total_in("usd", sum, "the metrics of the steps"),
+                total_in("usd", sum, "the steps' metrics"),
             ];
             draft.run().statements.extend(stated);
         }
     }
 }
 
-/// Returns the trial, if the file holds the trajectory of one of its steps: `TRIAL/steps/STEP/agent/trajectory.json`.
+/// Returns the trial, if the file holds the trajectory of one of its steps:
+/// `TRIAL/steps/STEP/agent/trajectory.json`.
 fn trial_of(file: &Path) -> Option<&str> {
     let mut names = file
         .ancestors()
@@ -608,7 +615,7 @@ fn version(word: &str, draft: &mut Draft<'_>) {
     if minor.is_none_or(|minor| minor > NEWEST) {
         draft.issue(
             IssueKind::Version,
-            format!("{word}: the board knows ATIF-v1.0 to 1.{NEWEST}"),
+            format!("unknown version {word}; the board supports ATIF-v1.0 to 1.{NEWEST}"),
         );
     }
 }
@@ -660,7 +667,8 @@ fn part_of(record: &str) -> Part {
     }
 }
 
-/// Returns the scores of a step. The format has no field for them, so only this program's own export has any.
+/// Returns the scores of a step. The format has no field for them, so only this program's own
+/// export has any.
 fn scores(step: &Step<'_>) -> Vec<(String, Option<f64>, Option<String>)> {
     let own = step
         .extra
@@ -677,7 +685,8 @@ fn scores(step: &Step<'_>) -> Vec<(String, Option<f64>, Option<String>)> {
         .collect()
 }
 
-/// Reads a tool result. The format has no field for failure, but some programs record it in `extra`.
+/// Reads a tool result. The format has no field for failure, but some programs record it in
+/// `extra`.
 fn answer(result: &str) -> Answer {
     let result = Outcomes::of(result);
     let extra = result.extra.map(Extra::of).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! How does this crate's own engine write a trace? As QitOS 0.6 does, and more: the rules, the facts they looked at, and the
-//! verdict. Its lines are read where QitOS's are.
+//! Defines the format of this crate's own engine: QitOS 0.6 plus the rules, the facts that they
+//! checked, and the verdict. The readers of QitOS also read its lines.
 
 use super::Row;
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Format, StateRecord};
 
-/// It names itself under `writer`.
+/// The row of this format. Its manifests are recognised by `writer`.
 pub(super) static BOARD: Row = Row {
     format: Format {
         name: "board",
@@ -20,7 +20,7 @@ pub(super) static BOARD: Row = Row {
             facts: Can::Yes,
         },
         state: StateRecord::Initial,
-        // Its steps record that change like any other.
+        // Its steps record changes of the counters like any other change.
         counters: &[],
         prompts_hold_news: true,
         ..Format::UNKNOWN

@@ -1,5 +1,6 @@
-//! What does the directory of a Harbor trial say? Its agent's steps stand in an ATIF trajectory; how the trial ended, when,
-//! and what its verifier gave for it, in `result.json` beside it, which is written last.
+//! Reads the directories of Harbor trials. The agent's steps are in an ATIF trajectory. The end of
+//! the trial, its times and the verifier's rewards are in `result.json` beside it, which is written
+//! last.
 
 use super::part::text;
 use super::raised::what_raised;
@@ -30,13 +31,13 @@ pub(super) static TRIAL: Tool = Tool {
         records: "trajectory.json",
         beside: RESULT,
     },
-    // It is there from the start, and a job's has no trial.
+    // This file exists from the start. The one of a job has no trial.
     is: |name, head| name == "config.json" && has_begun(head, &["trial_name", "task"]),
     reader: || Box::new(Trial::default()),
 };
 
-/// A trial that holds Claude Code's output but no trajectory. Harbor writes the trajectory at the end, and not in all
-/// versions.
+/// A trial that contains Claude Code's output but no trajectory. Harbor writes the trajectory at
+/// the end, and not in all versions.
 pub(super) static CLAUDE_TRIAL: Tool = Tool {
     format: Format {
         name: TRIAL.format.name,
@@ -57,7 +58,7 @@ pub(super) static CLAUDE_TRIAL: Tool = Tool {
     reader: || Box::new(Captured::new(&claude::stream::CLAUDE)),
 };
 
-/// The same of Codex.
+/// The same for Codex.
 pub(super) static CODEX_TRIAL: Tool = Tool {
     format: Format {
         name: TRIAL.format.name,
@@ -78,7 +79,7 @@ pub(super) static CODEX_TRIAL: Tool = Tool {
     reader: || Box::new(Captured::new(&codex::exec::STREAM)),
 };
 
-/// The same of mini-swe-agent, which writes its own trajectory.
+/// The same for mini-swe-agent, which writes its own trajectory.
 pub(super) static MINI_TRIAL: Tool = Tool {
     format: Format {
         name: TRIAL.format.name,
@@ -98,14 +99,15 @@ pub(super) static MINI_TRIAL: Tool = Tool {
     reader: || Box::new(Captured::new(&mini_swe_agent::TRAJECTORY)),
 };
 
-/// Files that hold the steps of an agent, each with its reader.
+/// The files that contain an agent's steps, each with its reader.
 const CAPTURED: [(&str, &Tool); 3] = [
     ("agent/claude-code.txt", &CLAUDE_TRIAL),
     ("agent/codex.txt", &CODEX_TRIAL),
     ("agent/mini-swe-agent.trajectory.json", &MINI_TRIAL),
 ];
 
-/// The reader of a trial without a trajectory, by what its agent wrote.
+/// Returns the reader for a trial without a trajectory, depending on the files that its agent
+/// wrote.
 pub(super) fn with_records(has: impl Fn(&str) -> bool) -> Option<&'static Tool> {
     if has("agent/trajectory.json") {
         return None;
@@ -115,12 +117,12 @@ pub(super) fn with_records(has: impl Fn(&str) -> bool) -> Option<&'static Tool> 
         .find_map(|(file, tool)| has(file).then_some(tool))
 }
 
-/// What the trial came to.
+/// The file with the result of the trial.
 const RESULT: &str = "result.json";
 
-/// A trial of several steps has a trajectory for each.
+/// A trial with several steps has a trajectory for each.
 pub(super) const RUNS_INSIDE: &[&str] = &["steps", "*", "agent"];
-/// At most so many rewards of a trial are kept.
+/// At most this many rewards of a trial are kept.
 const MAX_REWARDS: usize = 64;
 
 fields! {
@@ -138,7 +140,7 @@ fields! {
     struct Timing { started_at, finished_at }
 }
 
-/// A trial under way.
+/// A trial while it is being read.
 #[derive(Debug, Default)]
 struct Trial {
     trajectory: atif::Trajectory,
@@ -176,7 +178,7 @@ impl Reader for Trial {
         let tokens = count(used.input)
             .zip(count(used.output))
             .map(|(read, wrote)| read.saturating_add(wrote));
-        // Where some step does not say, the steps add up to a part.
+        // If a step doesn't record its tokens, the steps' sum is partial.
         let of_steps = [self.trajectory.read, self.trajectory.wrote]
             .into_iter()
             .flatten()
@@ -184,7 +186,7 @@ impl Reader for Trial {
         let lacks = self.trajectory.lacks_tokens || of_steps.is_none();
         let tokens = tokens.filter(|tokens| lacks && *tokens > of_steps.unwrap_or_default());
         let of_trial = ended(&result);
-        // The time of an agent is there even if its sandbox never started.
+        // The agent's times are recorded even if its sandbox never started.
         let is_unstarted = of_trial
             .as_ref()
             .is_some_and(|end| &*end.headline == NO_SANDBOX);
@@ -193,14 +195,14 @@ impl Reader for Trial {
             .is_some_and(|execution| execution.starts_with('{'))
             && !is_unstarted;
         let run = draft.run();
-        // The agent ran, and what it did is in no file that can be read.
+        // The agent ran, but no readable file contains its steps.
         run.steps_untold |= has_run && !self.trajectory.is_read && steps == 0;
         run.children = run.children.map(|children| children + steps);
         if tokens.is_some() {
             run.tokens = tokens;
             run.usage = usage_of(&used);
         }
-        // What the caches held of what the steps read is told of all of them alone.
+        // Cached tokens are recorded only as a total.
         if run.usage.cached.is_none()
             && count(used.input).is_some_and(|read| Some(read) == self.trajectory.read)
         {
@@ -216,12 +218,12 @@ impl Reader for Trial {
     }
 }
 
-/// A trial whose agent's output is read in place of its trajectory.
+/// A trial whose steps are read from the agent's output instead of a trajectory.
 #[derive(Debug)]
 struct Captured {
     stream: Box<dyn Reader>,
     result: Option<String>,
-    /// That its times are reversed was reported.
+    /// Whether the reversed times have been reported.
     is_reversed: bool,
 }
 
@@ -251,7 +253,7 @@ impl Reader for Captured {
         };
         let result = Result::of(text_of_result);
         about(&result, draft);
-        // Each new line leads here again.
+        // This is called again for each new line.
         if is_reversed(&result) && !std::mem::replace(&mut self.is_reversed, true) {
             draft.issue_of_whole(IssueKind::Time, REVERSED);
         }
@@ -260,7 +262,7 @@ impl Reader for Captured {
             .zip(count(used.output))
             .map(|(read, wrote)| read.saturating_add(wrote));
         let run = draft.run();
-        // The stream counts what its agent took.
+        // The stream counts its agent's tokens.
         if run.tokens.is_none() && tokens.is_some_and(|tokens| tokens > 0) {
             run.tokens = tokens;
             run.usage = usage_of(&used);
@@ -268,7 +270,8 @@ impl Reader for Captured {
         let cost_of_stream = run.cost_usd.filter(|_| !run.cost_estimated);
         run.cost_usd = run.cost_usd.or(above_zero(used.cost_usd));
         let of_trial = ended(&result).map(Box::new);
-        // Without an exception the trial says no more than that the agent is through; the stream says how.
+        // Without an exception, the trial only records that the agent finished. The stream records
+        // how.
         let is_through = of_trial
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Completed);
@@ -280,7 +283,7 @@ impl Reader for Captured {
         let (end, conflict) = match (of_trial.map(|end| *end), of_stream) {
             (Some(_), Some(stream)) if is_through && is_other => (Some(stream), None),
             (Some(trial), Some(stream)) if stream.certainty == Certainty::Recorded => {
-                let told = vec![(RESULT, trial), ("the output of the agent", stream)];
+                let told = vec![(RESULT, trial), ("the agent's output", stream)];
                 Ended::agreed(told).map_or((None, None), |(end, conflict)| (Some(end), conflict))
             }
             (trial, stream) => (trial.or(stream), None),
@@ -293,7 +296,7 @@ impl Reader for Captured {
         if let Some((of_trial, of_stream)) = above_zero(used.cost_usd).zip(cost_of_stream) {
             run.statements.extend([
                 total_in("usd", of_trial, "result.json agent_result.cost_usd"),
-                total_in("usd", of_stream, "the output of the agent"),
+                total_in("usd", of_stream, "the agent's output"),
             ]);
         }
         run.awaits_user = false;
@@ -309,7 +312,7 @@ fn usage_of(used: &AgentResult<'_>) -> Usage {
     }
 }
 
-/// Fills in the trial's facts from its result, for either source of steps.
+/// Sets the facts in the trial's result, wherever its steps come from.
 fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
     let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
     let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
@@ -350,7 +353,7 @@ fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
     run.latency_s = took(result).or(run.latency_s);
 }
 
-/// What the configuration states about the time of the agent.
+/// Returns the agent's time limit as a statement of the configuration.
 fn of_config(limit: &ToolLimit) -> Statement {
     let field = "config.agent.override_timeout_sec".into();
     let source = stated::Source {
@@ -362,23 +365,23 @@ fn of_config(limit: &ToolLimit) -> Statement {
     Statement::number(Fact::Limit("ms"), limit.limit, source)
 }
 
-/// Whether it says that the trial finished before it started.
+/// Returns whether the recorded finish of the trial is before its start.
 fn is_reversed(result: &Result<'_>) -> bool {
     let times = micros(result.started_at).zip(micros(result.finished_at));
     times.is_some_and(|(started, finished)| finished < started)
 }
 
-const REVERSED: &str = "the trial is said to have finished before it started";
+const REVERSED: &str = "the trial's recorded finish is before its start";
 
-/// For how many seconds the agent ran.
+/// Returns how long the agent ran, in seconds.
 fn took(result: &Result<'_>) -> Option<f64> {
     let run = result.agent_execution.map(Timing::of)?;
     let (from, to) = micros(run.started_at).zip(micros(run.finished_at))?;
     Some(to.checked_sub(from)? as f64 / 1e6).filter(|seconds| *seconds >= 0.0)
 }
 
-/// The time that the configuration of the trial gives its agent, in milliseconds. Without one in it, that of the task
-/// holds, which no file of the trial has.
+/// Returns the agent's time limit in the trial's configuration, in milliseconds. Without one, the
+/// limit of the task applies, which isn't in any file of the trial.
 fn timeout(result: &Result<'_>) -> Option<f64> {
     let config = result.config.map(Config::of)?;
     let agent = config.agent.map(AgentConfig::of)?;
@@ -390,7 +393,7 @@ fn timeout(result: &Result<'_>) -> Option<f64> {
     Some(seconds * factor * 1e3)
 }
 
-/// How the trial ended; `None` where it goes on.
+/// Returns how the trial ended, or `None` if it hasn't.
 fn ended(result: &Result<'_>) -> Option<Ended> {
     told_end(result).map(|ended| Ended {
         file: RESULT,
@@ -403,7 +406,7 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
         .exception
         .filter(|exception| exception.starts_with('{'))
         .map(Exception::of);
-    // A trial of several steps has an exception at each of them.
+    // A trial with several steps records an exception in each of them.
     let of_steps = || {
         let steps = result
             .steps
@@ -444,7 +447,8 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
     Some(end.detail(cut(line)).aside(rewards))
 }
 
-/// What the verifier gave for the trial; where it has several steps and nothing as a whole, for each of them.
+/// Returns the verifier's rewards for the trial, or for each of its steps if there are none for the
+/// whole.
 fn rewards(result: &Result<'_>) -> Vec<RunScore> {
     let own = of_verifier(result, "");
     if !own.is_empty() {
@@ -480,7 +484,7 @@ fn of_verifier(result: &Result<'_>, step: &str) -> Vec<RunScore> {
                 value,
             ))
         });
-    // Older results have one.
+    // Older results have a single reward.
     let one = number(verified.reward).map(|value| RunScore::number(name("reward"), value));
     each.chain(one).take(MAX_REWARDS).collect()
 }
@@ -496,20 +500,18 @@ fn in_words(rewards: &[RunScore]) -> String {
 /// The headline of a trial whose sandbox failed.
 const NO_SANDBOX: &str = "The sandbox failed";
 
-/// Harbor sorts its exceptions by who or what ended the trial.
+/// Maps Harbor's exceptions to headlines and outcomes, by who or what ended the trial.
 fn meaning(kind: &str) -> (&'static str, Outcome) {
     if let Some(meaning) = what_raised(kind) {
         return meaning;
     }
     match kind {
-        "AgentTimeoutError" => ("Time limit of the agent reached", Outcome::Truncated),
+        "AgentTimeoutError" => ("Agent time limit reached", Outcome::Truncated),
         "OutputTokenExceededError" | "OutputLengthExceededError" => {
             ("The reply reached its token limit", Outcome::Truncated)
         }
-        "ApiUsageLimitError" => ("Usage limit of the provider reached", Outcome::Failed),
-        "ApiRateLimitError" | "RateLimitError" => {
-            ("Rate limit of the provider reached", Outcome::Failed)
-        }
+        "ApiUsageLimitError" => ("Provider usage limit reached", Outcome::Failed),
+        "ApiRateLimitError" | "RateLimitError" => ("Provider rate limit reached", Outcome::Failed),
         "AgentSafetyRefusalError" | "ContentPolicyViolationError" => {
             ("The model refused", Outcome::Failed)
         }

@@ -1,4 +1,5 @@
-//! Which complete records does the beginning of a file of lines hold? Recognition reads these and no torn line.
+//! Finds the complete records at the beginning of a file of lines, so that format detection never
+//! sees a torn line.
 
 use std::borrow::Cow;
 
@@ -6,11 +7,11 @@ use super::{HEAD_BYTES, Values};
 use crate::model::json::{Json, walk};
 use crate::model::split::{restarts, split};
 
-/// The most lines that are looked at.
+/// The most lines that are examined.
 const MAX_LINES: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Whether an object has the members of a record rather than of a value inside one.
+/// Returns whether an object has the members of a record rather than of a value inside one.
 pub fn is_record(object: &str) -> bool {
     are_of_record(walk::members(object))
 }
@@ -42,8 +43,8 @@ fn are_of_record<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> bool 
         || has("id") && has("timestamp") && has("source")
 }
 
-/// Returns the beginning of a file without its byte order mark. In a file of lines, each complete record gets its own line and
-/// torn ones are left out. The last record may be cut.
+/// Returns the beginning of a file without its byte order mark. In a file of lines, each complete
+/// record gets its own line, and torn records are left out. The last record may be truncated.
 pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
     let is_full = head.len() >= HEAD_BYTES;
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
@@ -61,7 +62,8 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
         None => (&b""[..], head),
     };
     let lines = || whole.split(|byte| *byte == b'\n').take(MAX_LINES);
-    // A long line goes on behind the beginning; what is nested in it is no record of its own.
+    // A long line may continue beyond the beginning. An object nested in it isn't a separate
+    // record.
     let is_cut = is_full && is_begun(last);
     let (is_first, is_last_clean) = (whole.is_empty(), is_cut || is_clean(last));
     // The last line is searched only if it is also the first, or if no other line holds a record.
@@ -100,7 +102,7 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
         are_of_record(walk::begun(&text).into_iter())
     });
     out.extend_from_slice(rest.get(begun.unwrap_or(0)..).unwrap_or_default());
-    // A file of torn lines alone is known by these.
+    // A file that contains only torn lines is recognised by those.
     if out.contains(&b'{') {
         Cow::Owned(out)
     } else {
@@ -108,7 +110,7 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether a line is the beginning of one value, without a fault as far as it goes.
+/// Returns whether a line is the beginning of a single JSON value and is valid so far.
 fn is_begun(line: &[u8]) -> bool {
     let mut values = Values::new(&[]);
     values.push(line, |_| {});
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_longer_than_the_beginning_is_no_torn_one() {
+    fn a_line_longer_than_the_head_is_not_torn() {
         let event = r#"{"id":1,"timestamp":"2025-05-12T09:00:02","source":"agent"},"#;
         let line = format!(
             r#"{{"instance_id":"i","history":[{}"#,
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_leaves_the_records_behind_it() {
+    fn records_after_a_torn_line_are_read() {
         let record = r#"{"type":"system","session_id":"a","version":"1"}"#;
         for stub in [
             "",
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_torn_lines_alone_stays_as_it_is() {
+    fn a_file_of_only_torn_lines_stays_unchanged() {
         assert_eq!(
             text("{\"step_id\": 0, \"deci\n"),
             "{\"step_id\": 0, \"deci\n"

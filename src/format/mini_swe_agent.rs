@@ -1,7 +1,9 @@
-//! How does mini-swe-agent write a trajectory? One JSON document `*.traj.json`, rewritten as a whole after each step.
+//! Reads trajectories of mini-swe-agent: one JSON document `*.traj.json`, rewritten as a whole
+//! after each step.
 //!
-//! Seen in versions 1 and 2.4: messages under `messages`, and what is known of the run under `info`. The oldest files are
-//! the bare list of messages: their commands stand in fenced blocks, and nothing says how the run ended.
+//! Covers versions 1 and 2.4, with the messages under `messages` and facts about the run under
+//! `info`. The oldest files are a bare list of messages: commands are in fenced code blocks, and
+//! the end of the run isn't recorded.
 
 use super::part::{self, quoted, text};
 use super::raised::what_raised;
@@ -40,7 +42,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
 
 pub(super) const PATHS: Paths = &[&["messages", "*"], &["*"], &["info"], &["instance_id"]];
 
-/// What a command prints to end the run.
+/// The text that a command prints to end the run.
 const SUBMIT: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 
 const TIME_LIMIT: &str = "wall_time_limit_seconds";
@@ -66,8 +68,8 @@ fields! {
     struct Environment { cwd }
 }
 
-/// By a key that only these have, which stands at the end of a file; by the version beside the configuration; by the first
-/// message of a bare list.
+/// Returns whether a file is a trajectory: by a key at its end that only trajectories have, by the
+/// version beside the configuration, or by the first message of a bare list.
 fn is_trajectory(name: &str, head: &[u8]) -> bool {
     let info = |(key, value): &(&str, &str)| match *key {
         "\"trajectory_format\"" => value.starts_with("\"mini-swe-agent"),
@@ -82,33 +84,34 @@ fn is_trajectory(name: &str, head: &[u8]) -> bool {
     begun(head).iter().any(info) || (name.ends_with(".traj.json") && (bare() || begun_of_old(head)))
 }
 
-/// Files of the first versions have no version in them.
+/// Returns whether a file was written by one of the first versions, which don't record their
+/// version.
 fn begun_of_old(head: &[u8]) -> bool {
     begun(head)
         .iter()
         .any(|(key, value)| *key == "\"info\"" && has_begun(value.as_bytes(), &["model_stats"]))
 }
 
-/// A trajectory under way.
+/// A trajectory while it is being read.
 #[derive(Debug, Default)]
 struct Trajectory {
     /// The newest step.
     last: Option<usize>,
-    /// The time of the first message that has one.
+    /// The first recorded time of a message.
     began: Option<i64>,
-    /// What the replies cost that say so.
+    /// The sum of the recorded costs of replies.
     spent: f64,
     info: About,
-    /// The words of the last message, which the program writes.
+    /// The last message, written by the program: its event, its status and its text.
     exit: Option<(usize, String, String)>,
-    /// What that message says was submitted.
+    /// The submission in that message.
     exit_answer: Option<String>,
-    /// The last reply is one command that prints the word which ends the run, and what came back is no output of a command
-    /// that the program went on after.
+    /// Whether the last reply is a single command that prints [`SUBMIT`], and its result isn't a
+    /// command output after which the program continued.
     submits: bool,
 }
 
-/// What the file says of the run.
+/// The facts about the run in `info`.
 #[derive(Debug, Default)]
 struct About {
     event: Option<usize>,
@@ -152,9 +155,9 @@ impl Reader for Trajectory {
         });
         let at = draft.latest().filter(|_| ended.is_some());
         draft.counted_calls(self.info.counted);
-        // The oldest files hold no time: that such a file is new doesn't show that its run continues.
+        // The oldest files record no times, so a new file doesn't mean that its run continues.
         let is_closed = draft.latest().is_none();
-        // The clock of the program starts before its first reply.
+        // The program's clock starts before its first reply.
         let elapsed = self
             .began
             .zip(draft.latest())
@@ -172,11 +175,11 @@ impl Reader for Trajectory {
         run.conflicts = conflict.into_iter().collect();
         run.statements
             .retain(|statement| matches!(statement.fact, Fact::Limit(_)));
-        // A program that knows no price of its model counts none of its replies either.
+        // If a program doesn't know its model's price, it counts no cost for replies either.
         let is_zero = self.info.cost == Some(0.0) && self.spent > 0.0;
         run.statements
             .extend(is_zero.then(|| total_in("usd", 0.0, "info.model_stats.instance_cost")));
-        // Two records that differ: neither is preferred.
+        // If two records differ, neither is preferred.
         match (own, other) {
             (Some(own), Some(other)) if own != other => {
                 run.statements.extend([
@@ -210,7 +213,7 @@ impl Trajectory {
         if ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
-        // The program's own word at the end is no part of the conversation.
+        // The program's own last message isn't part of the conversation.
         if role != "exit" {
             *draft
                 .run()
@@ -250,7 +253,7 @@ impl Trajectory {
         }
     }
 
-    /// What came back from a command, or what the program says to a reply that holds none.
+    /// Handles a command's result, or the program's response to a reply without a command.
     fn answer(
         &mut self,
         record: &str,
@@ -343,7 +346,7 @@ impl Trajectory {
         run.tool = Some(cut(&format!("mini-swe-agent{version}")));
     }
 
-    /// The end by both records of it: the word beside the configuration, and the last message.
+    /// Determines the end from both records of it: the status in `info`, and the last message.
     fn ended(&self, draft: &Draft<'_>) -> Option<(Ended, Option<Box<str>>)> {
         let words = self.exit.as_ref().map_or("", |(.., words)| words.as_str());
         let of_info = self
@@ -365,7 +368,7 @@ impl Trajectory {
             .map(|(event, word, _)| ("the exit message", self.ending(word, words).told_by(*event)));
         let told: Vec<(&str, Ended)> = of_exit.into_iter().chain(of_info).collect();
         if told.is_empty() {
-            // Nothing in a bare list of messages tells of its end but the command that asks for it.
+            // In a bare list of messages, only the submitting command shows how the run ended.
             let answered = self.last.is_some_and(|n| draft.unanswered(n) == 0);
             let is_bare = self.info.event.is_none();
             let end = || Ended::new(SUBMIT, "Submitted", Outcome::Completed, Certainty::Inferred);
@@ -378,14 +381,14 @@ impl Trajectory {
         let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
         match word {
             "Submitted" => of("Submitted", Outcome::Completed),
-            // Steps or money: the figures beside it tell which.
+            // The recorded figures show which of the two limits it was.
             "LimitsExceeded" => of("Step or cost limit reached", Outcome::Truncated)
                 .at(&[("Step", "step_limit"), ("Cost", "cost_limit")]),
             "TimeExceeded" => {
                 of("Time limit reached", Outcome::Truncated).at(&[("Time", TIME_LIMIT)])
             }
             "RepeatedFormatError" => of(
-                "Replies without a command that could be run",
+                "Too many replies without a runnable command",
                 Outcome::Failed,
             ),
             "ContextWindowExceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
@@ -405,7 +408,7 @@ impl Trajectory {
     }
 }
 
-/// What a message says of its step.
+/// Returns the part of a step that a message contains.
 fn part_of(record: &str) -> Part {
     let message = Message::of(record);
     let extra = message.extra.map(Extra::of).unwrap_or_default();
@@ -433,8 +436,8 @@ fn part_of(record: &str) -> Part {
             .collect(),
     };
     if part.calls.is_empty() {
-        // It is told so and asked again: no such reply is an answer.
-        part.error = Some("the reply holds no command".to_owned());
+        // The program reports this to the model and retries, so such a reply is never an answer.
+        part.error = Some("the reply contains no command".to_owned());
     }
     part.text
         .extend(Some(reply).filter(|reply| !reply.is_empty()));
@@ -457,7 +460,7 @@ fn call(id: String, command: &str) -> CallDraft {
     }
 }
 
-/// Whether a command prints the word that ends the run, and does not merely speak of it.
+/// Returns whether a command prints the word that ends the run, rather than merely mentioning it.
 fn prints_submit(args: &str) -> bool {
     let command = text(super::value::member(args, "command")).unwrap_or_default();
     let first = command
@@ -471,8 +474,8 @@ fn prints_submit(args: &str) -> bool {
     })
 }
 
-/// Whether what came back is what was submitted: the program takes off the first line of such an output, and shows any
-/// other output in words of its own.
+/// Returns whether a result is the submission. The program removes the first line of such an
+/// output, and wraps any other output in its own text.
 fn is_submission(said: &str) -> bool {
     match said.strip_prefix("<returncode>") {
         Some(shown) => {
@@ -495,7 +498,7 @@ fn is_submission(said: &str) -> bool {
     }
 }
 
-/// The commands of a reply that was written as text.
+/// Returns the commands in a reply that is plain text.
 fn fenced(reply: &str) -> impl Iterator<Item = &str> {
     let blocks = reply.split("```").skip(1).step_by(2);
     blocks.filter_map(|block| {
@@ -506,7 +509,7 @@ fn fenced(reply: &str) -> impl Iterator<Item = &str> {
 
 fn answer(message: &Message<'_>, extra: &Extra<'_>) -> Answer {
     let output = message.output.or(message.content);
-    // The oldest files have the exit code in the text alone.
+    // In the oldest files, only the text contains the exit code.
     let in_text = || {
         let words = text(output)?;
         words
@@ -522,7 +525,7 @@ fn answer(message: &Message<'_>, extra: &Extra<'_>) -> Answer {
     let status = match (&error, exit) {
         (Some(_), _) => Some("error"),
         (None, Some(0)) => Some("success"),
-        // A command may say by its code what it was asked for.
+        // A nonzero exit code may be a command's regular result.
         _ => None,
     };
     Answer {

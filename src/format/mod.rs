@@ -1,30 +1,33 @@
 //! Reads the traces of each tool: bytes in, the types of `model` out.
 //!
-//! Each format has one file here and one row in `TOOLS`. No code outside this room depends on which tool wrote a run.
-//! The content of a record is in [`Step`], [`Event`] and [`Manifest`]. What a format cannot record at all is in
-//! [`Capabilities`](crate::model::Capabilities). Must not know the disk, pages or rules.
+//! Each format has one file here and one row in `TOOLS`. No code outside this room depends on which
+//! tool wrote a run. The content of a record is in [`Step`], [`Event`] and [`Manifest`]. What a
+//! format cannot record at all is in [`Capabilities`](crate::model::Capabilities). Must not know
+//! the disk, pages or rules.
 //!
-//! QitOS and this crate's own engine write a directory of three files, in dialects that one reader handles. Every other
-//! tool has a row in `TOOLS` and a separate file, which defines how to recognise the tool's files and how to read one
-//! of their records (a line, or an element of a document). It reports to a [`Draft`] what the record means for the run,
-//! which step it belongs to, and the [`Part`] of that step that it holds. Each record is an event of the run. A step is
-//! assembled from the parts in its records, as a line in this crate's own layout. This happens at index time, to make
-//! the step's head, and again for a page. Both use the same records and the same function, so they cannot disagree.
+//! QitOS and this crate's own engine write a directory of three files, in dialects that one reader
+//! handles. Every other tool has a row in `TOOLS` and a separate file, which defines how to
+//! recognise the tool's files and how to read one of their records (a line, or an element of a
+//! document). It reports to a [`Draft`] what the record means for the run, which step it belongs
+//! to, and the [`Part`] of that step that it holds. Each record is an event of the run. A step is
+//! assembled from the parts in its records, as a line in this crate's own layout. This happens at
+//! index time, to make the step's head, and again for a page. Both use the same records and the
+//! same function, so they cannot disagree.
 
-/// Defines structs that hold the members of an object, each as JSON text. If a key is repeated, the last member counts.
-/// A member whose key isn't a valid field name is written `field = "key"`.
+/// Defines structs that hold the members of an object, each as JSON text. If a key is repeated, the
+/// last member counts. A member whose key isn't a valid field name is written `field = "key"`.
 macro_rules! fields {
     ($(struct $name:ident { $($field:ident $(= $key:literal)?),* $(,)? })*) => { $(
         #[derive(Debug, Clone, Copy, Default)]
         struct $name<'a> {
             $($field: Option<&'a str>,)*
             /// The number of members, including those that are not read.
-            #[allow(dead_code, reason = "few ask for it")]
+            #[allow(dead_code, reason = "only some formats use it")]
             members: usize,
         }
 
         impl<'a> $name<'a> {
-            #[allow(dead_code, reason = "the outermost object is taken in member by member")]
+            #[allow(dead_code, reason = "some objects are read member by member instead")]
             fn of(object: &'a str) -> Self {
                 let mut out = Self::default();
                 for (key, value) in crate::model::json::walk::members(object) {
@@ -118,11 +121,11 @@ pub struct Tool {
 pub enum Shape {
     /// One record per line; the file grows by appending.
     Lines,
-    /// One JSON document, replaced as a whole. Its records are the values at these paths; `*` matches any item of a
-    /// list: `&["trajectory", "*"]`.
+    /// One JSON document, replaced as a whole. Its records are the values at these paths; `*`
+    /// matches any item of a list: `&["trajectory", "*"]`.
     Document(Paths),
-    /// A directory. The records are in a document in a subdirectory. A second document, in the directory itself, has
-    /// the other facts about the run.
+    /// A directory. The records are in a document in a subdirectory. A second document, in the
+    /// directory itself, has the other facts about the run.
     Directory {
         /// The paths of the records, as for a document.
         paths: Paths,
@@ -135,8 +138,8 @@ pub enum Shape {
     },
     /// Several runs in one file, which is replaced as a whole.
     Several(&'static Several),
-    /// A directory. The records are the lines of a file in a subdirectory. A document in the directory itself has
-    /// further facts about the run.
+    /// A directory. The records are the lines of a file in a subdirectory. A document in the
+    /// directory itself has further facts about the run.
     LinesBelow {
         /// The subdirectory with the records.
         below: &'static str,
@@ -145,8 +148,8 @@ pub enum Shape {
         /// The name of the document, which may be missing.
         beside: &'static str,
     },
-    /// A directory. Each record is a separate file in a subdirectory. A document in the directory itself, replaced as a
-    /// whole, has the other facts about the run.
+    /// A directory. Each record is a separate file in a subdirectory. A document in the directory
+    /// itself, replaced as a whole, has the other facts about the run.
     Files {
         /// The subdirectory with the records.
         below: &'static str,
@@ -166,13 +169,14 @@ impl Shape {
         )
     }
 
-    /// Returns whether the directory that contains a file of this shape is a run. `is_dir` checks whether a
-    /// subdirectory exists.
+    /// Returns whether the directory that contains a file of this shape is a run. `is_dir` checks
+    /// whether a subdirectory exists.
     pub fn is_whole(self, is_dir: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Lines | Self::Document(_) | Self::Several(_) => false,
             Self::Directory { .. } | Self::LinesBelow { .. } => true,
-            // Before the first record is written, and in a copy without the records, the document alone is not a run.
+            // Before the first record is written, and in a copy without the records, the document
+            // alone is not a run.
             Self::Files { below, .. } => is_dir(below),
         }
     }
@@ -191,13 +195,15 @@ impl Numbering {
     }
 }
 
-/// How one file holds several runs: as values of one JSON document, or as members of a zip archive. Each run is then
-/// treated as a separate document. A shared document holds the facts about all of them.
+/// How one file holds several runs: as values of one JSON document, or as members of a zip archive.
+/// Each run is then treated as a separate document. A shared document holds the facts about all of
+/// them.
 #[derive(Debug)]
 pub struct Several {
     /// The paths of the records in a run's document.
     pub paths: Paths,
-    /// The paths of the runs in a JSON document. Everything before the first run applies to all of them.
+    /// The paths of the runs in a JSON document. Everything before the first run applies to all of
+    /// them.
     pub runs: Paths,
     /// The paths, in that JSON document, of the values that name a run.
     pub named_by: Paths,
@@ -209,9 +215,11 @@ pub struct Several {
     pub beside: &'static [&'static str],
     /// Whether a JSON document that holds no run yet is listed anyway.
     pub is_run_alone: bool,
-    /// Set if each line of the file is a run's document. The paths of the names then apply to a line.
+    /// Set if each line of the file is a run's document. The paths of the names then apply to a
+    /// line.
     pub lines: Option<&'static Lines>,
-    /// Set if the records of the runs are interleaved. A run's document is then a list of its records.
+    /// Set if the records of the runs are interleaved. A run's document is then a list of its
+    /// records.
     pub apart: Option<&'static Apart>,
 }
 
@@ -249,15 +257,15 @@ pub type Paths = &'static [&'static [&'static str]];
 
 /// Reads the records of one trace in order.
 pub trait Reader: std::fmt::Debug + Send {
-    /// Takes in a record: an object as JSON text, or any value in a document. Every record that is an object must
-    /// become exactly one event.
+    /// Takes in a record: an object as JSON text, or any value in a document. Every record that is
+    /// an object must become exactly one event.
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>);
 
     /// Takes in the second document of the run, if it has one, as JSON text.
     fn beside(&mut self, _text: &str) {}
 
-    /// Called after the last available record was taken in. Records facts that depend on all records, such as how the
-    /// run ended.
+    /// Called after the last available record was taken in. Records facts that depend on all
+    /// records, such as how the run ended.
     fn look(&mut self, draft: &mut Draft<'_>);
 }
 
@@ -299,8 +307,8 @@ pub const HEAD_BYTES: usize = 64 << 10;
 /// Where to find the files of a session's child runs.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildFiles {
-    /// The directory, relative to the directory of the session's file or to the parent of that. `{}` is replaced by the
-    /// name of the session.
+    /// The directory, relative to the directory of the session's file or to the parent of that.
+    /// `{}` is replaced by the name of the session.
     pub below: &'static str,
     /// Whether it is relative to the parent of the session's directory.
     pub is_beside_directory: bool,
@@ -311,7 +319,7 @@ pub struct ChildFiles {
 }
 
 /// The issue for a second session in one stream. Its usage is added to that of the first.
-const OTHER_SESSION: &str = "another session begins here: what both took is added up";
+const OTHER_SESSION: &str = "another session starts here, and the usage of both is added up";
 
 /// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
@@ -353,7 +361,8 @@ pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
     tool_of(name, &lines::mended(head, origin::is_lines(name)))
 }
 
-/// Returns the tool that wrote a file with this name and beginning. The beginning must not end in a torn line.
+/// Returns the tool that wrote a file with this name and beginning. The beginning must not end in a
+/// torn line.
 fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
 }
@@ -371,13 +380,14 @@ pub fn numbered(number: usize) -> Option<&'static Tool> {
 }
 
 impl Tool {
-    /// Returns where in a run's directory to find further runs: the directories on the way; `*` matches any.
+    /// Returns where in a run's directory to find further runs: the directories on the way; `*`
+    /// matches any.
     pub fn runs_inside(&self) -> Option<&'static [&'static str]> {
         (self.format == harbor::TRIAL.format).then_some(harbor::RUNS_INSIDE)
     }
 
-    /// Returns the tool that reads a directory of this one. `has` checks whether a file exists. If the document with
-    /// the steps is missing, the steps are read from the agent's output.
+    /// Returns the tool that reads a directory of this one. `has` checks whether a file exists. If
+    /// the document with the steps is missing, the steps are read from the agent's output.
     pub fn for_directory(&'static self, has: impl Fn(&str) -> bool) -> &'static Self {
         let is_trial = std::ptr::eq(self, &raw const harbor::TRIAL);
         if is_trial {
@@ -387,7 +397,8 @@ impl Tool {
         }
     }
 
-    /// Returns where to find the files of child runs, for tools that store them in a directory named after the session.
+    /// Returns where to find the files of child runs, for tools that store them in a directory
+    /// named after the session.
     pub fn child_files(&self) -> Option<ChildFiles> {
         let files = |below, is_beside_directory, by_id, begins| ChildFiles {
             below,
@@ -425,13 +436,15 @@ pub fn manifest(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
     qitos::manifest(text, format)
 }
 
-/// Reads a line of steps into the form that the index keeps. Never fails. The caller fills in the offset.
+/// Reads a line of steps into the form that the index keeps. Never fails. The caller fills in the
+/// offset.
 pub fn step_head(line: &[u8], names: &mut Names) -> (StepHead, Vec<Remark>) {
     let mut head = StepHead::default();
     let text = std::str::from_utf8(line)
         .ok()
         .filter(|text| !has_half_pair(text));
-    // Nearly all lines parse directly. Only the others take the slower path that finds out what is wrong.
+    // Nearly all lines parse directly. Only the others take the slower path that finds out what is
+    // wrong.
     if let Some(step) = text.and_then(qitos::step) {
         head.absorb(&step, names);
         return (head, step.remarks);
@@ -447,7 +460,8 @@ pub fn step_head(line: &[u8], names: &mut Names) -> (StepHead, Vec<Remark>) {
     (head, remarks)
 }
 
-/// Reads a line of events into the form that the index keeps. Never fails. The caller fills in the offset.
+/// Reads a line of events into the form that the index keeps. Never fails. The caller fills in the
+/// offset.
 pub fn event_head(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
     qitos::event_head(line, names)
 }

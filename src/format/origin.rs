@@ -1,5 +1,5 @@
-//! Tells whose file it is by its name and beginning: a tool's that the board reads, one of a run of QitOS or of this
-//! crate's engine, or another program's. Must not know the disk.
+//! Determines from a file's name and beginning what wrote it: a tool that the board supports,
+//! QitOS, this crate's own engine, or another program. Must not know the disk.
 
 use std::borrow::Cow;
 
@@ -9,34 +9,36 @@ use super::{Tool, lines, tool_of};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 
-/// Whose file it is.
+/// The program that a file comes from.
 #[derive(Debug, Clone)]
 pub enum Origin {
-    /// A trace of a tool that the board reads.
+    /// A trace of a supported tool.
     Tool(&'static Tool),
     /// A file of a run of QitOS, or of this crate's own engine.
     Run,
-    /// The name is one of a run's three files, and the bytes don't tell: there are none, or a record is cut off.
+    /// The file has the name of one of a run's three files, but its content is inconclusive: it's
+    /// empty, or a record is truncated.
     Unclear,
-    /// It looks like a trace and isn't read, with the reason.
+    /// The file looks like a trace but isn't read, for this reason.
     Skipped(Cow<'static, str>),
-    /// It doesn't look like a trace.
+    /// The file doesn't look like a trace.
     Other,
 }
 
-/// The most lines that are looked at.
+/// The most lines that are examined.
 const MAX_LINES: usize = 64;
 
 /// The reason for a file without a record.
 pub const EMPTY: &str = "empty file";
 const UNKNOWN: &str = "unknown format";
-const UTF16: &str = "UTF-16 text: save it as UTF-8 to have it read";
+const UTF16: &str = "UTF-16 text: save it as UTF-8 so that the board can read it";
 
-/// Returns whose file has this name and begins with `head`, at most [`HEAD_BYTES`](super::HEAD_BYTES) of it.
+/// Returns the origin of a file with this name that begins with `head`, which has at most
+/// [`HEAD_BYTES`](super::HEAD_BYTES).
 pub fn origin(name: &str, head: &[u8]) -> Origin {
     let file = TraceFile::ALL.into_iter().find(|file| file.name() == name);
     if let Some(text) = utf16(head) {
-        // Configuration is JSON too: only a known trace is worth a word.
+        // Configuration files are JSON too, so only a known trace is reported.
         let is_trace = file.is_some()
             || is_lines(name)
             || tool_of(name, &text).is_some()
@@ -62,7 +64,7 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
         } else {
             "a"
         };
-        return Origin::Skipped(format!("not read yet: looks like {article} {tool}").into());
+        return Origin::Skipped(format!("unsupported format: looks like {article} {tool}").into());
     }
     match file.is_some() || is_lines(name) || has_ending(name, &[".traj", ".eval"]) {
         true if head.trim_ascii().is_empty() => Origin::Skipped(EMPTY.into()),
@@ -71,12 +73,12 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
     }
 }
 
-/// Whether a file of this name is looked into only to say that it isn't read.
+/// Returns whether a file with this name is examined only to report that it isn't read.
 pub fn may_be_skipped(name: &str) -> bool {
     STORES.iter().any(|(store, _)| *store == name) || name == AIDER
 }
 
-/// Databases of tools, by the names that these give them.
+/// File names of tools' databases, with what they are.
 const STORES: [(&str, &str); 4] = [
     ("opencode.db", "OpenCode store"),
     ("kilo.db", "Kilo store"),
@@ -94,7 +96,7 @@ pub(super) fn is_lines(name: &str) -> bool {
     has_ending(name, &[".jsonl", ".jsonl.zst"])
 }
 
-/// The text of a beginning in UTF-16, by its byte order mark, as UTF-8.
+/// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.
 fn utf16(head: &[u8]) -> Option<Vec<u8>> {
     let (unit, text): (fn([u8; 2]) -> u16, _) = match head {
         [0xff, 0xfe, text @ ..] => (u16::from_le_bytes, text),
@@ -110,7 +112,7 @@ fn utf16(head: &[u8]) -> Option<Vec<u8>> {
     )
 }
 
-/// The members that a run's files have, where other programs' files of these names have others.
+/// The members of a manifest. Other programs' files with the same name have other members.
 const OF_MANIFEST: &[&str] = &[
     "schema_version",
     "run_id",
@@ -146,7 +148,7 @@ const OF_STEP: &[&str] = &[
 ];
 const OF_EVENT: &[&str] = &["run_id", "step_id", "phase", "ok", "error", "payload", "ts"];
 
-/// The phases of events, as all versions of QitOS and this crate's engine name them.
+/// The phases of events, as named by all versions of QitOS and by this crate's engine.
 const PHASES: &[&str] = &[
     "INIT",
     "OBSERVE",
@@ -172,14 +174,14 @@ const PHASES: &[&str] = &[
     "toolset_teardown_error",
 ];
 
-/// Whether a file with the name of one of a run's three is that. `None` where nothing tells: it is empty, or cut off before
-/// the members that tell.
+/// Returns whether a file with the name of one of a run's three files is one. Returns `None` if its
+/// content is inconclusive: it's empty, or truncated before a distinctive member.
 fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
     let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
     if head.iter().all(is_blank) {
         return None;
     }
-    // A manifest stands on many lines.
+    // A manifest is a single object over many lines.
     let mut texts: Vec<&[u8]> = if file == TraceFile::Manifest {
         vec![head.trim_ascii_start()]
     } else {
@@ -196,7 +198,7 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
     for text in texts {
         let object = begun(text);
         if object.iter().any(|(key, _)| *key == "\"manifest_version\"") {
-            // Session stores have a manifest with a status too, and say what they are.
+            // Session stores have a manifest with a status too, and this member identifies them.
             continue;
         }
         let keys: Vec<&str> = object
@@ -244,7 +246,8 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
         if is_ours {
             return Some(true);
         }
-        // What was cut off may have been what tells, and a record may have few members.
+        // The truncated part may contain the distinctive members, and a record may have few
+        // members.
         let is_cut = || std::str::from_utf8(text).map_or(true, |text| !Json::is_json(text));
         if text.starts_with(b"{")
             && keys.iter().all(|key| known.contains(key))
@@ -265,7 +268,7 @@ fields! {
     }
 }
 
-/// What wrote a file that the board doesn't read yet, as far as its beginning tells at once.
+/// Returns what an unsupported file is, if its beginning is conclusive.
 fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
     if head.starts_with(SQLITE) {
         return STORES
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_known_by_what_its_files_hold() {
+    fn a_run_is_recognised_by_the_content_of_its_files() {
         for (name, head, whose) in [
             ("manifest.json", "", "unclear"),
             ("manifest.json", " \n", "unclear"),
@@ -410,7 +413,7 @@ mod tests {
             (
                 "manifest.json",
                 "{\"checkpoint\":{\"chunks\":[]},\"created_at\":\"2026\",\"generation\":\"01\",\"manifest_version\":1}",
-                "not read yet: looks like a Mistral Vibe session",
+                "unsupported format: looks like a Mistral Vibe session",
             ),
             (
                 "events.jsonl",
@@ -444,12 +447,12 @@ mod tests {
             (
                 "events.jsonl",
                 "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n",
-                "not read yet: looks like a Copilot CLI session",
+                "unsupported format: looks like a Copilot CLI session",
             ),
             (
                 "events.jsonl",
                 "{\"seq\": 1, \"ts\": \"2026\", \"type\": \"message_append\", \"payload\": {}}\n",
-                "not read yet: looks like a gptme session",
+                "unsupported format: looks like a gptme session",
             ),
             ("steps.jsonl", "{\"step_id\": 0", "unclear"),
             (
@@ -490,17 +493,17 @@ mod tests {
             (
                 "a.jsonl",
                 "{\"type\":\"metadata\",\"protocol_version\":\"1.5\"}",
-                "not read yet: looks like a Kimi Code session",
+                "unsupported format: looks like a Kimi Code session",
             ),
             (
                 "a.json",
                 "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
-                "not read yet: looks like a Continue session",
+                "unsupported format: looks like a Continue session",
             ),
             (
                 "opencode.db",
                 "SQLite format 3\0",
-                "not read yet: looks like an OpenCode store",
+                "unsupported format: looks like an OpenCode store",
             ),
         ] {
             assert_eq!(said(name, head), whose, "{name}: {head}");

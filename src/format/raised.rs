@@ -1,10 +1,10 @@
-//! What does an exception say about the end of a run? Tools record the same exceptions, since they call the same libraries,
-//! and here each has one meaning for all of them.
+//! Maps exceptions to ends of a run. Tools call the same libraries and record the same exceptions,
+//! so each exception has one meaning for all tools.
 
 use crate::model::{Ended, Outcome};
 
-/// The headline and the outcome of a run that ended with this exception; `None` if its name alone doesn't tell. The name
-/// may have a module before it.
+/// Returns the headline and the outcome of a run that ended with this exception, or `None` if its
+/// name is inconclusive. The name may include a module.
 pub(super) fn what_raised(name: &str) -> Option<(&'static str, Outcome)> {
     let name = name.rsplit('.').next().unwrap_or(name);
     Some(match name {
@@ -19,7 +19,8 @@ pub(super) fn what_raised(name: &str) -> Option<(&'static str, Outcome)> {
     })
 }
 
-/// `ContextWindowExceededError`, `ContextLengthExceededError`, `LLMContextWindowExceedError`.
+/// Returns whether the name is one of `ContextWindowExceededError`, `ContextLengthExceededError`
+/// and `LLMContextWindowExceedError`.
 fn is_context_full(name: &str) -> bool {
     let rest = name.split_once("Context").map(|(_, rest)| rest);
     rest.is_some_and(|rest| {
@@ -29,7 +30,8 @@ fn is_context_full(name: &str) -> bool {
     })
 }
 
-/// The name of the exception that a message begins with: `KeyboardInterrupt()`, `litellm.BudgetExceededError: ...`.
+/// Returns the exception name at the start of a message, such as `KeyboardInterrupt()` or
+/// `litellm.BudgetExceededError: ...`.
 pub(super) fn name_in(message: &str) -> &str {
     let end = message.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_')));
     message

@@ -1,20 +1,21 @@
-//! Remembers the newest keys of a trace, such as the ids of calls, in bounded memory.
+//! Remembers the newest keys of a trace, such as call ids, in bounded memory.
 //!
-//! Records that belong together stand close to each other in every format, so that the oldest keys may be forgotten. A
-//! file of millions of ids must not fill the memory.
+//! In every format, related records are close to each other, so the oldest keys can be dropped. A
+//! file with millions of ids must not fill the memory.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// At least so many of the newest keys are remembered, as far as they fit into [`MAX_BYTES`]; twice as many at most.
+/// At least this many of the newest keys are remembered if they fit in [`MAX_BYTES`], and at most
+/// twice as many.
 const MAX_KEYS: usize = 1 << 16;
-/// Bytes that keys of one generation may take outside of their map.
+/// The most bytes that the keys of one generation may take outside of their map.
 const MAX_BYTES: usize = 4 << 20;
 
-/// What a key takes outside of its map.
+/// The memory that a key takes outside of its map.
 pub(super) trait Held {
-    /// Returns the bytes.
+    /// Returns the number of bytes.
     fn held(&self) -> usize {
         0
     }
@@ -36,12 +37,12 @@ impl Held for String {
     }
 }
 
-/// A map that forgets its oldest keys.
+/// A map that drops its oldest keys.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     newer: HashMap<K, V>,
     older: HashMap<K, V>,
-    /// What the keys of the newer generation take.
+    /// The bytes that the keys of the newer generation take.
     bytes: usize,
     has_forgotten: bool,
 }
@@ -58,7 +59,7 @@ impl<K, V> Default for Recent<K, V> {
 }
 
 impl<K: Eq + Hash + Held, V> Recent<K, V> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -66,7 +67,7 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
         self.newer.get(key).or_else(|| self.older.get(key))
     }
 
-    /// The value of a key, to be changed.
+    /// Returns the value of a key for modification.
     pub(super) fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -74,7 +75,7 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
         self.newer.get_mut(key).or_else(|| self.older.get_mut(key))
     }
 
-    /// Whether the key is remembered.
+    /// Returns whether the key is remembered.
     pub(super) fn contains_key<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -82,7 +83,7 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
         self.get(key).is_some()
     }
 
-    /// Remembers a value; returns the one before.
+    /// Stores a value and returns the previous one.
     pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.newer.len() >= MAX_KEYS || self.bytes >= MAX_BYTES {
             self.has_forgotten |= !self.older.is_empty();
@@ -94,7 +95,7 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
         self.newer.insert(key, value).or(older)
     }
 
-    /// Forgets a key; returns its value.
+    /// Removes a key and returns its value.
     pub(super) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -102,37 +103,37 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
         self.newer.remove(key).or_else(|| self.older.remove(key))
     }
 
-    /// Forgets everything.
+    /// Removes all keys.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Counts the keys that are remembered.
+    /// Returns the number of remembered keys.
     pub(super) fn len(&self) -> usize {
         self.newer.len() + self.older.len()
     }
 
-    /// Whether no key is remembered.
+    /// Returns whether no key is remembered.
     pub(super) fn is_empty(&self) -> bool {
         self.newer.is_empty() && self.older.is_empty()
     }
 
-    /// Whether all keys are remembered that ever were.
+    /// Returns whether no key has been dropped.
     pub(super) fn is_whole(&self) -> bool {
         !self.has_forgotten
     }
 
-    /// The keys that are remembered, in no order.
+    /// Returns the remembered keys in arbitrary order.
     pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
         self.newer.keys().chain(self.older.keys())
     }
 
-    /// The values, in no order.
+    /// Returns the values in arbitrary order.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.newer.values().chain(self.older.values())
     }
 
-    /// Forgets everything; returns what was remembered, in no order.
+    /// Removes all keys, and returns them with their values in arbitrary order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (K, V)> {
         self.bytes = 0;
         std::mem::take(&mut self.newer)
@@ -149,7 +150,7 @@ impl<K: Eq + Hash + Held, V> Extend<(K, V)> for Recent<K, V> {
     }
 }
 
-/// A set that forgets its oldest members, and counts all.
+/// A set that drops its oldest members but counts all of them.
 #[derive(Debug)]
 pub(super) struct RecentSet<K> {
     known: Recent<K, ()>,
@@ -166,14 +167,14 @@ impl<K> Default for RecentSet<K> {
 }
 
 impl<K: Eq + Hash + Held> RecentSet<K> {
-    /// Adds a member; whether it was not remembered.
+    /// Adds a member. Returns whether it wasn't remembered yet.
     pub(super) fn insert(&mut self, member: K) -> bool {
         let is_new = self.known.insert(member, ()).is_none();
         self.count += usize::from(is_new);
         is_new
     }
 
-    /// Whether the member is remembered.
+    /// Returns whether the member is remembered.
     pub(super) fn contains<Q: Eq + Hash + ?Sized>(&self, member: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -181,7 +182,8 @@ impl<K: Eq + Hash + Held> RecentSet<K> {
         self.known.contains_key(member)
     }
 
-    /// Counts the members that `other` doesn't have. `None` if one of the two has forgotten some.
+    /// Returns the number of members that `other` doesn't have, or `None` if one of the sets has
+    /// dropped some.
     pub(super) fn missing_in(&self, other: &Self) -> Option<usize> {
         let is_whole = self.known.is_whole() && other.known.is_whole();
         is_whole.then(|| {
@@ -192,17 +194,17 @@ impl<K: Eq + Hash + Held> RecentSet<K> {
         })
     }
 
-    /// How many members were added.
+    /// Returns how many members were added.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether none was.
+    /// Returns whether no member was added.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Forgets everything.
+    /// Removes all members.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -212,10 +214,11 @@ impl<K: Eq + Hash + Held> RecentSet<K> {
 const MAX_LISTED: usize = 1_000;
 
 impl RecentSet<Box<str>> {
-    /// The remembered members in their order, the first of them.
+    /// Returns the first remembered members in order, at most [`MAX_LISTED`].
     pub(super) fn listed(&self) -> Vec<Box<str>> {
         let mut members: Vec<&Box<str>> = self.known.keys().collect();
-        // Each look at a growing file asks for the list, and only its part is sorted.
+        // The list is needed on every look at a growing file, so only the part that is returned is
+        // sorted.
         if members.len() > MAX_LISTED {
             members.select_nth_unstable(MAX_LISTED);
             members.truncate(MAX_LISTED);
@@ -233,19 +236,19 @@ impl<K: Eq + Hash + Held> Extend<K> for RecentSet<K> {
     }
 }
 
-/// Numbers from 0 on, a bit each.
+/// A bit set of numbers.
 #[derive(Debug, Default)]
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
-    /// Whether the number is in it.
+    /// Returns whether the set contains the number.
     pub(super) fn contains(&self, n: usize) -> bool {
         self.0
             .get(n / 64)
             .is_some_and(|word| word & (1 << (n % 64)) != 0)
     }
 
-    /// Puts the number in, or takes it out; whether that changed anything.
+    /// Adds or removes the number. Returns whether that changed anything.
     pub(super) fn set(&mut self, n: usize, is_in: bool) -> bool {
         if self.contains(n) == is_in {
             return false;

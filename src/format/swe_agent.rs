@@ -1,9 +1,11 @@
-//! How does SWE-agent write a trajectory? One JSON document `*.traj`, rewritten as a whole after each step.
+//! Reads trajectories of SWE-agent: one JSON document `*.traj`, rewritten as a whole after each
+//! step.
 //!
-//! Seen in versions 0.7 to 1.1. An element of `trajectory` is a step with its observation; tokens and cost are known of
-//! the run alone. Before 1.0, `state` is a text of JSON and what the step found; since then it is an object and what the
-//! step left. Either way a step shows what it changed beside its neighbour's record. A demonstration may be nothing but a
-//! `history` of messages.
+//! Covers versions 0.7 to 1.1. An element of `trajectory` is a step with its observation. Tokens
+//! and cost are recorded only for the whole run. Before 1.0, `state` is JSON text with the state
+//! that the step found. Since then it's an object with the state that the step left. In both cases,
+//! comparison with the adjacent step's record shows what a step changed. A demonstration may
+//! consist of a `history` of messages only.
 
 use super::part::{self, quoted, text};
 use super::value::{above_zero, count, cut, filled, is_true, limit, number, unpacked};
@@ -25,7 +27,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "trajectory",
-        untold: "SWE-agent records it when the run ends",
+        untold: "SWE-agent records it only when the run ends",
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },
@@ -58,26 +60,26 @@ fields! {
     struct Problem { id, text }
 }
 
-/// A trajectory under way.
+/// A trajectory while it is being read.
 #[derive(Debug, Default)]
 struct Trajectory {
-    /// An element of the trajectory was seen: the history says the same once more.
+    /// Whether an element of the trajectory was read. The history then repeats the elements.
     has_elements: bool,
-    /// Counts the replies of a history before the elements that no element has repeated yet.
+    /// The number of replies in a history before the elements that no element has repeated yet.
     unrepeated: usize,
-    /// The newest step with a state: its number, its event, and the state as it stands there.
+    /// The newest step with a state: its number, its event, and its recorded state.
     last: Option<(usize, usize, String)>,
-    /// The step that a demonstration goes on with.
+    /// The step of a demonstration that the next message belongs to.
     open: Option<usize>,
-    /// The newest call of a demonstration is the one that submits.
+    /// Whether the newest call of a demonstration submits.
     submits: bool,
     has_info: bool,
-    /// What an element that is no reply says of the end.
+    /// The text about the end in an element that isn't a reply.
     note: String,
     end: Option<Ended>,
     limits: Limits,
     stats: [Option<f64>; 3],
-    /// The replies that the program counts.
+    /// The number of replies that the program counted.
     counted: Option<u64>,
     answer: Option<Box<str>>,
 }
@@ -102,7 +104,7 @@ impl Reader for Trajectory {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let end = self.end.take().map(|end| self.named(end));
-        // A demonstration has nothing but its messages to tell of its end.
+        // In a demonstration, only the messages show how it ended.
         let end = end.or_else(|| {
             let submitted = self.submits && !self.has_elements && !self.has_info;
             submitted.then(|| {
@@ -117,7 +119,7 @@ impl Reader for Trajectory {
         let limits = self.given();
         draft.counted_calls(self.counted);
         let run = draft.run();
-        // It records no time: that the file is new doesn't show that its run continues.
+        // The format records no times, so a new file doesn't mean that its run continues.
         run.is_closed = true;
         run.limits = limits;
         run.final_result = self.answer.take().filter(|_| end.is_some());
@@ -133,7 +135,7 @@ impl Trajectory {
             phase: "trajectory",
             ..EventDraft::default()
         };
-        // The same command may come to the same again, but not in the same time.
+        // A command may be repeated with the same result, but not with exactly the same duration.
         let is_measured =
             number(element.execution_time).is_some_and(|seconds| seconds.fract() != 0.0);
         if is_measured && draft.is_again(record) {
@@ -141,7 +143,7 @@ impl Trajectory {
         }
         let part = part_of(record);
         if part.calls.is_empty() && part.text.is_empty() {
-            // The program speaks in place of the model where it ends the run.
+            // When the program ends the run, it writes its own text in place of the model's.
             self.note = text(element.thought).unwrap_or_default();
             draft.event(EventDraft {
                 stage: "no reply",
@@ -152,7 +154,8 @@ impl Trajectory {
         if let Some(state) = element.state {
             note_project(state, draft);
         }
-        // The keys of a document may be in any order: a history before the elements has the same steps.
+        // The keys of a document may be in any order. A history before the elements has the same
+        // steps.
         if let Some(rest) = self.unrepeated.checked_sub(1) {
             self.unrepeated = rest;
             draft.event(EventDraft {
@@ -190,7 +193,7 @@ impl Trajectory {
         draft.part(n, part);
     }
 
-    /// A message, which the steps repeat where there are any.
+    /// Handles a message. The elements repeat the messages, if there are any.
     fn item(&mut self, record: &str, draft: &mut Draft<'_>) {
         let item = Item::of(record);
         let role = text(item.role).unwrap_or_default();
@@ -258,7 +261,7 @@ impl Trajectory {
             output,
             ..Usage::default()
         };
-        // Of one half nobody knows the sum.
+        // With only one of the two, the sum is unknown.
         let sum = input
             .zip(output)
             .map(|(sent, received)| sent.saturating_add(received));
@@ -268,7 +271,7 @@ impl Trajectory {
         run.tool = Some(cut(&format!("SWE-agent{version}")));
     }
 
-    /// The configuration: an object, or its text.
+    /// Handles the configuration: an object, or its text.
     fn config(&mut self, record: &str, draft: &mut Draft<'_>) {
         let decoded = text(Some(record).filter(|text| text.starts_with('"')));
         let config = Config::of(decoded.as_deref().unwrap_or(record));
@@ -300,7 +303,8 @@ impl Trajectory {
             .clone_from(&run.run_id);
     }
 
-    /// The limits that the run was given. The program compares with `<`: what equals a limit doesn't reach it.
+    /// Returns the run's limits. The program compares with `<`, so a value equal to a limit doesn't
+    /// reach it.
     fn given(&self) -> Vec<ToolLimit> {
         let [cost, total, calls] = self.stats;
         let Limits {
@@ -309,7 +313,7 @@ impl Trajectory {
             calls: at_most,
             seconds,
         } = self.limits;
-        // All runs of a batch together cost no less than this one.
+        // All runs of a batch together cost at least as much as this one.
         let bound = if total.is_some() {
             Bound::Exact
         } else {
@@ -321,7 +325,7 @@ impl Trajectory {
             limit("per_instance_cost_limit", within, "usd", cost),
             total,
             limit("per_instance_call_limit", at_most, "model calls", calls),
-            // The program measures more than the commands of the steps, and doesn't record how much.
+            // The program measures more than the steps' commands, and doesn't record the result.
             limit(
                 "total_execution_timeout",
                 seconds.map(|seconds| seconds * 1e3),
@@ -336,7 +340,7 @@ impl Trajectory {
             .collect()
     }
 
-    /// The end with what the program says about it.
+    /// Adds the program's text about the end.
     fn named(&self, end: Ended) -> Ended {
         if end.words().is_empty() && !self.note.is_empty() {
             end.detail(cut(&self.note))
@@ -346,7 +350,7 @@ impl Trajectory {
     }
 }
 
-/// Takes the directory of the project from the first state that names one.
+/// Sets the project to the working directory in the first state that has one.
 fn note_project(state: &str, draft: &mut Draft<'_>) {
     if draft.run().project.is_none() {
         let dir = members(state)
@@ -358,7 +362,7 @@ fn note_project(state: &str, draft: &mut Draft<'_>) {
     }
 }
 
-/// What ended the run: of what was submitted because of something else, that.
+/// Returns the cause of the end. If something else led to the submission, that is the cause.
 fn cause(word: &str) -> &str {
     word.strip_prefix("submitted (")
         .and_then(|word| word.strip_suffix(')'))
@@ -372,20 +376,20 @@ fn ended(word: &str) -> Ended {
         "submitted" => ("Submitted", Outcome::Completed),
         "exit_cost" => ("Cost or call limit reached", Outcome::Truncated),
         "exit_context" => (Ended::CONTEXT_FULL, Outcome::Failed),
-        "exit_total_execution_time" => ("Time limit of the commands reached", Outcome::Truncated),
+        "exit_total_execution_time" => ("Time limit for commands reached", Outcome::Truncated),
         "exit_command_timeout" => ("Too many commands timed out", Outcome::Truncated),
         "exit_format" => (
-            "Replies without a command that could be run",
+            "Too many replies without a runnable command",
             Outcome::Failed,
         ),
         "exit_api" => ("Ended by an API error", Outcome::Failed),
-        "exit_environment_error" => ("Ended by an error of the environment", Outcome::Failed),
+        "exit_environment_error" => ("Ended by an environment error", Outcome::Failed),
         "exit_error" => ("Ended by an error", Outcome::Failed),
         "exit_forfeit" => ("The agent gave up", Outcome::Failed),
-        "exit_command" => ("Ended by a command of the user", Outcome::Cancelled),
+        "exit_command" => ("Ended by a user command", Outcome::Cancelled),
         "early_exit" => ("Ended early", Outcome::Failed),
         _ => (
-            "Ended for a reason that the board does not know",
+            "Ended for a reason the board doesn't know",
             Outcome::Unknown,
         ),
     };
@@ -401,11 +405,12 @@ fn ended(word: &str) -> Ended {
     match (outcome, cause == word) {
         (Outcome::Unknown, _) => end.detail(word),
         (_, true) => end,
-        (_, false) => end.aside("what was there was submitted"),
+        (_, false) => end.aside("the work so far was submitted"),
     }
 }
 
-/// The line of a step: of its element and of the one that shows what it changed, or of the messages of a demonstration.
+/// Assembles a step's line from its element and the adjacent one that shows its changes, or from
+/// the messages of a demonstration.
 fn assembled(n: usize, records: &[String]) -> String {
     let mut parts: Vec<Part> = Vec::new();
     let own = records
@@ -441,7 +446,8 @@ fn assembled(n: usize, records: &[String]) -> String {
     part::line(n, parts)
 }
 
-/// What an element, or a message of a demonstration, says of its step, but for the state.
+/// Returns the part of a step that an element or a demonstration's message contains, without the
+/// state.
 fn part_of(record: &str) -> Part {
     let element = Element::of(record);
     let item = Item::of(record);
@@ -468,7 +474,7 @@ fn part_of(record: &str) -> Part {
         .map(ToolCall::of);
     part.calls.extend(calls.map(|call| {
         let function = call.function.map(Function::of).unwrap_or_default();
-        // The arguments are a text of JSON.
+        // The arguments are JSON text.
         let args = text(function.arguments).map(|args| unpacked(&args));
         CallDraft {
             id: text(call.id).unwrap_or_default(),
@@ -479,7 +485,7 @@ fn part_of(record: &str) -> Part {
         }
     }));
     if let Some(action) = filled(element.action).filter(|_| part.calls.is_empty()) {
-        // Tools are commands of a shell: the first word is the tool.
+        // Tools are shell commands, so the first word is the tool.
         let name = action
             .split_whitespace()
             .next()
@@ -498,7 +504,7 @@ fn part_of(record: &str) -> Part {
             });
         }
     }
-    // A reply that is nothing but its text is no thought beside it.
+    // A reply that consists only of its text has no separate thought.
     part.thought
         .extend(thought.filter(|_| !part.text.is_empty() || !part.calls.is_empty()));
     part
@@ -513,7 +519,8 @@ fn answer(output: Option<&str>) -> Answer {
 
 type Changes = Vec<(String, Option<String>, Option<String>)>;
 
-/// What step `n` changed, whose record holds the state that it left; `before` is what the step before it left.
+/// Returns what step `n` changed if its record contains the state that it left. `before` is the
+/// state that the previous step left.
 fn left(state: &str, before: Option<&str>, n: usize) -> Changes {
     match before {
         _ if state.starts_with('"') => Vec::new(),
@@ -526,7 +533,8 @@ fn left(state: &str, before: Option<&str>, n: usize) -> Changes {
     }
 }
 
-/// What a step changed whose record holds the state that it found; `next` is what the step after it found.
+/// Returns what a step changed if its record contains the state that it found. `next` is the state
+/// that the next step found.
 fn found_by_next(state: &str, next: &str) -> Changes {
     let are_texts = state.starts_with('"') && next.starts_with('"');
     if are_texts {
@@ -564,7 +572,7 @@ fn null() -> String {
     "null".to_owned()
 }
 
-/// The keys and values of a state: an object, or its text.
+/// Returns the keys and values of a state, which is an object or its text.
 fn members(state: &str) -> Vec<(String, String)> {
     let decoded = text(Some(state).filter(|state| state.starts_with('"')));
     let state = decoded.as_deref().unwrap_or(state);

@@ -1,10 +1,12 @@
-//! How does tau2-bench write its results? One JSON document: what holds of all simulations under `info`, the tasks, and the
-//! simulations, each a conversation of an agent with a simulated user. A simulation is a run. Where it writes each of them
-//! into a file of its own, that file says nothing of the models and limits.
+//! Reads results of tau2-bench: one JSON document with settings of all simulations under `info`,
+//! the tasks, and the simulations. Each simulation is a conversation between an agent and a
+//! simulated user, and is a run. If each simulation has a separate file, that file doesn't record
+//! the models and limits.
 //!
-//! By its data model: what the agent says or asks for is a step, what the user says begins a turn, and tools that the user
-//! has are none of the agent's. A conversation in speech is kept as ticks, each a moment in which either may go on: one in
-//! which the agent asks for something is a step, and how many replies there were between is not recorded.
+//! According to its data model, a message or request of the agent is a step, a message of the user
+//! begins a turn, and the user's own tools don't belong to the agent. A spoken conversation is
+//! recorded as ticks, in each of which either side may continue. A tick in which the agent makes
+//! tool calls is a step. How many replies were in between isn't recorded.
 
 use super::part::{self, text};
 use super::recent::Recent;
@@ -74,7 +76,7 @@ pub(super) static RESULTS: Tool = Tool {
     reader: || Box::new(Simulation::default()),
 };
 
-/// A file of one simulation.
+/// A file with one simulation.
 pub(super) static SIMULATION: Tool = Tool {
     format: FORMAT,
     shape: Shape::Document(PATHS),
@@ -100,7 +102,7 @@ const PATHS: Paths = &[
     &["user_cost"],
 ];
 
-/// At most so many scores of a simulation are kept.
+/// At most this many scores of a simulation are kept.
 const MAX_SCORES: usize = 64;
 
 fields! {
@@ -127,37 +129,37 @@ fields! {
     struct Environment { domain_name }
 }
 
-/// A simulation under way.
+/// A simulation while it is being read.
 #[derive(Debug, Default)]
 struct Simulation {
-    /// What holds of all simulations.
+    /// The settings of all simulations.
     info: String,
     by_call: Recent<String, usize>,
     last: Option<usize>,
     turns: u64,
-    /// It was held in speech.
+    /// Whether it's a spoken conversation.
     is_spoken: bool,
-    /// Why it ended.
+    /// The recorded reason for its end.
     word: Option<String>,
     seconds: Option<f64>,
     reward: Option<(usize, String)>,
-    /// What the program notes of its end.
+    /// The program's note about the end.
     note: Option<String>,
     started: Option<i64>,
     ended: Option<i64>,
     trial: Trial,
-    /// What the agent and the simulated user are recorded to have cost.
+    /// The recorded costs of the agent and of the simulated user.
     cost: Option<f64>,
     user_cost: Option<f64>,
-    /// What the messages of the simulated user add up to, and whether one does not say.
+    /// The sum of the simulated user's message costs, and whether a message lacks its cost.
     of_user: Option<f64>,
     lacks_user_cost: bool,
-    /// What the replies of the agent add up to, and whether one does not say.
+    /// The sum of the agent's reply costs, and whether a reply lacks its cost.
     spent: Option<f64>,
     lacks_cost: bool,
-    /// Replies of the agent.
+    /// The number of the agent's replies.
     replies: u64,
-    /// Results of tools that are errors, those of the user's tools too.
+    /// The number of tool results that are errors, including those of the user's tools.
     failed: usize,
 }
 
@@ -221,23 +223,23 @@ impl Reader for Simulation {
             .filter(|(total, sum)| !is_same_total("usd", *total, *sum));
         if let Some((total, sum)) = user {
             let reason =
-                format!("user_cost is {total} USD, the messages of the user add up to {sum}");
+                format!("user_cost is {total} USD, but the user's messages add up to {sum}");
             draft.issue_of_whole(IssueKind::Count, reason);
         }
-        let took = draft.took(self.seconds, "the duration is below zero");
+        let took = draft.took(self.seconds, "the duration is negative");
         let between = draft.between(
             self.started,
             self.ended,
-            "the simulation is said to have ended before it started",
+            "the simulation's recorded end is before its start",
         );
         let run = draft.run();
         run.tool = Some("tau2".into());
-        // A simulation is written when it is over.
+        // A simulation is written when it's over.
         run.is_closed = true;
         run.notes = failed_checks(&reward)
             .map(|note| vec![note])
             .unwrap_or_default();
-        // Each reply is a message here, so that the cost of the agent is that of its steps.
+        // Each reply is a message here, so the cost of the agent is that of its steps.
         run.model_calls =
             Some(self.replies).filter(|_| !self.is_spoken && self.trial.messages.is_some());
         run.agent = filled(agent.implementation).map(|agent| cut(&agent));
@@ -252,7 +254,7 @@ impl Reader for Simulation {
         run.model = filled(agent.llm)
             .map(|model| cut(&model))
             .or(run.model.take());
-        // Each step of the simulator adds a message or more.
+        // Each step of the simulator adds at least one message.
         let messages = self
             .trial
             .messages
@@ -284,7 +286,7 @@ impl Reader for Simulation {
         run.cost_usd = self.cost.filter(|cost| *cost > 0.0);
         let spent = self.spent.filter(|spent| *spent > 0.0);
         match self.cost {
-            // Without a known price the simulator records 0 here and in every reply.
+            // Without a known price, the simulator records 0 here and in every reply.
             Some(zero) if zero == 0.0 && spent.is_some() => {
                 run.statements.push(total_in("usd", zero, "agent_cost"))
             }
@@ -293,9 +295,9 @@ impl Reader for Simulation {
         }
         run.conflicts = odd_product(&reward).into_iter().collect();
         run.turns = Some(self.turns).filter(|_| !self.is_spoken);
-        // Nor does one say how many there were of which no message is kept.
+        // Without messages, the number of steps is unknown too.
         run.steps_untold = self.is_spoken || self.trial.messages.is_none();
-        // As it counts itself: a task is done by the whole reward.
+        // By tau2-bench's own definition, a task succeeds if it gets the full reward.
         run.success = rewarded.map(|rewarded| rewarded >= 1.0);
         run.scores = scores;
         run.ended = ended.map(Box::new);
@@ -333,7 +335,7 @@ impl Simulation {
         }
         let is_users = |message: &Message<'_>| message.requestor == Some("\"user\"");
         match &*role {
-            // The greeting comes with the program.
+            // The program supplies the greeting.
             "assistant" if self.last.is_none() && self.turns == 0 && !is_reply(&message) => {
                 draft.event(EventDraft {
                     stage: "greeting",
@@ -380,7 +382,7 @@ impl Simulation {
                     failed,
                     ..mark
                 });
-                // Of several results in one message some may be the user's.
+                // Some of the results in one message may be the user's.
                 if !step.is_some_and(|n| draft.part(n, part.clone())) && message.results.is_none() {
                     draft.orphan(&part);
                 }
@@ -400,7 +402,7 @@ impl Simulation {
         }
     }
 
-    /// A moment of a conversation in speech.
+    /// Handles a tick of a spoken conversation.
     fn tick(&mut self, record: &str, draft: &mut Draft<'_>) {
         let tick = Tick::of(record);
         let mark = EventDraft {
@@ -412,7 +414,7 @@ impl Simulation {
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
-        // Where the same is told in messages as well, those are the steps.
+        // If the same is also recorded in messages, those are the steps.
         self.is_spoken |= self.last.is_none();
         if !self.is_spoken {
             draft.event(mark);
@@ -476,15 +478,13 @@ impl Simulation {
                 of("Too many failed calls", Outcome::Halted).at(&[("Error", "max_errors")])
             }
             "context_window_exceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
-            "agent_error" => of("Ended by an error of the agent", Outcome::Failed),
-            "user_error" => of("Ended by an error of the simulated user", Outcome::Failed),
-            "infrastructure_error" => {
-                of("Ended by an error around the simulation", Outcome::Failed)
-            }
+            "agent_error" => of("Ended by an agent error", Outcome::Failed),
+            "user_error" => of("Ended by an error in the simulated user", Outcome::Failed),
+            "infrastructure_error" => of("Ended by an infrastructure error", Outcome::Failed),
             word if word.ends_with("_error") => of("Ended by an error", Outcome::Failed),
             _ => of("Ended", Outcome::Unknown),
         };
-        // Beside a limit they would read as one more figure of it.
+        // Beside a limit, the reward would read like another of its figures.
         let has_figures = end.measured.is_some() || !end.among.is_empty();
         let reward = given
             .filter(|_| !has_figures)
@@ -494,7 +494,7 @@ impl Simulation {
     }
 }
 
-/// Whether a message came from a model.
+/// Returns whether a message came from a model.
 fn is_reply(message: &Message<'_>) -> bool {
     [message.usage, message.raw, message.calls]
         .into_iter()
@@ -502,7 +502,8 @@ fn is_reply(message: &Message<'_>) -> bool {
         .any(|value| value != "null")
 }
 
-/// The lists of checks, each with the name of the share that was met, and what one of them is called.
+/// Returns the lists of checks, each with the score name for its share of met checks, and with the
+/// noun for one check.
 fn checks<'a>(reward: &Reward<'a>) -> [(&'static str, &'static str, Vec<Check<'a>>); 4] {
     let each = |list: Option<&'a str>| {
         list.into_iter()
@@ -516,7 +517,7 @@ fn checks<'a>(reward: &Reward<'a>) -> [(&'static str, &'static str, Vec<Check<'a
         ("statements met", "statement", each(reward.nl_assertions)),
         (
             "told as asked",
-            "statement to the user",
+            "communication check",
             each(reward.communicate_checks),
         ),
     ]
@@ -527,7 +528,7 @@ impl Check<'_> {
         is_true(self.met.or(self.matches))
     }
 
-    /// What is checked, in a few words.
+    /// Returns a short description of the check.
     fn name(&self) -> String {
         let named = self
             .action
@@ -541,7 +542,7 @@ impl Check<'_> {
     }
 }
 
-/// What the simulation was given: the reward, the parts that it is the product of, and the share of checks that were met.
+/// Returns the scores of the simulation: the reward, its factors, and the shares of met checks.
 fn scores(reward: &Reward<'_>) -> Vec<RunScore> {
     let whole = number(reward.reward).map(|given| RunScore::number("reward", given));
     let parts = reward.breakdown.into_iter().flat_map(walk::members);
@@ -581,7 +582,7 @@ fn scores(reward: &Reward<'_>) -> Vec<RunScore> {
         .collect()
 }
 
-/// That the reward isn't the product of its parts.
+/// Returns a conflict if the reward isn't the product of its parts.
 fn odd_product(reward: &Reward<'_>) -> Option<Box<str>> {
     let given = number(reward.reward)?;
     let parts = reward
@@ -595,12 +596,13 @@ fn odd_product(reward: &Reward<'_>) -> Option<Box<str>> {
     let product: f64 = parts.iter().product();
     ((product - given).abs() > 1e-6).then(|| {
         cut(&format!(
-            "The reward is {given}, and the product of its parts (reward_breakdown) is {product}"
+            "The reward is {given}, but the product of its parts (reward_breakdown) is {product}"
         ))
     })
 }
 
-/// Checks that failed although the reward is full, as a sentence: a reward counts only some of them.
+/// Describes checks that failed although the reward is full, as a sentence. A reward counts only
+/// some of the checks.
 fn failed_checks(reward: &Reward<'_>) -> Option<Box<str>> {
     let full = number(reward.reward).filter(|reward| *reward >= 1.0)?;
     let of_list = |(_, what, checks): (_, &str, Vec<Check<'_>>)| {
@@ -642,7 +644,7 @@ fn failed_checks(reward: &Reward<'_>) -> Option<Box<str>> {
     })
 }
 
-/// What a message says of its step.
+/// Returns the part of a step that a message contains.
 fn part_of(record: &str) -> Part {
     let message = Message::of(record);
     if message.role.is_none() {
@@ -690,7 +692,7 @@ fn asked(calls: Option<&str>) -> Vec<CallDraft> {
         .collect()
 }
 
-/// What a moment of a conversation in speech says of its step.
+/// Returns the part of a step that a tick contains.
 fn part_of_tick(tick: &Tick<'_>) -> Part {
     let results = tick
         .results

@@ -1,25 +1,26 @@
 //! Keeps the end of a session's last turn that has steps.
 //!
-//! A session may begin a turn and end it before the model replied: a goal starts one that its program stops, or a request
-//! fails at once. Such a turn doesn't replace the end of the turn before it. The end names it instead.
+//! A turn may end before the model replied: a goal starts one that the program stops, or a request
+//! fails at once. Such a turn doesn't replace the end of the previous turn. That end mentions it
+//! instead.
 
 use super::value::cut;
 use crate::model::{Ended, Outcome};
 
-/// The turns of a session: what held before the newest one.
+/// The state of a session before its newest turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// How many steps the session had when the newest turn began.
+    /// The number of steps when the newest turn began.
     steps: usize,
-    /// The end and the answer of the turn before.
+    /// The end and the answer of the previous turn.
     before: Option<(Ended, Option<Box<str>>)>,
-    /// What started the newest turn instead of a prompt, in the tool's word; empty for a prompt.
+    /// The tool's word for what started the newest turn. Empty for a prompt.
     trigger: Box<str>,
 }
 
 impl Turns {
-    /// A turn begins when the session has `steps` steps. `end` and `answer` are those of the turn before; `trigger` is what
-    /// started this one, in the tool's word.
+    /// Begins a turn when the session has `steps` steps. `end` and `answer` are those of the
+    /// previous turn. `trigger` is the tool's word for what started the new one.
     pub(super) fn begin(
         &mut self,
         steps: usize,
@@ -37,13 +38,13 @@ impl Turns {
         };
     }
 
-    /// Whether the newest turn was started by something else than a prompt.
+    /// Returns whether the newest turn was started by something other than a prompt.
     pub(super) fn is_triggered(&self) -> bool {
         !self.trigger.is_empty()
     }
 
-    /// The end and the answer of the session, where its newest turn ended with `end` and `answer`. `ms` is how long that
-    /// turn took, where it is recorded.
+    /// Returns the end and the answer of the session, given those of its newest turn. `ms` is the
+    /// duration of that turn, if recorded.
     pub(super) fn settle(
         &self,
         end: Option<Ended>,
@@ -71,11 +72,11 @@ impl Turns {
         }
     }
 
-    /// What became of the newest turn, which has no steps.
+    /// Describes the newest turn, which has no steps.
     fn words(&self, end: &Ended, ms: Option<f64>) -> String {
         let turn = match &*self.trigger {
-            "" => "a further turn".to_owned(),
-            "goal" => "a turn that its goal started (turn_trigger goal)".to_owned(),
+            "" => "a later turn".to_owned(),
+            "goal" => "a turn started by its goal (turn_trigger goal)".to_owned(),
             other => format!("a turn with turn_trigger {other}"),
         };
         let headline = lowered(&end.headline);
@@ -92,7 +93,7 @@ impl Turns {
     }
 }
 
-/// The text with a small first letter.
+/// Returns the text with its first letter in lower case.
 fn lowered(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

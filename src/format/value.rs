@@ -1,4 +1,5 @@
-//! What does the JSON text of a member say? Read without failing: a value of another type says nothing.
+//! Reads values from the JSON text of members. Never fails: a value of an unexpected type counts as
+//! absent.
 
 use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
@@ -9,22 +10,22 @@ use crate::model::{Bound, Certainty, Ended, Fact, Op, Outcome, Statement, ToolLi
 
 use super::part::{quoted, text};
 
-/// Texts of a prompt and an answer are kept up to this many bytes.
+/// Prompts and answers are kept up to this many bytes.
 const MAX_TEXT_BYTES: usize = 400;
-/// Arguments and options of a run are kept up to this many bytes.
+/// A run's arguments and options are kept up to this many bytes.
 const MAX_GIVEN_BYTES: usize = 16 << 10;
 
-/// The text of a string, cut for the index.
+/// Returns the text of a string, truncated for the index.
 pub(super) fn short(value: Option<&str>) -> Option<Box<str>> {
     text(value).map(|text| cut(&text))
 }
 
-/// What a reader calls a record in which the user says something and that begins no turn: beside what tools gave, or in a list
-/// of messages.
+/// The stage of a record that contains text by the user but begins no turn, beside tool results or
+/// in a list of messages.
 pub(super) const USER_TEXT: &str = "user_text";
 
-/// The stage of a record that gives results and may hold words of the user beside them: `stage`, or [`USER_TEXT`] where it
-/// does. What programs write there stands in tags.
+/// Returns the stage of a record with tool results: [`USER_TEXT`] if it also contains text by the
+/// user, otherwise `stage`. Text in tags is written by programs.
 pub(super) fn stage_beside<'a>(words: &str, stage: &'a str) -> &'a str {
     let words = words.trim_start();
     if words.is_empty() || words.starts_with('<') {
@@ -34,12 +35,13 @@ pub(super) fn stage_beside<'a>(words: &str, stage: &'a str) -> &'a str {
     }
 }
 
-/// A text, cut for the index.
+/// Truncates a text for the index.
 pub(super) fn cut(text: &str) -> Box<str> {
     capped(text, MAX_TEXT_BYTES)
 }
 
-/// What of a text that `cut` made stands in the trace, and whether that is all.
+/// Returns the part of a text from `cut` that is in the trace, and whether that is the whole
+/// text.
 pub fn uncut(text: &str) -> (&str, bool) {
     match text.strip_suffix('…') {
         Some(start) if text.len() >= MAX_TEXT_BYTES => (start, false),
@@ -55,12 +57,12 @@ pub(super) fn count(value: Option<&str>) -> Option<u64> {
     u64::try_from(int(value)?).ok()
 }
 
-/// A finite number.
+/// Returns a finite number.
 pub(super) fn number(value: Option<&str>) -> Option<f64> {
     Scalar::of(value?)?.number()
 }
 
-/// A number above zero; writers put 0 where nothing limits or nothing was counted.
+/// Returns a number above zero. Some writers use 0 for a missing limit or count.
 pub(super) fn above_zero(value: Option<&str>) -> Option<f64> {
     number(value).filter(|number| *number > 0.0)
 }
@@ -69,25 +71,25 @@ pub(super) fn is_true(value: Option<&str>) -> bool {
     value == Some("true")
 }
 
-/// A text that is not empty.
+/// Returns a text unless it's empty.
 pub(super) fn filled(value: Option<&str>) -> Option<String> {
     text(value).filter(|text| !text.is_empty())
 }
 
-/// A time in seconds since the epoch, in microseconds.
+/// Returns a time in microseconds, from seconds since the epoch.
 pub(super) fn seconds(value: Option<&str>) -> Option<i64> {
-    // Beyond any calendar it is no time.
+    // Larger values are beyond any calendar.
     number(value)
         .filter(|seconds| seconds.abs() < 1e11)
         .map(|seconds| (seconds * 1e6) as i64)
 }
 
-/// A time as RFC 3339, in microseconds since the epoch.
+/// Returns an RFC 3339 time in microseconds since the epoch.
 pub(super) fn micros(value: Option<&str>) -> Option<i64> {
     parse_ts(&text(value)?).map(|stamp| stamp.micros)
 }
 
-/// A member of an object.
+/// Returns a member of an object. The last one counts if the key repeats.
 pub(super) fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     walk::members(object)
         .filter(|(name, _)| walk::string(name).is_some_and(|name| name == key))
@@ -95,7 +97,8 @@ pub(super) fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
         .map(|(_, v)| v)
 }
 
-/// The texts of a message, one under the other: a string, or a list of parts that have a `text`.
+/// Returns the texts of a message, joined by newlines. A message is a string, or a list of parts
+/// with a `text`.
 pub(super) fn spoken(content: Option<&str>) -> String {
     let Some(content) = content else {
         return String::new();
@@ -108,9 +111,9 @@ pub(super) fn spoken(content: Option<&str>) -> String {
     })
 }
 
-/// JSON that stands in a string as the value that it is; any other text as a string.
+/// Returns the value of a string that contains JSON, or any other text as a JSON string.
 pub(super) fn unpacked(inner: &str) -> String {
-    // Inside of the line of a step it stands some levels deeper, and the depth that is read has an end.
+    // In a step's line the value is nested several levels deeper, and the parser limits the depth.
     let deeper = format!("[[[[[[[[{inner}]]]]]]]]");
     if Json::is_json(inner) && Json::is_json(&deeper) {
         inner.trim().to_owned()
@@ -119,7 +122,8 @@ pub(super) fn unpacked(inner: &str) -> String {
     }
 }
 
-/// The objects of a beginning of a file of lines. The last may be cut; its whole members are there.
+/// Returns the objects at the beginning of a file of lines. The last one may be truncated. Its
+/// complete members are usable.
 pub(super) fn objects(head: &[u8]) -> impl Iterator<Item = &str> {
     let lines =
         head.split(|byte| *byte == b'\n')
@@ -134,25 +138,25 @@ pub(super) fn objects(head: &[u8]) -> impl Iterator<Item = &str> {
     lines.filter(|line| line.starts_with('{'))
 }
 
-/// Whether the value is a string.
+/// Returns whether the value is a string.
 pub(super) fn is_text(value: Option<&str>) -> bool {
     value.is_some_and(|value| value.starts_with('"'))
 }
 
-/// A path without the directory that the agent works in.
+/// Returns a path relative to the agent's working directory, if it's inside.
 pub(super) fn below<'a>(path: &'a str, project: Option<&str>) -> &'a str {
     project
         .and_then(|project| path.strip_prefix(project)?.strip_prefix('/'))
         .unwrap_or(path)
 }
 
-/// What somebody was given, as JSON, where that is an object of no great length.
+/// Returns given data as JSON, if it's an object of at most [`MAX_GIVEN_BYTES`].
 pub(super) fn given(object: Option<&str>) -> Option<Box<str>> {
     let object = object.filter(|text| text.starts_with('{') && text.len() <= MAX_GIVEN_BYTES)?;
     Some(Json::checked(object).to_string().into())
 }
 
-/// How a call went, where that is one of the words that all tools share.
+/// Returns the status of a call, if it's one of the words that all tools share.
 pub(super) fn status(value: Option<&str>) -> Option<&'static str> {
     let word = text(value)?;
     ["success", "error", "cancelled"]
@@ -160,7 +164,7 @@ pub(super) fn status(value: Option<&str>) -> Option<&'static str> {
         .find(|known| *known == word)
 }
 
-/// The number that a text begins with, as people write it: `4.`, `$0.05`, `1,234`.
+/// Returns the number at the start of a text in common notations: `4.`, `$0.05`, `1,234`.
 pub(super) fn leading(text: &str) -> Option<f64> {
     let text = text.trim_start().trim_start_matches('$');
     let end = text
@@ -173,7 +177,7 @@ pub(super) fn leading(text: &str) -> Option<f64> {
         .ok()
 }
 
-/// A limit that the trace names, where there is one.
+/// Builds a limit, if the trace records one.
 pub(super) fn limit(
     name: &'static str,
     limit: Option<f64>,
@@ -190,7 +194,8 @@ pub(super) fn limit(
     })
 }
 
-/// A total that a field states for the whole run, to be compared with the other totals in this unit.
+/// Builds a total that a field records for the whole run, for comparison with other totals in this
+/// unit.
 pub(super) fn total_in(unit: &'static str, total: f64, field: &'static str) -> Statement {
     let source = Source {
         who: "the trace",
@@ -201,7 +206,7 @@ pub(super) fn total_in(unit: &'static str, total: f64, field: &'static str) -> S
     Statement::number(Fact::Total(unit), total, source)
 }
 
-/// An answer that a field states.
+/// Builds an answer that a field records.
 pub(super) fn answer_in(field: &'static str, answer: Box<str>) -> Statement {
     let source = Source {
         who: "the trace",
@@ -212,7 +217,8 @@ pub(super) fn answer_in(field: &'static str, answer: Box<str>) -> Statement {
     Statement::text(Fact::Answer, answer, source)
 }
 
-/// The end of a run that `board export` wrote in the words of another format: what stands there beside it.
+/// Builds the end of a run that `board export` wrote in another tool's format, from the fields that
+/// it adds.
 pub(super) fn exported_end(
     outcome: &str,
     certainty: &str,
@@ -224,8 +230,8 @@ pub(super) fn exported_end(
         .find(|known| known.as_str() == outcome)?;
     let headline = match outcome {
         Outcome::Completed => "Answered",
-        Outcome::Truncated => "A limit ended it",
-        Outcome::Halted => "A rule ended it",
+        Outcome::Truncated => "Stopped at a limit",
+        Outcome::Halted => "Stopped by a rule",
         Outcome::Failed => "Failed",
         Outcome::Cancelled => "Cancelled",
         Outcome::Running => return None,

@@ -1,58 +1,60 @@
-//! Where in a JSON document are the values that a reader watches? Bytes in, in pieces that may end anywhere; watched values
-//! out, each with its place.
+//! Finds the watched values in a JSON document. Takes bytes in pieces that may end anywhere, and
+//! passes on each watched value with its position.
 //!
-//! All else is passed over: counted brackets, nothing decoded. Never holds more than one watched value, and of one that is
-//! longer than [`MAX_LINE_BYTES`] nothing but its place. Whether a watched value is JSON is for its reader to say.
+//! Skips everything else by counting brackets, without decoding. Holds at most one watched value.
+//! If the value is longer than [`MAX_LINE_BYTES`], holds only its position. The caller checks
+//! whether a value is valid JSON.
 
 use memchr::{memchr_iter, memchr2};
 
 use crate::model::json::walk;
 use crate::model::{MAX_LINE_BYTES, Span};
 
-/// A longer key is none that anybody watches.
+/// Longer keys match no path.
 const MAX_KEY_BYTES: usize = 256;
 
-/// Looks through one document.
+/// A scan of one document.
 #[derive(Debug)]
 pub struct Values {
     paths: &'static [&'static [&'static str]],
-    /// The objects and lists that are open and that a watched path leads into.
+    /// The open objects and lists that a watched path leads into.
     frames: Vec<Frame>,
     state: State,
-    /// Bytes and line ends before this piece.
+    /// The number of bytes before the current piece, and of newlines.
     offset: u64,
     lines: u64,
-    /// In this piece: where the bytes of the open value begin, and up to where line ends are counted.
+    /// Offsets in the current piece: the start of the open value's bytes, and the end of the part
+    /// whose newlines are counted.
     kept: usize,
     counted: usize,
     key: Vec<u8>,
     open: Option<Open>,
-    /// One past the last watched value.
+    /// The end offset of the last watched value.
     end: u64,
-    /// No value is held: where they are is all that is asked.
+    /// Whether only positions are needed, and no values.
     places_only: bool,
 }
 
 /// A watched value.
 #[derive(Debug, Clone, Copy)]
 pub struct WatchedValue<'a> {
-    /// Which of the paths it stands at.
+    /// The index of its path.
     pub path: usize,
-    /// The key that it has in its object, where its path leaves that open.
+    /// Its key, if the path matches any member of an object.
     pub key: &'a str,
-    /// Its bytes.
+    /// Its position in bytes.
     pub span: Span,
-    /// The line on which it begins, counted from 1.
+    /// The 1-based line where it starts.
     pub line: u64,
-    /// `None` where it is longer than [`MAX_LINE_BYTES`], or where only places are asked for.
+    /// Its bytes, or `None` if it's longer than [`MAX_LINE_BYTES`] or only positions are needed.
     pub bytes: Option<&'a [u8]>,
 }
 
-/// An object or a list on the way to watched values.
+/// An open object or list on the way to watched values.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     is_list: bool,
-    /// The paths that lead into it, a bit each.
+    /// The paths that lead into it, one bit each.
     paths: u64,
 }
 
@@ -68,9 +70,9 @@ enum State {
         escaped: bool,
     },
     Colon,
-    /// Behind a value.
+    /// After a value.
     After,
-    /// In a string, or in an object or a list that no path leads into.
+    /// In a string, or in an object or list that no path leads into.
     Inside {
         depth: u32,
         string: bool,
@@ -82,7 +84,7 @@ enum State {
     Broken,
 }
 
-/// A watched value under way.
+/// A watched value that hasn't ended yet.
 #[derive(Debug)]
 struct Open {
     path: usize,
@@ -104,12 +106,12 @@ impl Open {
     }
 }
 
-/// What some editors and shells put before the text of a file.
+/// A mark that some editors and shells put before the text of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Values {
-    /// Looks for the values at `paths`, of which there are at most 64; `*` stands for any item of a list, `{}` for any
-    /// member of an object.
+    /// Creates a scan for the values at `paths`, at most 64. `*` matches any item of a list, `{}`
+    /// any member of an object.
     pub fn new(paths: &'static [&'static [&'static str]]) -> Self {
         Self {
             paths,
@@ -126,7 +128,8 @@ impl Values {
         }
     }
 
-    /// The same for a document that begins at `offset` of its file, behind so many line ends: places are those in the file.
+    /// Sets the position of the document in its file: its offset, and the number of newlines before
+    /// it. The reported positions are then those in the file.
     #[must_use]
     pub fn from(self, offset: u64, lines: u64) -> Self {
         Self {
@@ -136,7 +139,7 @@ impl Values {
         }
     }
 
-    /// The same, holding no value: of each, only its place is handed out.
+    /// Disables values. Only positions are reported.
     #[must_use]
     pub fn places_only(self) -> Self {
         Self {
@@ -145,27 +148,27 @@ impl Values {
         }
     }
 
-    /// Where the watched value begins that has not ended, and on which line.
+    /// Returns the offset and the line where an unfinished watched value starts.
     pub fn under_way(&self) -> Option<(u64, u64)> {
         self.open.as_ref().map(|open| (open.start, open.line))
     }
 
-    /// Whether the document came to its end.
+    /// Returns whether the document has ended.
     pub fn is_whole(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Whether it is no JSON document.
+    /// Returns whether it isn't a JSON document.
     pub fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
 
-    /// One past the last watched value.
+    /// Returns the end offset of the last watched value.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Takes in the next piece, and hands out the watched values that end in it.
+    /// Takes the next piece, and passes on the watched values that end in it.
     pub fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(WatchedValue<'_>)) {
         (self.kept, self.counted) = (0, 0);
         let begins = self.offset == 0 && self.state == State::Value && self.frames.is_empty();
@@ -202,7 +205,7 @@ impl Values {
         self.offset += piece.len() as u64;
     }
 
-    /// A byte between values.
+    /// Handles a byte between values.
     fn mark(&mut self, byte: u8, piece: &[u8], at: usize) {
         let is_list = self.frames.last().map(|frame| frame.is_list);
         self.state = match (self.state, byte) {
@@ -229,7 +232,7 @@ impl Values {
         self.state = self.behind();
     }
 
-    /// What comes after a value.
+    /// Returns the state after a value.
     fn behind(&self) -> State {
         if self.frames.is_empty() {
             State::Done
@@ -250,7 +253,7 @@ impl Values {
         }
     }
 
-    /// A value begins with `byte`.
+    /// Begins a value whose first byte is `byte`.
     fn begin(&mut self, byte: u8, piece: &[u8], at: usize) {
         let nested = matches!(byte, b'{' | b'[');
         let depth = self.frames.len();
@@ -306,7 +309,7 @@ impl Values {
         };
     }
 
-    /// The paths that lead to the value that begins now, or beyond it.
+    /// Returns the paths that lead to or beyond the value that begins now.
     fn paths_to_value(&self) -> u64 {
         let Some(frame) = self.frames.last() else {
             return u64::MAX;
@@ -329,19 +332,19 @@ impl Values {
         paths.fold(0, |all, (at, _)| all | 1 << at) & frame.paths
     }
 
-    /// Whether a path takes any member of its object.
+    /// Returns whether a path ends with any member of an object.
     fn ends_open(&self, path: usize) -> bool {
         self.paths.get(path).and_then(|path| path.last()) == Some(&"{}")
     }
 
-    /// The key that was read last.
+    /// Returns the last key.
     fn key_text_now(&self) -> String {
         let key = String::from_utf8_lossy(&self.key);
         walk::string(&format!("\"{key}\""))
             .map_or_else(|| key.clone().into_owned(), std::borrow::Cow::into_owned)
     }
 
-    /// Passes over bytes of a value that no path leads into; where it goes on.
+    /// Skips bytes of a value that no path leads into. Returns the position to continue at.
     fn inside(
         &mut self,
         piece: &[u8],
@@ -408,7 +411,7 @@ impl Values {
         }
     }
 
-    /// A value ended before `at`.
+    /// Ends a value before `at`.
     fn ended(
         &mut self,
         piece: &[u8],
@@ -440,7 +443,8 @@ impl Values {
     }
 }
 
-/// The members of the object that a text begins with, the last one as far as it goes; keys in their quotes.
+/// Returns the members of the object at the start of a text. The last member may be incomplete.
+/// Keys keep their quotes.
 pub(super) fn begun(head: &[u8]) -> Vec<(&str, &str)> {
     let whole = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -452,7 +456,7 @@ pub(super) fn begun(head: &[u8]) -> Vec<(&str, &str)> {
     walk::begun(whole)
 }
 
-/// Whether the object that a text begins with has these members.
+/// Returns whether the object at the start of a text has these members.
 pub(super) fn has_begun(head: &[u8], wanted: &[&str]) -> bool {
     let keys = begun(head);
     wanted
@@ -490,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_before_the_document_is_passed_over() {
+    fn a_byte_order_mark_before_the_document_is_skipped() {
         let marked = [BYTE_ORDER_MARK, TEXT.as_bytes()].concat();
         let (seen, values) = values(&[&marked]);
         assert!(values.is_whole() && seen.len() == self::values(&[TEXT.as_bytes()]).0.len());
@@ -526,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_document_is_known_as_such() {
+    fn truncated_and_invalid_documents_are_detected() {
         let (all, _) = values(&[TEXT.as_bytes()]);
         for cut in 0..TEXT.trim_end().len() {
             let (seen, cut) = values(&[&TEXT.as_bytes()[..cut]]);
@@ -546,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_all_bounds_has_only_a_place() {
+    fn an_oversized_value_has_only_a_position() {
         let long = format!(
             "{{\"info\": \"{}\", \"steps\": [1]}}",
             "x".repeat(MAX_LINE_BYTES as usize)

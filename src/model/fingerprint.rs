@@ -166,7 +166,7 @@ mod tests {
 
     /// Stored tables are compared with this hash.
     #[test]
-    fn a_call_has_the_same_hash_for_ever() {
+    fn hashes_of_calls_never_change() {
         let hash = of(
             "read_file",
             r#"{"path": "src/main.rs", "lines": [1, 20.5, null, true]}"#,

@@ -14,7 +14,7 @@ const MAX_NAMES: usize = 20_000;
 /// Names longer than this many bytes are truncated, with an ellipsis at the end.
 const MAX_NAME_BYTES: usize = 256;
 /// The text of every name beyond the first 20,000.
-pub const OVERFLOW: &str = "(one of too many names)";
+pub const OVERFLOW: &str = "(too many distinct names)";
 
 /// The names of one run, in order of appearance.
 #[derive(Debug, Clone, Default)]

@@ -37,7 +37,7 @@ impl TryFrom<f64> for Usd {
         if usd.is_finite() && usd >= 0.0 {
             Ok(Self(usd))
         } else {
-            Err("a price is a number from 0 on")
+            Err("a price must be a number ≥ 0")
         }
     }
 }
@@ -65,7 +65,7 @@ pub struct OddName(pub String);
 
 impl fmt::Display for OddName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one * may stand at the end of a name, and nowhere else")
+        f.write_str("a name can contain one *, only at its end")
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_cost_by_what_they_are_and_what_is_not_told_makes_no_cost() {
+    fn each_kind_of_token_has_its_price_and_unknown_tokens_have_no_cost() {
         let prices = prices();
         let usage = |input, cached, output| Usage {
             input,
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(
             cost("opus-4-x", usage(Some(10), Some(5), Some(1))),
             None,
-            "what its cache holds has no price"
+            "cached input has no price"
         );
         assert_eq!(
             cost("opus-4-x", usage(Some(1_000_000), Some(0), Some(0))),
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(
             cost("opus-4", usage(Some(5), Some(9), Some(0))),
             Some(5e-6),
-            "more from the cache than was read"
+            "more cached tokens than input tokens"
         );
     }
 }

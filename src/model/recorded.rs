@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_estimated_where_one_of_both_usages_says_so() {
+    fn tokens_are_estimated_if_either_usage_says_so() {
         let facts = |usage: bool, late: bool| {
             format!(
                 r#"{{"cost_estimated":true,"usage":{{"estimated":{usage}}},"late_usage":{{"estimated": {late}}}}}"#
@@ -86,7 +86,7 @@ mod tests {
         };
         assert!(
             !is_estimated(&facts(false, false)),
-            "a cost by prices of counted tokens"
+            "a cost from prices and counted tokens"
         );
         assert!(is_estimated(&facts(true, false)) && is_estimated(&facts(false, true)));
         assert!(!is_estimated(

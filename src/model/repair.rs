@@ -110,7 +110,7 @@ impl<'a> Record<'a> {
                 Fate::Foreign,
                 vec![(
                     IssueKind::Foreign,
-                    format!("{what} where an object is expected"),
+                    format!("expected an object, found {what}"),
                 )],
             ),
             Retreat::NotJson(why) => (
@@ -220,7 +220,7 @@ pub(crate) fn read_object<T>(
                 Fate::Foreign,
                 vec![(
                     IssueKind::Foreign,
-                    format!("{what} where an object is expected"),
+                    format!("expected an object, found {what}"),
                 )],
             );
         }
@@ -315,11 +315,11 @@ pub fn repair(line: &[u8]) -> (String, Vec<&'static str>) {
     let mut repairs = Vec::new();
     let text = String::from_utf8_lossy(line);
     if matches!(text, std::borrow::Cow::Owned(_)) {
-        repairs.push("bytes that are not UTF-8 shown as U+FFFD");
+        repairs.push("invalid UTF-8 shown as U+FFFD");
     }
     let text = text
         .strip_prefix('\u{feff}')
-        .inspect(|_| repairs.push("a byte order mark left out"))
+        .inspect(|_| repairs.push("byte order mark removed"))
         .unwrap_or(&text);
     let mut note = |what| {
         if !repairs.contains(&what) {
@@ -372,7 +372,7 @@ fn inside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> 
         Some(b'"') | None => copy_one(from, out),
         Some(b'\\') => escape(from, out, note),
         Some(control) => {
-            note("a raw control character escaped");
+            note("raw control character escaped");
             out.push_str(&format!("\\u{control:04x}"));
             1
         }
@@ -391,7 +391,7 @@ fn escape(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> 
             12
         }
         Some(0xD800..=0xDFFF) => {
-            note("half of a surrogate pair shown as U+FFFD");
+            note("lone surrogate shown as U+FFFD");
             out.push_str("\\ufffd");
             6
         }
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_repeated_field_the_last_counts_however_many_there_are() {
+    fn the_last_of_any_number_of_repeated_fields_counts() {
         let many: String = (0..100_000).map(|n| format!("\"k{n}\":0,")).collect();
         let line = format!("{{{many}\"a\":1e999,\"b\":1,\"b\":2}}");
         let Retreat::Salvaged { text, lost } = retreat(line.as_bytes(), valid) else {

@@ -56,13 +56,13 @@ pub fn split(line: &[u8], is_record: impl Fn(&str) -> bool) -> Vec<Piece> {
     if let Some(first) = pieces.first_mut().filter(|_| count > 1) {
         let rest = line.get(first.to..).unwrap_or_default();
         let how = if rest.trim_ascii_start().len() < rest.len() && rest.starts_with(b"\r") {
-            ", CR between them"
+            ", separated by CR"
         } else {
             ""
         };
         first.remarks.push((
             IssueKind::Joined,
-            format!("this line holds {count} complete records{how}"),
+            format!("this line contains {count} complete records{how}"),
         ));
     }
     if let (Some(last), Some(torn)) = (pieces.last_mut(), Torn::of(line.get(at..))) {
@@ -93,6 +93,7 @@ impl Torn {
 
     fn before(&self) -> String {
         match (self.are_nul, self.bytes) {
+            (true, 1) => "1 NUL byte comes before this record on the same line".to_owned(),
             (true, bytes) => format!("{bytes} NUL bytes come before this record on the same line"),
             (false, 1) => {
                 "1 byte of a torn record comes before this one on the same line".to_owned()
@@ -105,13 +106,13 @@ impl Torn {
 
     fn behind(&self) -> String {
         match (self.are_nul, self.bytes) {
+            (true, 1) => "1 NUL byte follows this record on the same line".to_owned(),
             (true, bytes) => format!("{bytes} NUL bytes follow this record on the same line"),
             (false, 1) => {
-                "1 byte that forms no complete record follows this record on the same line"
-                    .to_owned()
+                "1 byte follows this record on the same line but isn't a complete record".to_owned()
             }
             (false, bytes) => format!(
-                "{bytes} bytes that form no complete record follow this record on the same line"
+                "{bytes} bytes follow this record on the same line but aren't a complete record"
             ),
         }
     }
@@ -330,7 +331,7 @@ mod tests {
             [
                 (
                     IssueKind::Joined,
-                    "this line holds 3 complete records".to_owned()
+                    "this line contains 3 complete records".to_owned()
                 ),
                 (
                     IssueKind::Torn,
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_behind_a_complete_record_leaves_it_complete() {
+    fn garbage_after_a_complete_record_leaves_it_complete() {
         for garbage in ["}", ",", "xy", "{\"b\":", "\0", "null"] {
             assert_eq!(
                 texts(&format!("{{\"a\":1}}{garbage}")),

@@ -61,7 +61,7 @@ pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
             Ok(None) => break,
             Err(error) => {
                 fault = Some(format!(
-                    "the directory of the archive is damaged after {} members: {error}",
+                    "the archive's central directory is damaged after {} members: {error}",
                     found.len()
                 ));
                 break;
@@ -69,7 +69,7 @@ pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
         };
         if found.len() == MAX_MEMBERS {
             fault = Some(format!(
-                "the archive has more than {MAX_MEMBERS} members; the others are left out"
+                "the archive has more than {MAX_MEMBERS} members, so only the first {MAX_MEMBERS} are read"
             ));
             break;
         }
@@ -89,7 +89,7 @@ pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
     if overlap(&found, size) {
         return Ok((
             Vec::new(),
-            Some("members of the archive lie over each other, or beyond its end".to_owned()),
+            Some("archive members overlap, or extend past the end of the file".to_owned()),
         ));
     }
     Ok((found, fault))
@@ -126,7 +126,7 @@ fn by_headers(file: &File, size: u64) -> io::Result<Entries> {
         at = end;
     }
     let fault = format!(
-        "the archive has no directory: it is being written, or was cut; its members are whole up to byte {at}"
+        "the archive has no central directory (still being written, or truncated); its members are complete up to byte {at}"
     );
     Ok((found, Some(fault)))
 }
@@ -204,13 +204,13 @@ pub(super) fn unbegun(what: &str, error: &FrameDecoderError) -> io::Error {
     let needs = match error {
         FrameDecoderError::WindowSizeTooBig { requested, max } => {
             format!(
-                "needs a window of {} MiB to be unpacked, and the board gives at most {}",
+                "needs a decompression window of {} MiB, but the board allows at most {} MiB",
                 mib(*requested),
                 mib(*max)
             )
         }
         FrameDecoderError::DictNotProvided { dict_id } => {
-            format!("is packed with a dictionary, {dict_id}, which the board does not have")
+            format!("needs compression dictionary {dict_id}, which the board doesn't have")
         }
         error => return damaged(format!("{what} is damaged: {error}")),
     };
@@ -236,18 +236,18 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
     check_size(packed, size, MAX_TEXT_BYTES).map_err(|error| {
         io::Error::new(
             error.kind(),
-            format!("the member of the archive is not unpacked: {error}"),
+            format!("the archive member was not decompressed: {error}"),
         )
     })?;
     if encrypted {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the member of the archive is encrypted",
+            "the archive member is encrypted",
         ));
     }
     let Some((fixed, name_len)) = header(&file, at)? else {
         return Err(damaged(
-            "the archive is damaged: it has no member where its directory says",
+            "the archive is damaged: its central directory points to a missing member",
         ));
     };
     let data = at + HEADER_BYTES + u64::from(name_len) + u64::from(short(&fixed, 28));
@@ -256,12 +256,12 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
     let inner: Box<dyn Read + Send> = match method {
         0 => Box::new(bytes),
         8 => Box::new(DeflateDecoder::new(bytes)),
-        20 | 93 => Box::new(
-            zstandard(bytes).map_err(|error| unbegun("the member of the archive", &error))?,
-        ),
+        20 | 93 => {
+            Box::new(zstandard(bytes).map_err(|error| unbegun("the archive member", &error))?)
+        }
         _ => {
             let what = format!(
-                "the member of the archive is packed by method {method}, which is not read"
+                "the archive member uses compression method {method}, which the board doesn't support"
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
@@ -303,13 +303,11 @@ impl Read for Checked {
         let part = buffer.get_mut(..most).unwrap_or_default();
         let read = match self.inner.read(part) {
             Ok(0) => Err(damaged(format!(
-                "the member of the archive is damaged: it ends {} bytes early",
+                "the archive member is damaged: it ends {} bytes early",
                 self.left
             ))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-            Err(error) => Err(damaged(format!(
-                "the member of the archive is damaged: {error}"
-            ))),
+            Err(error) => Err(damaged(format!("the archive member is damaged: {error}"))),
             Ok(read) => Ok(read),
         };
         self.done = read.is_err();
@@ -325,12 +323,12 @@ impl Checked {
     fn end(&mut self) -> io::Result<usize> {
         if self.inner.read(&mut [0]).is_ok_and(|more| more > 0) {
             return Err(damaged(
-                "the member of the archive is damaged: it has more bytes than its directory says",
+                "the archive member is damaged: it is longer than the central directory says",
             ));
         }
         if self.read.sum() != self.crc {
             return Err(damaged(
-                "the member of the archive is damaged: its checksum is not the one in the directory",
+                "the archive member is damaged: its checksum differs from the central directory's",
             ));
         }
         Ok(0)

@@ -67,7 +67,7 @@ impl BesideFile {
     pub(super) fn passing(&self, delta: &mut Delta) {
         let reason = self
             .is_torn
-            .then(|| "it is not whole; what it said before is shown".to_owned());
+            .then(|| "the file is incomplete; showing its last complete version".to_owned());
         let (kind, file) = (IssueKind::Torn, TraceFile::Manifest);
         delta.passing.extend(reason.map(|reason| Issue {
             kind,
@@ -115,7 +115,7 @@ impl RunDir {
         if bytes.len() as u64 > max {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("more than {max} bytes"),
+                format!("it has more than {max} bytes"),
             ));
         }
         let mut spans: Vec<Span> = index.events().iter().map(|event| event.span).collect();

@@ -84,7 +84,7 @@ pub(super) trait ReadAt {
         }
         Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            "the file became shorter while it was read",
+            "the file was truncated while it was being read",
         ))
     }
 }

@@ -311,7 +311,7 @@ impl Document {
             Some((hash, _)) if hash == pass.hash => self.waits = None,
             Some((_, true)) if !pass.is_whole => {
                 self.waits = Some((
-                    format!("{}; what it said before is shown", pass.fault),
+                    format!("{}; showing the last complete version", pass.fault),
                     pass.broken_at,
                 ));
             }
@@ -375,18 +375,17 @@ pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Optio
     // Issues of a file that holds several runs have no offset.
     if let Some((reason, at)) = torn().find_map(|issue| Some((&issue.reason, issue.offset?))) {
         return Some(format!(
-            "the file was written anew, and cannot be read from byte {at} on: {reason}"
+            "the file was rewritten and can't be read from byte {at} on: {reason}"
         ));
     }
     let differs = size().is_some_and(|size| size != index.events_file().size);
     let why = || {
-        torn()
-            .next()
-            .map_or("it is being read; look again in a moment", |issue| {
-                issue.reason.as_str()
-            })
+        torn().next().map_or(
+            "the board is still reading it; try again in a moment",
+            |issue| issue.reason.as_str(),
+        )
     };
-    differs.then(|| format!("the file was written anew: {}", why()))
+    differs.then(|| format!("the file was rewritten: {}", why()))
 }
 
 impl UnderWay {
@@ -518,9 +517,9 @@ impl UnderWay {
         }
         let fault = match (&damage, values.is_broken(), size) {
             (Some(damage), ..) => damage.clone(),
-            (None, true, _) => "it is not one JSON document".to_owned(),
+            (None, true, _) => "the file is not a single JSON document".to_owned(),
             (None, false, 0) => "the file is empty".to_owned(),
-            (None, false, read) => format!("the document ends in the middle, after {read} bytes"),
+            (None, false, read) => format!("the document is truncated after {read} bytes"),
         };
         let run = draft.run();
         run.is_cut = exists && size > 0 && !values.is_whole() && !values.is_broken();
@@ -546,7 +545,7 @@ impl UnderWay {
             damage.is_none() && (values.is_whole() || !exists),
         ) {
             (false, true) => (
-                "the document beside it is not whole".to_owned(),
+                "the document next to it is incomplete".to_owned(),
                 None,
                 false,
             ),
@@ -594,7 +593,7 @@ pub(super) fn tell(
             ..EventDraft::default()
         });
         let reason = format!(
-            "{} bytes in one value, more than {MAX_LINE_BYTES}; not parsed",
+            "a value of {} bytes was not parsed (the limit is {MAX_LINE_BYTES})",
             span.len
         );
         return draft.issue(IssueKind::TooLong, reason);
@@ -656,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_read_in_pieces_says_the_same() {
+    fn reading_a_document_in_pieces_gives_the_same_run() {
         let samples = crate::trace::RootScanner::new("sample_runs/tools".into())
             .scan()
             .runs;
@@ -711,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_replaced_is_read_anew_and_a_torn_one_waits() {
+    fn a_replaced_document_is_reread_and_a_torn_one_waits() {
         let temp = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(temp.path()).unwrap();
         let write = |text: &str| fs::write(root.join("a.traj"), text).unwrap();
@@ -720,7 +719,7 @@ mod tests {
         assert_eq!(
             look(&mut reader, &mut index),
             (1, 0),
-            "what is there of a document that never was whole"
+            "the part of a document that was never complete"
         );
         assert_eq!(index.issues().count(IssueKind::Torn), 1);
         write(WHOLE);
@@ -733,27 +732,27 @@ mod tests {
         assert_eq!(
             look(&mut reader, &mut index),
             (2, 1),
-            "the last good one stays, and it is said"
+            "the last complete version stays, with an issue"
         );
         let issue = &index.passing_issues()[0];
         let at = usize::try_from(issue.offset.unwrap()).unwrap();
         assert!(
             at > 0 && at < more.len() / 2,
-            "where what can be read of it ends"
+            "the offset where the readable part ends"
         );
         let step = index.steps().get(1).unwrap().span;
         let said = run(&root)
             .line(|| &index, TraceFile::Steps, step)
             .unwrap_err();
         let expected = format!(
-            "the file was written anew, and cannot be read from byte {at} on: the document ends in the middle, after {} bytes; \
-             what it said before is shown",
+            "the file was rewritten and can't be read from byte {at} on: the document is truncated after {} bytes; \
+             showing the last complete version",
             more.len() / 2
         );
-        assert_eq!(said, expected, "to look again is of no use");
+        assert_eq!(said, expected, "a retry wouldn't help");
         assert!(
             reader.stamps().is_none(),
-            "a reader that starts now would say something else"
+            "a reader that starts now would return something else"
         );
         write(&more);
         assert_eq!(look(&mut reader, &mut index), (3, 0));
@@ -763,7 +762,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_no_news() {
+    fn identical_bytes_change_nothing() {
         let temp = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(temp.path()).unwrap();
         let write = || fs::write(root.join("a.traj"), WHOLE).unwrap();
@@ -790,7 +789,7 @@ mod tests {
             let mut file = fs::File::options().append(true).open(&path).unwrap();
             std::io::Write::write_all(&mut file, &[b' '; 200]).unwrap();
             looks += 1;
-            assert!(looks <= 10 + WHOLE.len() / 50, "it is read for ever");
+            assert!(looks <= 10 + WHOLE.len() / 50, "the reader never finishes");
         }
         assert_eq!(index.steps().len(), 2);
     }
@@ -803,7 +802,7 @@ mod tests {
         assert!(Place::take(huge).is_none());
         assert!(
             Place::take(100).is_some(),
-            "a small one needs no place of a large one"
+            "a small document doesn't need a large one's slot"
         );
         drop(first);
         assert!(Place::take(huge).is_some());

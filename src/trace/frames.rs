@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_cut_off_and_said_to_be_one() {
+    fn a_decompression_bomb_is_cut_off_and_reported() {
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
         let mut packed = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
@@ -205,13 +205,13 @@ mod tests {
         let told = index
             .passing_issues()
             .iter()
-            .any(|issue| issue.reason.contains("more than 200 times as many"));
+            .any(|issue| issue.reason.contains("more than 200 times that size"));
         assert!(told, "{:?}", index.passing_issues());
         assert!(index.events_file().size <= super::super::unpacked::RATIO_FREE_BYTES);
     }
 
     #[test]
-    fn a_window_that_is_too_large_is_a_limit_and_no_damage() {
+    fn an_oversized_window_is_a_limit_and_not_damage() {
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
         let mut later = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
@@ -219,7 +219,7 @@ mod tests {
         fs::write(root.path().join("rollout-1.jsonl.zst"), later).unwrap();
         fs::write(root.path().join("rollout-2.jsonl.zst"), bomb(1, 27)).unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan();
-        let limit = "the compressed file needs a window of 128 MiB to be unpacked, and the board gives at most 64";
+        let limit = "the compressed file needs a decompression window of 128 MiB, but the board allows at most 64 MiB";
         assert_eq!((found.skipped.len(), &*found.skipped[0].reason), (1, limit));
         let error = RunDir::of_file(&root.path().join("rollout-2.jsonl.zst")).unwrap_err();
         assert_eq!(error.to_string(), limit);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_empty_frames_holds_up_nobody() {
+    fn empty_frames_do_not_block_readers() {
         let empty = [0x28, 0xb5, 0x2f, 0xfd, 0, 0x38, 1, 0, 0];
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_well_and_short_is_read() {
+    fn small_well_compressed_files_are_read() {
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
         let text = line.repeat(50_000);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_a_large_file_are_looked_up_while_the_look_goes_on() {
+    fn runs_of_a_large_file_are_listed_in_the_background() {
         let root = tempfile::tempdir().unwrap();
         let path = fs::canonicalize(root.path()).unwrap().join("results.json");
         fs::write(&path, results(2)).unwrap();
@@ -164,7 +164,7 @@ mod tests {
         scanner.look_aside_with(&lister);
         let found = scanner.scan();
         assert_eq!(found.runs.len(), 0);
-        assert_eq!(found.skipped[0].reason, "its runs are being looked up");
+        assert_eq!(found.skipped[0].reason, "its runs are still being listed");
         woken.recv().unwrap();
         assert_eq!(lister.pending(), 1);
         assert_eq!(lister.take_finished(), std::slice::from_ref(&path));
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(
             (found.runs.len(), found.skipped.len()),
             (2, 0),
-            "they stay until the others are known"
+            "the old runs stay until the new ones are known"
         );
         woken.recv().unwrap();
         assert_eq!(lister.take_finished(), [path]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_that_cannot_be_looked_through_is_tried_once() {
+    fn an_unlistable_large_file_is_tried_once() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("log.eval");
         let mut bytes = fs::read(concat!(

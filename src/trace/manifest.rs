@@ -82,7 +82,7 @@ impl ManifestTail {
                     };
                 }
                 let reason = if self.good {
-                    format!("{reason}; the last good one is shown")
+                    format!("{reason}; showing the last readable version")
                 } else {
                     reason
                 };
@@ -126,7 +126,7 @@ impl ManifestTail {
         differs.then(|| {
             issue(
                 IssueKind::Renamed,
-                format!("speaks of run {id}, the directory is called {name}"),
+                format!("names run {id}, but the directory is named {name}"),
             )
         })
     }

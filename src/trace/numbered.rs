@@ -335,7 +335,7 @@ impl Numbered {
         let torn = self
             .waits
             .as_ref()
-            .map(|(name, _)| format!("{} is not whole yet", name.to_string_lossy()));
+            .map(|(name, _)| format!("{} is still incomplete", name.to_string_lossy()));
         delta
             .passing
             .extend(torn.map(|reason| issue(TraceFile::Events, reason)));
@@ -394,10 +394,12 @@ impl Numbered {
             );
             if self.taken > 0 && *number > self.next {
                 let (from, to) = (self.next, number - 1);
-                draft.issue(
-                    IssueKind::Gap,
-                    format!("files {from} to {to} are not there"),
-                );
+                let missing = if from == to {
+                    format!("file {from} is missing")
+                } else {
+                    format!("files {from} to {to} are missing")
+                };
+                draft.issue(IssueKind::Gap, missing);
             }
             (self.taken, self.next) = (self.taken + 1, number + 1);
             (number, Some(stamp)).hash(&mut self.read);

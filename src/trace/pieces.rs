@@ -93,7 +93,7 @@ impl Read for Composed {
                 if read == 0 && wanted > 0 {
                     return Err(io::Error::new(
                         io::ErrorKind::UnexpectedEof,
-                        "the file became shorter",
+                        "the file was truncated",
                     ));
                 }
                 read
@@ -172,11 +172,11 @@ pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed
     torn += usize::from(begun && !values.is_whole());
     let fault = match (torn, left_out) {
         (0, _) if beyond > 0 => Some(format!(
-            "it holds more than {most} runs; {beyond} values of others are not read"
+            "the file holds more than {most} runs (skipped values of other runs: {beyond})"
         )),
         (0, 0) => None,
-        (0, left_out) => Some(format!("{left_out} values that belong to no run")),
-        (torn, _) => Some(format!("{torn} documents in it are not whole")),
+        (0, left_out) => Some(format!("values that belong to no run: {left_out}")),
+        (torn, _) => Some(format!("incomplete documents in the file: {torn}")),
     };
     let runs = runs
         .into_iter()
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_looks_like_what_it_says() {
+    fn the_stamp_of_a_run_depends_only_on_its_values() {
         let stamp = |text: &str| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(
             first,
             stamp("{\"all\": [\"a 1\"]}\n{\"all\": [\"b 1\"]}\n"),
-            "another run came"
+            "another run was added"
         );
         assert_ne!(
             first,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_torn_costs_its_line() {
+    fn a_torn_document_loses_only_its_line() {
         let a = vec![("a".to_owned(), "[\"a 1\"]".to_owned())];
         for torn in [
             "{\"all\": [\"b",

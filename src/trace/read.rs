@@ -199,7 +199,12 @@ impl RunReader {
                 offset: None,
                 reason,
             };
-            let packed = || Some(format!("{}; what came before is read", tool.fault()?));
+            let packed = || {
+                Some(format!(
+                    "{}; everything before that was read",
+                    tool.fault()?
+                ))
+            };
             delta
                 .passing
                 .extend(packed().or_else(|| self.dir.fault()).map(torn));
@@ -323,7 +328,7 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
         Ok(look) => look,
         Err(error) => {
             let old = if has_read {
-                "; what is shown was read before that, and may be out of date"
+                "; showing what was read before that, which may be out of date"
             } else {
                 ""
             };
@@ -333,13 +338,11 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
         }
     };
     if look.busy {
-        let reason =
-            "cannot be read right now: another program holds it for itself; it is looked at again"
-                .to_owned();
+        let reason = "cannot be read right now: another program has locked it; retrying".to_owned();
         tell(IssueKind::Away, None, None, reason);
     }
     if look.rest > 0 && !look.more {
-        let reason = format!("the last {} bytes are no complete line", look.rest);
+        let reason = format!("the last {} bytes aren't a complete line", look.rest);
         tell(IssueKind::Torn, None, Some(look.state.read), reason);
     }
     if let Some((line, offset)) = look.provisional {
@@ -347,7 +350,7 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
             IssueKind::Unterminated,
             Some(line),
             Some(offset),
-            "the last line has no line end".to_owned(),
+            "the last line has no newline".to_owned(),
         );
     }
     look
@@ -396,7 +399,7 @@ pub(super) fn each_record<'a>(
     };
     let Some(bytes) = line.bytes else {
         let reason = format!(
-            "{} bytes in one line, more than {MAX_LINE_BYTES}; not parsed",
+            "a line of {} bytes was not parsed (the limit is {MAX_LINE_BYTES})",
             line.span.len
         );
         tell(&line, vec![(IssueKind::TooLong, reason)]);

@@ -130,7 +130,7 @@ impl Lines for RedactedRun {
     }
 
     fn has_asset(&self, _: &str) -> Result<(), String> {
-        Err("left out: nobody has looked for secrets in it".to_owned())
+        Err("omitted because it wasn't checked for secrets".to_owned())
     }
 }
 

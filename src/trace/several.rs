@@ -294,7 +294,7 @@ impl Holder {
 
 /// The error for a caller that doesn't wait.
 fn is_being_looked_through() -> io::Error {
-    pending("its runs are being looked up")
+    pending("its runs are still being listed")
 }
 
 impl Member {
@@ -314,11 +314,15 @@ impl Member {
                 .map(|name| name.as_deref().unwrap_or_default())
                 .collect();
             let more = if names.len() > shown.len() {
-                ", .."
+                ", …"
             } else {
                 ""
             };
-            let runs = format!("it holds {} runs: {}{more}", names.len(), shown.join(", "));
+            let count = match names.len() {
+                1 => "1 run".to_owned(),
+                count => format!("{count} runs"),
+            };
+            let runs = format!("it holds {count}: {}{more}", shown.join(", "));
             let fault = listing
                 .fault
                 .as_ref()
@@ -340,7 +344,7 @@ impl Member {
                 name: found.clone(),
                 holder,
             }),
-            None if name.is_some() => Err(said("no run of that name is in the file; ")),
+            None if name.is_some() => Err(said("no run in the file has that name; ")),
             None => Err(said("")),
         }
     }
@@ -422,7 +426,7 @@ impl Member {
                 return Err(refused("the file holds several runs"));
             }
         };
-        at.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the file holds no such run"))
+        at.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the file has no such run"))
     }
 
     /// Returns whether the file holds the run.
@@ -528,14 +532,14 @@ impl Member {
             // Checked without decompressing.
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("{} bytes, more than {max}", span.len),
+                format!("it has {} bytes, more than the limit of {max}", span.len),
             ));
         }
         let ends = whole.offset.saturating_add(whole.len);
         if span.offset < whole.offset || span.offset.saturating_add(span.len) > ends {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the file was written anew since it was indexed",
+                "the file was rewritten since it was indexed",
             ));
         }
         let input: Box<dyn Read + Send> = match at {
@@ -599,7 +603,9 @@ fn bytes_of(mut file: File, span: Span) -> io::Result<io::Take<File>> {
 /// Returns the part before the runs, as a document without runs.
 fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
     if len > MAX_MANIFEST_BYTES {
-        let what = format!("{len} bytes before the first run, more than {MAX_MANIFEST_BYTES}");
+        let what = format!(
+            "the first run starts after {len} bytes, more than the limit of {MAX_MANIFEST_BYTES}"
+        );
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
@@ -681,14 +687,14 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
     }
     if twice > 0 {
         fault.get_or_insert_with(|| {
-            format!("members with the name of another: {twice}; the last of each name is shown")
+            format!("members with a duplicate name: {twice}; the last one of each name is shown")
         });
     }
     if beyond > 0 {
         fault.get_or_insert_with(|| too_many(runs.len(), beyond));
     }
     if runs.is_empty() && beside.is_none() {
-        fault.get_or_insert_with(|| "an archive without a run in it".to_owned());
+        fault.get_or_insert_with(|| "the archive contains no runs".to_owned());
     }
     Ok((runs, beside.map(|(_, at)| at), fault))
 }
@@ -772,9 +778,9 @@ fn in_lines(
     let fault = match (others, is_torn) {
         _ if beyond > 0 => Some(too_many(named.runs.len(), beyond)),
         (0, false) => None,
-        (0, true) => Some("its last line is not whole".to_owned()),
-        (1, _) => Some(format!("1 line of it is not an {what}")),
-        (others, _) => Some(format!("{others} lines of it are not {what}s")),
+        (0, true) => Some("its last line is incomplete".to_owned()),
+        (1, _) => Some(format!("1 line isn't an {what}")),
+        (others, _) => Some(format!("{others} lines aren't {what}s")),
     };
     Ok((named.runs, fault))
 }
@@ -874,11 +880,9 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
         }
     }
     let fault = match (places.is_broken(), places.is_whole()) {
-        (true, _) => Some("it is not one JSON document".to_owned()),
+        (true, _) => Some("the file is not a single JSON document".to_owned()),
         (false, true) => None,
-        (false, false) => Some(format!(
-            "the document ends in the middle, after {size} bytes"
-        )),
+        (false, false) => Some(format!("the document is truncated after {size} bytes")),
     };
     let fault = fault.or_else(|| (beyond > 0).then(|| too_many(spans.len(), beyond)));
     // A truncated run is listed too, up to the end of the file.
@@ -930,7 +934,7 @@ fn most(size: u64) -> usize {
 /// Returns the issue for a file that holds more runs than are listed.
 pub(super) fn too_many(listed: usize, beyond: usize) -> String {
     format!(
-        "it holds {} runs, and the first {listed} are listed",
+        "the file holds {} runs; only the first {listed} are listed",
         listed + beyond
     )
 }

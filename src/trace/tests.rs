@@ -25,7 +25,7 @@ fn passing(index: &Index, kind: IssueKind) -> usize {
 }
 
 #[test]
-fn a_missing_line_end_is_told_only_while_it_is_missing() {
+fn a_missing_newline_is_reported_only_while_it_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("events.jsonl");
     let (mut reader, mut index) = (reader(&dir, Duration::ZERO), Index::default());
@@ -108,11 +108,7 @@ fn what_changes_between_both_ends_of_a_file_is_read_again() {
     assert!(delta.restarted);
     index.apply(delta);
     assert_eq!((phases(&index, "END"), index.events().len()), (1, 100));
-    assert_eq!(
-        index.issues().total(),
-        0,
-        "nothing is wrong with the file as it is"
-    );
+    assert_eq!(index.issues().total(), 0, "the current file has no issues");
 }
 
 #[cfg(unix)]
@@ -163,7 +159,7 @@ fn what_changes_while_a_file_grows_is_found_once_it_is_quiet() {
     assert_eq!(
         (delta.restarted, delta.events.len()),
         (false, 1),
-        "one block is compared, and it is another one"
+        "one block is compared, but not the changed one"
     );
     let start = std::time::Instant::now();
     while !delta.restarted {
@@ -203,7 +199,7 @@ fn a_manifest_of_the_same_size_and_time_is_read_again() {
     fs::write(&path, r#"{"run_id": "two"}"#).unwrap();
     assert!(
         reader.refresh(ALL).manifest.is_none(),
-        "the same again is nothing new"
+        "the same content isn't reported again"
     );
     fs::write(&path, r#"{"run_id": "two", "what nobody reads": 1}"#).unwrap();
     assert!(reader.refresh(ALL).manifest.is_some());
@@ -408,7 +404,7 @@ fn a_picture_that_is_too_large_is_refused_and_not_cut() {
 }
 
 #[test]
-fn stamps_stand_only_for_what_another_reader_would_say_too() {
+fn stamps_cover_only_what_another_reader_would_return_too() {
     let dir = tempfile::tempdir().unwrap();
     let write = |file: &str, text: &str| {
         let path = dir.path().join(file);

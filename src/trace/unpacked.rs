@@ -50,7 +50,7 @@ const REST: u32 = 4;
 /// permissions.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// The error message for a reader that doesn't wait.
-const UNPACKED: &str = "it is being unpacked";
+const UNPACKED: &str = "it is still being decompressed";
 /// The bytes read at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// The most reads per slice. In a file of tiny frames, each read returns almost nothing and takes
@@ -257,11 +257,11 @@ pub(super) fn check_size(packed: u64, size: u64, most: u64) -> io::Result<()> {
     let refused = |what| Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     if size > RATIO_FREE_BYTES && size > packed.saturating_mul(MAX_RATIO) {
         return refused(format!(
-            "its {packed} bytes unpack to more than {MAX_RATIO} times as many, as those of a bomb do"
+            "its {packed} bytes expand to more than {MAX_RATIO} times that size, as in a decompression bomb"
         ));
     }
     if size > most {
-        return refused(format!("it unpacks to more than {most} bytes"));
+        return refused(format!("it expands to more than {most} bytes"));
     }
     Ok(())
 }
@@ -323,7 +323,7 @@ impl Job {
             if let Err(error) = self.out.write(read, self.len) {
                 let dir = std::env::temp_dir();
                 let what = format!(
-                    "there is no room to unpack it in {}: {error}",
+                    "there is no space to decompress it in {}: {error}",
                     dir.display()
                 );
                 return Some(Err(io::Error::other(what)));
@@ -412,7 +412,7 @@ fn room(on_disk: &mut OnDisk, len: u64, more: u64) -> io::Result<()> {
     {
         return Err(io::Error::new(
             io::ErrorKind::StorageFull,
-            format!("files may have no more than {most} bytes"),
+            format!("the file size limit is {most} bytes"),
         ));
     }
     let _ = len;
@@ -421,7 +421,7 @@ fn room(on_disk: &mut OnDisk, len: u64, more: u64) -> io::Result<()> {
         pool().let_go(0, true, &mut old);
         drop(old);
         if DISK_BYTES.load(Ordering::Relaxed) > MAX_DISK_BYTES {
-            let what = format!("unpacked files take {MAX_DISK_BYTES} bytes already");
+            let what = format!("decompressed files already take {MAX_DISK_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::StorageFull, what));
         }
     }
@@ -624,7 +624,7 @@ fn work() {
             Ok(None) => pool().queue.push_back(job),
             Ok(Some(outcome)) => job.finish(outcome),
             Err(_) => job.finish(Err(io::Error::other(
-                "unpacking it failed, which is a fault of the board",
+                "decompressing it failed because of a bug in the board",
             ))),
         }
     }
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_wait_gets_one_slice_at_once_and_the_rest_later() {
+    fn a_reader_that_does_not_wait_gets_one_slice_now_and_the_rest_later() {
         let small = Unpacked::of_file(stamp(2), Patience::Wait, || text(SLICE_BYTES - 1)).unwrap();
         assert_eq!(small.len(), SLICE_BYTES - 1);
         let input = || text(40 << 20);
@@ -690,14 +690,15 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_cut_off_and_a_small_file_is_none() {
+    fn decompression_bombs_are_cut_off_and_small_files_are_not() {
         let read = |packed, size| {
             let mut bytes = Bounded::new(io::repeat(0).take(size), packed);
             io::copy(&mut bytes, &mut io::sink())
         };
         assert_eq!(read(10, RATIO_FREE_BYTES).unwrap(), RATIO_FREE_BYTES);
         let error = read(35_000, 100 << 20).unwrap_err();
-        let said = "its 35000 bytes unpack to more than 200 times as many, as those of a bomb do";
+        let said =
+            "its 35000 bytes expand to more than 200 times that size, as in a decompression bomb";
         assert_eq!(
             (error.kind(), error.to_string()),
             (io::ErrorKind::FileTooLarge, said.to_owned())
@@ -724,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_for_now_is_an_error_and_tried_again_later() {
+    fn temporary_failures_are_errors_and_are_retried() {
         for _ in 0..2 {
             let error =
                 Unpacked::of_file(stamp(5), Patience::Wait, || Box::new(Fails)).unwrap_err();

@@ -270,7 +270,7 @@ fn nesting_has_an_end() {
         .events(&keys)
         .events(&"{\"a\":".repeat(LEVELS));
     assert!(
-        issues(&bomb).contains("an array where an object is expected"),
+        issues(&bomb).contains("expected an object, found an array"),
         "{}",
         issues(&bomb)
     );

@@ -232,7 +232,8 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     );
     let (_, checked) = typed(&["check", "recovered"], dir.path());
     assert!(
-        checked.contains(":2: byte") && checked.contains("begins with another current_step than"),
+        checked.contains(":2: byte")
+            && checked.contains("starts with a different current_step than"),
         "{checked}"
     );
 }

@@ -92,7 +92,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         .unwrap();
     assert_eq!(refused.status.code(), Some(3));
     assert!(
-        text(&refused.stderr).contains("because: somebody is writing it"),
+        text(&refused.stderr).contains("because: another process is writing it"),
         "{}",
         text(&refused.stderr)
     );

@@ -223,7 +223,7 @@ fn what_was_read_before_a_file_was_exchanged_is_said_to_be_old() {
     board.until_read();
     let steps = root.join("a/steps.jsonl");
     let issues = || board.get("/runs/a?tab=issues").text().to_owned();
-    const OLD: &str = "what is shown was read before that, and may be out of date";
+    const OLD: &str = "showing what was read before that, which may be out of date";
     assert!(!issues().contains(OLD));
     for name in ["directory", "pipe", "link"] {
         exchange(&steps, &aside.join(name));

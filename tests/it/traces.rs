@@ -59,7 +59,7 @@ fn every_page_of_every_run_and_step_answers() {
 const DAMAGE: &[(&str, &str)] = &[
     (
         "emulated_q030_manifest_cut",
-        "manifest.json: problem: ends in the middle",
+        "manifest.json: problem: truncated",
     ),
     (
         "emulated_q060_events_missing",
@@ -75,15 +75,15 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_last_line_without_newline",
-        "steps.jsonl:4: byte 8889: note: the last line has no line end",
+        "steps.jsonl:4: byte 8889: note: the last line has no newline",
     ),
     (
         "emulated_q060_manifest_empty",
-        "manifest.json: problem: 0 bytes",
+        "manifest.json: problem: empty (0 bytes)",
     ),
     (
         "emulated_q060_manifest_is_array",
-        "manifest.json: problem: an array where an object is expected",
+        "manifest.json: problem: expected an object, found an array",
     ),
     (
         "emulated_q060_manifest_missing",
@@ -91,11 +91,11 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_renamed_directory",
-        "the directory is called emulated_q060_renamed_directory",
+        "the directory is named emulated_q060_renamed_directory",
     ),
     (
         "emulated_q060_steps_last_line_cut",
-        "steps.jsonl: byte 8889: problem: the last 1437 bytes are no complete line",
+        "steps.jsonl: byte 8889: problem: the last 1437 bytes aren't a complete line",
     ),
     (
         "emulated_q060_steps_missing",

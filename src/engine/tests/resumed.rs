@@ -323,7 +323,7 @@ async fn a_run_that_is_written_or_not_ours_is_refused() {
     let held = Earlier::open(&dir).unwrap();
     let refused = Earlier::open(&dir).unwrap_err();
     assert!(
-        format!("{refused:?}").contains("somebody is writing it"),
+        format!("{refused:?}").contains("another process is writing it"),
         "{refused:?}"
     );
     drop(held);

@@ -1,11 +1,12 @@
-//! What did a result of Claude Code change? Files and plans, before and after, as far as the program tells both sides.
+//! Determines the changes of files and plans in a tool result of Claude Code, with their old and
+//! new content if the program records both.
 
 use super::{Replaced, Result};
 use crate::format::part::{quoted, text};
 use crate::format::value::is_true;
 use crate::model::json::walk;
 
-/// The text of a file after these edits, one after the other; `None` where one of them does not fit.
+/// Applies edits to the text of a file in order. Returns `None` if one doesn't apply.
 fn replaced<'a>(
     original: Option<&str>,
     mut edits: impl Iterator<Item = Replaced<'a>>,
@@ -23,7 +24,7 @@ fn replaced<'a>(
     after.map(|after| quoted(&after))
 }
 
-/// Which files and plans a result says were changed, with both sides where both can be told.
+/// Returns the files and plans that a result reports as changed, with both sides if known.
 pub(super) fn changes(
     result: &Result<'_>,
     cwd: Option<&str>,
@@ -48,7 +49,7 @@ pub(super) fn changes(
             ..Replaced::default()
         };
         let after = match (result.content, result.edits, result.old) {
-            // A file that is written anew.
+            // The whole file was written.
             (Some(content), None, None) => Some(content.to_owned()),
             (_, Some(edits), _) => replaced(original, walk::items(edits).map(Replaced::of)),
             _ => replaced(original, [one()].into_iter()),

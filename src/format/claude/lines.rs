@@ -1,8 +1,10 @@
-//! Finds out which lines of a session file belong to that session, and which of them are on its current branch.
+//! Finds out which lines of a session file belong to that session, and which of them are on its
+//! current branch.
 //!
-//! A session that is resumed or forked into a new file begins with copies of another session's lines, under their old
-//! ids. Those lines count in the other file. The lines also form a tree through `parentUuid`. When a user rewinds a
-//! session and sends another prompt, the lines after that point remain in the file as an abandoned branch.
+//! A session that is resumed or forked into a new file begins with copies of another session's
+//! lines, under their old ids. Those lines count in the other file. The lines also form a tree
+//! through `parentUuid`. When a user rewinds a session and sends another prompt, the lines after
+//! that point remain in the file as an abandoned branch.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
@@ -13,8 +15,8 @@ use crate::format::value::{is_text, is_true, member, micros};
 
 /// A line may be older than the start of its session by up to this much; microseconds.
 const SLACK_MICROS: i64 = 200_000;
-/// Lines of the tree that may be visited per line of the file, on average. If each line leaves a long branch, the later
-/// branches of the file are not evaluated.
+/// Lines of the tree that may be visited per line of the file, on average. If each line leaves a
+/// long branch, the later branches of the file are not evaluated.
 const WALK: usize = 64;
 /// The length of a UUID as text.
 const UUID_LEN: usize = 36;
@@ -51,8 +53,8 @@ struct Node {
 }
 
 impl Lines {
-    /// Returns the session that the line was copied from, or an empty string if the line doesn't name it. Returns
-    /// `None` for a line of this session. `file` is the name of the file.
+    /// Returns the session that the line was copied from, or an empty string if the line doesn't
+    /// name it. Returns `None` for a line of this session. `file` is the name of the file.
     pub(super) fn copied(&mut self, line: &Line<'_>, file: &str) -> Option<String> {
         let session = text(line.session).unwrap_or_default();
         if let Some(from) = line.forked.filter(|from| from.starts_with('{')) {
@@ -67,7 +69,8 @@ impl Lines {
             }
             return None;
         }
-        // Later lines of another session are not copies: some versions write what follows `/resume` into this file.
+        // Later lines of another session are not copies: some versions write what follows `/resume`
+        // into this file.
         let is_others = named.is_some() && !self.has_own && is_uuid(&session);
         let is_older = !self.is_begun
             && ts
@@ -77,8 +80,8 @@ impl Lines {
         (is_others || is_older).then_some(if is_others { session } else { String::new() })
     }
 
-    /// Returns whether the line comes after a line that names it as its parent. That never happens in a file as the
-    /// program wrote it.
+    /// Returns whether the line comes after a line that names it as its parent. That never happens
+    /// in a file as the program wrote it.
     pub(super) fn is_misplaced(&mut self, line: &Line<'_>) -> bool {
         let hashed = |id: Option<&str>| id.filter(|id| is_text(Some(id))).map(|id| hash(&id));
         let known = |id: &u64| self.nodes.contains_key(id);
@@ -89,8 +92,8 @@ impl Lines {
         is_misplaced
     }
 
-    /// Adds a line that belongs to `step`. Returns the steps that it abandons (`true`) and the ones that it returns to
-    /// (`false`).
+    /// Adds a line that belongs to `step`. Returns the steps that it abandons (`true`) and the ones
+    /// that it returns to (`false`).
     pub(super) fn add(&mut self, line: &Line<'_>, step: Option<usize>) -> Vec<(usize, bool)> {
         // If lines share an id, the first one determines its position in the tree.
         let Some(id) = line
@@ -148,8 +151,9 @@ impl Lines {
         changed
     }
 
-    /// Returns whether an earlier line has the same id and the same content. Ids aren't always unique: other content
-    /// under the same id is another line. A line without an id is compared as a whole if it has a message and a time.
+    /// Returns whether an earlier line has the same id and the same content. Ids aren't always
+    /// unique: other content under the same id is another line. A line without an id is compared as
+    /// a whole if it has a message and a time.
     pub(super) fn is_again(&mut self, line: &Line<'_>, record: &str) -> bool {
         let said = match line.uuid {
             Some(uuid) => hash(&(uuid, line.kind, line.message.unwrap_or(record))),
@@ -166,8 +170,8 @@ impl Lines {
         before
     }
 
-    /// Marks the lines from `at` towards the root, up to `end` or the first line that already has the mark. Returns the
-    /// line where it stopped.
+    /// Marks the lines from `at` towards the root, up to `end` or the first line that already has
+    /// the mark. Returns the line where it stopped.
     fn mark(
         &mut self,
         mut at: Option<u64>,
@@ -194,7 +198,8 @@ impl Lines {
                     lines.saturating_sub(1)
                 }
             });
-            // A step is on the branch if any of its lines is: each of its calls may have a separate line.
+            // A step is on the branch if any of its lines is: each of its calls may have a separate
+            // line.
             if let (0, true, Ok(step)) | (1, false, Ok(step)) =
                 (before, is_alive, usize::try_from(step))
             {

@@ -1,9 +1,10 @@
-//! How does Claude Code write a session? One JSON object a line, appended to `projects/PROJECT/SESSION.jsonl`; sub-agents
-//! have files of their own.
+//! Reads sessions of Claude Code: one JSON object per line, appended to
+//! `projects/PROJECT/SESSION.jsonl`. Sub-agents have separate files.
 //!
-//! Its vendor does not specify the file. What is read here was seen in versions 1.0.24 to 2.1.330: a reply of the model is
-//! spread over a line for each of its blocks, which share `message.id`; results come as lines of the user; other lines
-//! stand between. `usage` is repeated on each line of a reply.
+//! The vendor doesn't specify the format. This reader is based on versions 1.0.24 to 2.1.330. Each
+//! block of a model's reply is a separate line, and the lines of a reply share `message.id`. Tool
+//! results are lines of the user. Other lines may come in between. Each line of a reply repeats its
+//! `usage`.
 
 mod changes;
 mod lines;
@@ -55,20 +56,23 @@ pub(super) static SESSION: Tool = Tool {
     reader: || Box::new(Session::default()),
 };
 
-/// The tools that do nothing but ask the user.
+/// Tools that only ask the user.
 const QUESTIONS: &[&str] = &["AskUserQuestion", "ExitPlanMode"];
 
-/// The agent of the lines of sub-agents that do not name one.
+/// The agent name for lines of sub-agents that don't name their agent.
 const INLINE: &str = "sidechain";
-/// So begins what the program writes above the user's commands that the model is not to answer.
+/// The start of the text that the program writes above user commands that the model shouldn't reply
+/// to.
 const CAVEAT: &str = "Caveat:";
 
-/// Whether the line is of a sub-agent that has no file of its own: of one that has, all lines say so.
+/// Returns whether the line belongs to a sub-agent without a separate file. In a sub-agent's own
+/// file, all lines are marked as its own.
 fn is_nested(line: &Line<'_>, draft: &mut Draft<'_>) -> bool {
     is_true(line.sidechain) && draft.run().parent.is_none()
 }
 
-/// Whether a text is what the program writes where the user stops it: a prompt may begin with the same words.
+/// Returns whether a text is exactly what the program writes when the user interrupts it. A prompt
+/// may begin with the same words.
 fn is_interruption(words: &str) -> bool {
     matches!(
         words.trim(),
@@ -106,8 +110,9 @@ fields! {
     struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }
 }
 
-/// Whether the first lines are those of a session: by the keys that only these have, since the first ones are often
-/// summaries or bookkeeping. Other programs keep no more of a session than its messages and their times.
+/// Returns whether the first lines are those of a session, by keys that only sessions have, because
+/// a session often starts with summaries or bookkeeping. Other programs that keep sessions keep
+/// only messages and their times.
 fn is_session(head: &[u8]) -> bool {
     objects(head).any(|line| {
         let line = Line::of(line);
@@ -118,7 +123,7 @@ fn is_session(head: &[u8]) -> bool {
     })
 }
 
-/// Whether a line is a message that does not name its session.
+/// Returns whether a line is a message that doesn't name its session.
 fn is_bare_message(line: &Line<'_>) -> bool {
     let is_message = matches!(line.kind, Some("\"user\"" | "\"assistant\""));
     let is_nobodys = line.session.is_none() && line.session_of_stream.is_none();
@@ -130,40 +135,43 @@ fn is_bare_message(line: &Line<'_>) -> bool {
     is_message && is_nobodys && is_spoken && micros(line.timestamp).is_some()
 }
 
-/// A session under way.
+/// A session while it is being read.
 #[derive(Debug, Default)]
 struct Session {
     lines: Lines,
     by_message: Recent<Box<str>, usize>,
     by_call: Recent<Box<str>, usize>,
     children: RecentSet<Box<str>>,
-    /// Sub-agents whose lines stand in this file and do not name them, as old versions wrote them.
+    /// The number of sub-agents whose lines are in this file without naming the agent, as in old
+    /// versions.
     inline: u64,
     /// The newest step of each agent in the file.
     newest: Recent<Box<str>, usize>,
     last: Option<usize>,
     turns: u64,
-    /// How the turn ended, where a line says so.
+    /// The end of the turn, if a line records it.
     end: Option<Ended>,
-    /// What held before the newest prompt.
+    /// The state before the newest prompt.
     ends: Turns,
-    /// What the last reply ended with.
+    /// The finish reason of the last reply.
     finish: Option<Box<str>>,
-    /// A prompt or an answer came after the last reply: the next one is due.
+    /// Whether a prompt or a tool result came after the last reply, so that another reply is due.
     due: bool,
-    /// The newest line of the user is a command.
+    /// Whether the newest line of the user is a command.
     has_command: bool,
-    /// The total of the newest cost line, and whether a reply came since.
+    /// The total of the newest cost line, unless a reply came since.
     cost: Option<f64>,
     /// The newest total of each session in the file.
     costs: Recent<Box<str>, f64>,
     budget: Option<f64>,
-    /// The tokens that the newest cost line records.
+    /// The tokens in the newest cost line.
     total: Option<u64>,
     has_copies: bool,
-    /// Titles by who gave them: the user (2), the program (1), a summary (0); the first one counts.
+    /// Titles, ranked by who chose them: the user (2), the program (1), or a summary (0). The first
+    /// one is shown.
     titles: Vec<(u8, Box<str>)>,
-    /// The program runs for another one, which gave it its prompt: it ends with the turn.
+    /// Whether another program runs this one and gave it its prompt. The session then ends with the
+    /// turn.
     is_driven: bool,
 }
 
@@ -236,7 +244,7 @@ impl Reader for Session {
         if is_misplaced {
             draft.issue(
                 IssueKind::Join,
-                "the line stands behind one that follows it",
+                "the line comes after a line that names it as its parent",
             );
         }
     }
@@ -244,15 +252,15 @@ impl Reader for Session {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
         let (turns, children) = (self.turns, self.children.len() as u64 + self.inline);
-        // The program tells what was spent where it ends.
+        // The program records the total cost when it ends.
         let may_go_on = !self.is_driven && self.cost.is_none();
-        // The program goes on counting where the session that it copied stood.
+        // In a copied session, the program's count starts with the cost of the original.
         let (cost, at) = (self.cost.filter(|_| !self.has_copies), draft.latest());
         let asks = self
             .last
             .filter(|_| ended.is_none())
             .and_then(|n| draft.asks(n, QUESTIONS));
-        // Whoever stopped it, or saw a request fail, may go on as well.
+        // After an interruption or a failed request, the user may continue too.
         let is_users_turn = asks.is_some() || ended.is_some();
         let run = draft.run();
         run.awaits_user = may_go_on && run.parent.is_none() && is_users_turn;
@@ -264,7 +272,7 @@ impl Reader for Session {
         run.children = Some(children);
         run.child_ids = self.children.listed();
         run.cost_usd = cost;
-        // Where a session goes on or is copied, the program counts what it took before.
+        // In a resumed or copied session, the program includes earlier usage.
         let is_whole = !self.has_copies && self.costs.len() == 1;
         run.total = self.total.filter(|_| is_whole).map(|tokens| Total {
             tokens,
@@ -277,7 +285,8 @@ impl Reader for Session {
 }
 
 impl Session {
-    /// The end and the answer of the session. A turn without steps leaves those of the turn before.
+    /// Returns the end and the answer of the session. A turn without steps keeps those of the
+    /// previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let end = self.ended(draft);
         let is_answer = end
@@ -288,7 +297,8 @@ impl Session {
             .settle(end, answer, self.last.map_or(0, |last| last + 1), None)
     }
 
-    /// What the session is called: by its user, else by its program. A summary is of the branch that ends where it says.
+    /// Sets the title of the session: the user's, otherwise the program's. A summary is the title
+    /// of the branch whose last message it names.
     fn title(&mut self, kind: &str, line: &Line<'_>, draft: &mut Draft<'_>) {
         let (rank, title) = match kind {
             "custom-title" => (2, line.custom_title),
@@ -298,7 +308,7 @@ impl Session {
         let Some(title) = filled(title).map(|title| cut(&title)) else {
             return;
         };
-        // Of each sort the newest counts.
+        // The newest title of each rank is shown.
         match self.titles.iter_mut().find(|(known, _)| *known == rank) {
             Some((_, known)) => *known = title,
             None => self.titles.push((rank, title)),
@@ -307,7 +317,7 @@ impl Session {
         draft.run().titles = self.titles.iter().map(|(_, title)| title.clone()).collect();
     }
 
-    /// Notes which branch the line is on.
+    /// Records which branch the line is on.
     fn branch(&mut self, line: &Line<'_>, step: Option<usize>, draft: &mut Draft<'_>) {
         self.lines
             .add(line, step)
@@ -315,7 +325,7 @@ impl Session {
             .for_each(|(step, is_left)| draft.leave(step, is_left));
     }
 
-    /// What a line says of the whole session.
+    /// Takes the facts about the whole session from a line.
     fn about(&mut self, line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
         draft.session(line.session, line.agent, file);
         if let Some(entrypoint) = text(line.entrypoint) {
@@ -330,7 +340,7 @@ impl Session {
         }
     }
 
-    /// A block of a reply of the model.
+    /// Handles a block of the model's reply.
     fn reply(
         &mut self,
         line: &Line<'_>,
@@ -370,7 +380,7 @@ impl Session {
             self.by_call.insert((*call.id).into(), n);
         }
         (self.cost, self.has_command) = (None, false);
-        // How a sub-agent's turn ended says nothing of this one.
+        // The end of a sub-agent's turn isn't that of this one.
         if !is_nested {
             if let Some(model) = &part.model {
                 draft.run().model = Some(cut(model));
@@ -382,7 +392,7 @@ impl Session {
         n
     }
 
-    /// A line of the user: what tools gave, a prompt, or a word of the program.
+    /// Handles a line of the user: tool results, a prompt, or text by the program.
     fn user(
         &mut self,
         line: &Line<'_>,
@@ -455,7 +465,7 @@ impl Session {
             return;
         }
         if is_nested(line, draft) {
-            // Its first prompt has no line before it.
+            // A sub-agent's first prompt has no parent line.
             self.inline += u64::from(!is_text(line.parent));
             draft.event(EventDraft {
                 stage: "note",
@@ -464,8 +474,8 @@ impl Session {
             return;
         }
         if is_interruption(&words) || line.interrupted.is_some() {
-            // What follows the end of a turn is of another turn, though no prompt began it. A record that names the message
-            // which was interrupted says that the turn was not over.
+            // After the end of a turn, an interruption belongs to another turn, even if no prompt
+            // began it. If the record names the interrupted message, the turn hadn't ended.
             if self.finish.is_some() && line.interrupted.is_none() && self.ended(draft).is_some() {
                 let (end, answer) = self.settled(draft);
                 self.ends
@@ -487,7 +497,7 @@ impl Session {
         let is_command = words.starts_with("<command-")
             || words.starts_with("<local-command")
             || words.starts_with("<bash-");
-        // A command of the user's own stands for a prompt, whose text the program writes below it.
+        // A custom command acts as a prompt. The program writes the prompt's text in the next line.
         let is_expanded =
             self.has_command && is_true(line.meta) && !is_command && !words.starts_with(CAVEAT);
         self.has_command = words.starts_with("<command-");
@@ -498,7 +508,7 @@ impl Session {
                 "note"
             };
             draft.event(EventDraft { stage, ..mark });
-            // The program itself asks for the rest of a reply that was cut.
+            // The program itself requests the rest of a truncated reply.
             if is_true(line.meta) && self.finish.as_deref() == Some("max_tokens") {
                 (self.finish, self.due) = (None, true);
             }
@@ -510,11 +520,11 @@ impl Session {
         draft.prompt(Some(&words), &mark);
         self.newest.drain().for_each(|(_, n)| draft.close(n));
         self.turns += 1;
-        // The budget is told anew.
+        // The program records the budget again in each turn.
         (self.end, self.finish, self.due, self.budget) = (None, None, true, None);
     }
 
-    /// The program itself speaks in place of the model: a request failed.
+    /// Handles a failed request. The program writes the error in place of the model's reply.
     fn api_error(
         &mut self,
         line: &Line<'_>,
@@ -531,7 +541,7 @@ impl Session {
         if !is_true(line.api_error) {
             return;
         }
-        // The model's own word for the same stands before it.
+        // The model's own finish reason already records this end.
         if !matches!(self.finish.as_deref(), Some("refusal" | "max_tokens")) {
             let end = Ended::new(
                 "api_error",
@@ -546,7 +556,7 @@ impl Session {
     fn attachment(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let attachment = line.attachment.map(Attachment::of).unwrap_or_default();
         let kind = text(attachment.kind).unwrap_or_default();
-        // The program queues notices of its own in the same way.
+        // The program queues its own notices in the same way.
         let is_notice = text(attachment.mode).is_some_and(|mode| mode != "prompt");
         let stage = if kind == "queued_command" && is_notice {
             "queued_notice"
@@ -562,7 +572,7 @@ impl Session {
                     Outcome::Truncated,
                     Certainty::Recorded,
                 );
-                // The program counts the turn that it did not begin.
+                // The program's number includes the turn that it didn't start.
                 let max = number(attachment.max);
                 self.end = Some(end.compare(max, max, "turns").told_by(at));
             }
@@ -571,7 +581,8 @@ impl Session {
         }
     }
 
-    /// How the last turn ended: what a line says, else what the last reply suggests. `None` where it may go on.
+    /// Determines the end of the last turn: as recorded by a line, or inferred from the last reply.
+    /// Returns `None` if the turn may continue.
     fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
         if self.end.is_some() {
             return self.end.clone();
@@ -587,7 +598,7 @@ impl Session {
                 Outcome::Truncated,
                 Certainty::Inferred,
             );
-            let end = end.detail("it ends with more spent than the budget allows");
+            let end = end.detail("the final cost is at or above the budget");
             return Some(end.compare(Some(cost), Some(budget), "usd"));
         }
         let waits = self.last.is_some_and(|n| draft.unanswered(n) > 0);
@@ -604,7 +615,7 @@ impl Session {
         };
         match self.finish.as_deref() {
             Some("tool_use" | "pause_turn") => None,
-            // The reply is written block by block: what was said so far is a thought.
+            // A reply is written block by block, so the text so far is a thought.
             None if self.last.and_then(|n| draft.said(n)).is_none() => None,
             Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
             Some("refusal") => of("The model refused", Outcome::Failed),
@@ -621,14 +632,14 @@ impl Session {
     }
 }
 
-/// The tokens of all models in a table of them.
+/// Returns the sum of the tokens of all models in a table.
 fn counted(models: &str) -> u64 {
     let all = walk::members(models).map(|(_, told)| Counted::of(told));
     let each = all.flat_map(|told| [told.input, told.created, told.read, told.output]);
     each.filter_map(count).fold(0, u64::saturating_add)
 }
 
-/// What a line says of the step that it belongs to.
+/// Returns the part of a step that a line contains.
 fn part_of(line: &Line<'_>, message: &Message<'_>) -> Part {
     let mut part = Part::default();
     let reply = line.kind == Some("\"assistant\"");
@@ -649,7 +660,7 @@ fn part_of(line: &Line<'_>, message: &Message<'_>) -> Part {
     part
 }
 
-/// What is odd about the results among the blocks of a message.
+/// Reports issues in the tool results in a message.
 fn odd_results(message: &Message<'_>, draft: &mut Draft<'_>) {
     let blocks = message
         .content
@@ -663,7 +674,7 @@ fn odd_results(message: &Message<'_>, draft: &mut Draft<'_>) {
     {
         if is_odd(flag) {
             let reason = format!(
-                "is_error is {}, which is no boolean: how the call went is unknown",
+                "is_error is {}, which isn't a boolean, so the call's outcome is unknown",
                 cut(flag)
             );
             draft.issue(IssueKind::Field, reason);
@@ -671,7 +682,7 @@ fn odd_results(message: &Message<'_>, draft: &mut Draft<'_>) {
     }
 }
 
-/// What the blocks of a message say: of the model's reply, or of what tools gave it.
+/// Reads the blocks of a message: the model's reply, or tool results.
 fn blocks(message: &Message<'_>, reply: bool, result: Option<&str>, part: &mut Part) {
     if let Some(said) = text(message.content).filter(|_| reply) {
         part.text.push(said);
@@ -695,7 +706,7 @@ fn blocks(message: &Message<'_>, reply: bool, result: Option<&str>, part: &mut P
                 args: block.input.unwrap_or_default().to_owned(),
             }),
             (Some("\"tool_result\""), _) => part.answers.push(answer(&block, result)),
-            // What the service did itself it tells in the reply.
+            // For its own tools, the service puts the results into the reply.
             (Some(kind), true) if kind.ends_with("_tool_result\"") => {
                 part.answers.push(answer(&block, None))
             }
@@ -713,7 +724,7 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
         }
         content => content.unwrap_or("null").to_owned(),
     };
-    // Of another type it says nothing.
+    // A value of another type has no meaning.
     let is_told = matches!(block.is_error, None | Some("true" | "false" | "null"));
     let failed = is_true(block.is_error);
     let words = text(Some(&output));
@@ -721,7 +732,7 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
         .map(Result::of)
         .is_some_and(|result| is_true(result.interrupted))
         || text(result).is_some_and(|words| {
-            // Where the result is an object, these words may stand in a file that was edited.
+            // If the result is an object, this text may come from an edited file.
             let words = words.strip_prefix("Error: ").unwrap_or(&words);
             is_interruption(words) || words.starts_with("User rejected")
         });
@@ -751,8 +762,8 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
     }
 }
 
-/// What was taken within a reply besides its own tokens, by the model that took it: an advisor, a compaction. The reply's
-/// own figures are those of its messages alone.
+/// Returns the tokens used within a reply besides its own, with the model that used them, such as
+/// for an advisor or a compaction. The reply's own figures cover only its messages.
 fn others(usage: &str, model: Option<&str>) -> Vec<(String, Tokens)> {
     let iterations = Usage::of(usage)
         .iterations
@@ -765,7 +776,7 @@ fn others(usage: &str, model: Option<&str>) -> Vec<(String, Tokens)> {
         .iter()
         .filter_map(|(_, tokens)| tokens.sum())
         .fold(0, u64::saturating_add);
-    // A writer that adds them up has counted them already.
+    // A writer that adds them up has already counted them.
     if tokens(usage).sum() == Some(sum) {
         return Vec::new();
     }
@@ -778,11 +789,11 @@ fn others(usage: &str, model: Option<&str>) -> Vec<(String, Tokens)> {
         .collect()
 }
 
-/// The vendor counts what the cache held apart from the other input.
+/// Reads the tokens of a reply. The vendor counts cached input separately from other input.
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
     let cached = count(usage.cache_read_input_tokens);
-    // Where nothing went to a cache or came from one, that may be left out; what else was read may not.
+    // Cache fields may be missing if no cache was used, but the other input must be present.
     let beside = [count(usage.cache_creation_input_tokens), cached]
         .into_iter()
         .flatten();

@@ -1,9 +1,10 @@
-//! How does `claude -p --output-format stream-json` tell of a run? One JSON object a line: `system/init`, the messages,
-//! and at the end a `result` that says how it came out and what it cost. Qwen Code, whose program has the same option,
-//! writes the same lines.
+//! Reads the output of `claude -p --output-format stream-json`: one JSON object per line. The
+//! stream has `system/init`, the messages, and at the end a `result` with the outcome and the cost.
+//! Qwen Code has the same option and writes the same lines.
 //!
-//! Replies of sub-agents stand among those of their parent. Claude Code repeats the usage with which a reply began: how
-//! much it wrote is in the result alone. Qwen Code begins a new message for each block, and gives the usage with the last.
+//! Replies of sub-agents are interleaved with those of their parent. Claude Code repeats the usage
+//! from the start of a reply, so its output tokens are only in the result. Qwen Code begins a new
+//! message for each block, and records the usage with the last one.
 
 use super::{Message, blocks, changes, is_interruption, odd_results, others, spoken, tokens};
 use crate::format::part::{self, text};
@@ -25,7 +26,7 @@ const CAN: Capabilities = Capabilities {
     ..Capabilities::NONE
 };
 
-/// What Claude Code prints.
+/// The output of Claude Code.
 pub(in crate::format) static CLAUDE: Tool = Tool {
     format: Format {
         name: "Claude Code stream",
@@ -41,7 +42,7 @@ pub(in crate::format) static CLAUDE: Tool = Tool {
     reader: || Box::new(Stream::default()),
 };
 
-/// What Qwen Code prints.
+/// The output of Qwen Code.
 pub(in crate::format) static QWEN: Tool = Tool {
     format: Format {
         name: "Qwen Code stream",
@@ -86,7 +87,7 @@ fields! {
     struct Fault { message }
 }
 
-/// The words of `terminal_reason` for faults of the program or of the model.
+/// Values of `terminal_reason` for faults of the program or of the model.
 const FAULTS: [&str; 6] = [
     "model_error",
     "image_error",
@@ -96,10 +97,11 @@ const FAULTS: [&str; 6] = [
     "structured_output_retry_exhausted",
 ];
 
-/// What differs by less is the same sum of money.
+/// Amounts that differ by less than this are equal.
 const LEAST_USD: f64 = 1e-6;
 
-/// Whether the first lines are those of a stream, and whether of Qwen Code's.
+/// Returns whether the first lines are those of a stream: `true` for Qwen Code's, `false` for
+/// Claude Code's.
 fn init(head: &[u8]) -> Option<bool> {
     let lines = objects(head).map(Line::of);
     let is_init =
@@ -110,43 +112,44 @@ fn init(head: &[u8]) -> Option<bool> {
         .map(|line| line.qwen.is_some())
 }
 
-/// A stream under way.
+/// A stream while it is being read.
 #[derive(Debug, Default)]
 struct Stream {
     is_qwen: bool,
     by_message: Recent<Box<str>, usize>,
     by_call: Recent<Box<str>, usize>,
-    /// The newest step of each agent, and whether its reply goes on with the next message.
+    /// The newest step of each agent, and whether its reply continues in the next message.
     newest: Recent<Box<str>, (usize, bool)>,
     children: RecentSet<Box<str>>,
     /// The ids of sub-agents.
     agents: RecentSet<Box<str>>,
-    /// What sub-agents took that are done, by their ids.
+    /// The tokens of finished sub-agents, by id.
     tasks: Recent<Box<str>, u64>,
-    /// The models of replies, and what they read for others than the reply.
+    /// The models of replies, and the input tokens of requests within a reply that aren't its own.
     models: RecentSet<Box<str>>,
     read_aside: u64,
-    /// The conversation was compacted, which its program asked a model for.
+    /// Whether the conversation was compacted, which takes a request to a model.
     is_compacted: bool,
     last: Option<usize>,
     turns: u64,
     end: Option<Ended>,
     answer: Option<Box<str>>,
     ends: Turns,
-    /// A line says that the user stopped the newest turn.
+    /// Whether a line records that the user interrupted the newest turn.
     is_stopped_by_user: bool,
-    /// No line with a time came since the last result, and no reply.
+    /// Whether there was neither a line with a time nor a reply since the last result.
     is_idle: bool,
     is_between: bool,
-    /// What the model read in each step, as far as that is told.
+    /// The recorded input tokens of each step.
     inputs: Recent<usize, u64>,
-    /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
+    /// The usage of the run by its results, if they separate it from the session's earlier usage,
+    /// and the cost.
     own: Option<(Whole, Option<f64>)>,
-    /// The newest total of Qwen Code's program, and the sum of the steps up to it.
+    /// The newest total of Qwen Code's program, and the sum over the steps so far.
     counted: Option<(Whole, u64)>,
-    /// How often a request was retried.
+    /// The number of retried requests.
     retries: u64,
-    /// What sessions took that stand before this one in the stream.
+    /// The usage of earlier sessions in the stream.
     earlier: Option<Whole>,
     earlier_cost: Option<f64>,
 }
@@ -155,7 +158,7 @@ impl Reader for Stream {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let ts = draft.time(line.timestamp);
-        // Between a result and what follows it nobody worked.
+        // No work happens between a result and the next line.
         let before = draft.latest().filter(|_| !self.is_idle);
         let (kind, stage) = (
             text(line.kind).unwrap_or_default(),
@@ -168,7 +171,7 @@ impl Reader for Stream {
             ..EventDraft::default()
         };
         let message = line.message.map(Message::of).unwrap_or_default();
-        // A result with nothing between it and the one before is of its own turn only where it says something else.
+        // A result that directly follows another one belongs to a new turn only if it differs.
         let is_again = (line.uuid.is_some() || kind == "result") && draft.is_again(record.text);
         if is_again && (line.uuid.is_some() || self.end.is_some()) {
             return draft.again(&mark);
@@ -191,7 +194,7 @@ impl Reader for Stream {
                 about(&line, draft);
                 let run = draft.run();
                 if before.is_some() && before != run.run_id {
-                    // Of a session without a word of it, the draft knows that it is missing.
+                    // The draft already tracks the missing usage of a session without a result.
                     self.earlier = Some(run.usage).filter(|usage| *usage != Whole::default());
                     self.earlier_cost = run.cost_usd;
                     self.counted = None;
@@ -237,7 +240,8 @@ impl Reader for Stream {
                     failed: is_true(line.is_error),
                     ..mark
                 });
-                // What follows the end of a turn is of another turn, whether or not a line says that one began.
+                // After the end of a turn, a result belongs to another turn, whether or not a line
+                // began it.
                 if self.end.is_some() {
                     let (end, answer) = self.settled();
                     self.ends.begin(self.steps(), end, answer, None);
@@ -245,12 +249,12 @@ impl Reader for Stream {
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
                 (self.end, self.is_between) = (Some(end.told_by(at)), true);
                 self.totals(&line, draft);
-                // Each result is of its own turn.
+                // Each result covers its own turn.
                 let took = number(line.duration_ms).filter(|ms| *ms >= 0.0);
                 if took.is_none() && number(line.duration_ms).is_some() {
                     draft.issue(
                         IssueKind::Field,
-                        "the result's duration is below zero, and does not count",
+                        "the result's duration is negative, so it is ignored",
                     );
                 }
                 let run = draft.run();
@@ -274,7 +278,7 @@ impl Reader for Stream {
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
         run.child_ids = self.agents.listed();
-        // The last reply of a sub-agent is not printed, and the program counts turns and no replies.
+        // A sub-agent's last reply isn't printed, and the program counts turns, not replies.
         run.replies_untold = !self.is_qwen && !self.children.is_empty();
     }
 }
@@ -284,19 +288,21 @@ impl Stream {
         self.last.map_or(0, |last| last + 1)
     }
 
-    /// The end and the answer of the run. A turn without steps leaves those of the turn before.
+    /// Returns the end and the answer of the run. A turn without steps keeps those of the previous
+    /// turn.
     fn settled(&self) -> (Option<Ended>, Option<Box<str>>) {
         self.ends
             .settle(self.end.clone(), self.answer.clone(), self.steps(), None)
     }
 
-    /// Qwen Code asks no model where all calls of a reply were cancelled, and prints nothing more.
+    /// Returns the end of a run whose last calls were all cancelled. Qwen Code then makes no
+    /// further request and prints nothing more.
     fn cancelled(&self, draft: &Draft<'_>) -> Option<Ended> {
         let n = self.last.filter(|_| self.is_qwen)?;
         draft.cancelled(n, Certainty::Inferred)
     }
 
-    /// A block of a reply of the model.
+    /// Handles a block of the model's reply.
     fn reply(
         &mut self,
         line: &Line<'_>,
@@ -354,11 +360,11 @@ impl Stream {
             draft.run().model = Some(cut(model));
         }
         if !draft.part(n, part) {
-            draft.issue(IssueKind::Join, "a reply goes on after it was over");
+            draft.issue(IssueKind::Join, "a reply continues after its end");
         }
     }
 
-    /// What tools gave, a prompt, or a word of the program.
+    /// Handles a line of the user: tool results, a prompt, or text by the program.
     fn user(
         &mut self,
         line: &Line<'_>,
@@ -382,8 +388,8 @@ impl Stream {
                     ..mark
                 });
             } else if self.unasked(draft) {
-                // What follows a result is the user's, and so is what the program prints again of it. The task stays
-                // unknown: it was not printed.
+                // The line after a result is by the user, and so is a replayed line. The task stays
+                // unknown, because it wasn't printed.
                 let is_asked = self.is_between || is_true(line.is_replay);
                 draft.event(EventDraft {
                     stage: if is_asked { "prompt" } else { "note" },
@@ -432,13 +438,13 @@ impl Stream {
         }
     }
 
-    /// Whether what stands in the place of the user may be the program's: where the task was not printed, nothing else that
-    /// the user says in that turn is.
+    /// Returns whether a line of the user may be by the program. If the task wasn't printed, no
+    /// other user text in that turn is.
     fn unasked(&self, draft: &Draft<'_>) -> bool {
         !draft.has_task() && self.last.is_some()
     }
 
-    /// What the run took as a whole, with its sub-agents where that is told.
+    /// Reads the usage of the whole run, including sub-agents if recorded.
     fn totals(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
         let whole = |usage: Usage<'_>| {
             let beside = [usage.created, usage.read].map(count).into_iter().flatten();
@@ -472,14 +478,14 @@ impl Stream {
             draft.totals();
         }
         if let Some(since) = line.since {
-            // Of each result, what was taken since the one before, by sub-agents too.
+            // Each result covers the usage since the previous one, including that of sub-agents.
             self.own = self.own.into_iter().chain(each(Some(since))).reduce(plus);
-            // Where it names no model, none was asked.
+            // If it names no model, no request was made.
             let (usage, cost) = self.own.unwrap_or((Whole::default(), Some(0.0)));
             let total = number(line.cost).unwrap_or_default();
             if let Some(cost) = cost.filter(|cost| total - cost > LEAST_USD) {
                 let reason = format!(
-                    "the result's cost ({total} USD) is of the whole session, of which this run took {cost}"
+                    "the result's cost ({total} USD) covers the whole session, of which this run cost {cost} USD"
                 );
                 draft.issue(IssueKind::Copied, reason);
             }
@@ -495,7 +501,7 @@ impl Stream {
             .map(|(usage, _)| usage);
         let own = self.exceeded(line, draft.run().model.as_deref());
         let read = self.read_by_models(line);
-        // The program asks other models for titles and the like, and prints nothing of it.
+        // The program makes requests to other models, such as for titles, without printing them.
         let named = line.models.into_iter().flat_map(walk::members);
         let named = named
             .filter(|(name, _)| text(Some(name)).is_some_and(|name| self.models.contains(&*name)));
@@ -507,14 +513,14 @@ impl Stream {
                 .or(line.cost.map(str::to_owned))
                 .unwrap_or_default();
             let reason = format!(
-                "the result's cost ({said} USD) and tokens by model are of more than the replies here took, as where a \
-                 session goes on and counts what it took before: what this run cost is not known"
+                "the result's cost ({said} USD) and tokens by model cover more than the replies in this file, as in a \
+                 resumed session that counts earlier usage, so the cost of this run is unknown"
             );
             draft.issue(IssueKind::Copied, reason);
         }
         let run = draft.run();
-        // Older programs print no tokens by model. `usage` leaves out sub-agents, and whether it is of this turn or of all
-        // of them differs between versions.
+        // Older programs print no tokens by model. `usage` excludes sub-agents, and it depends on
+        // the version whether it covers this turn or all turns.
         let is_alone = line.models.is_none() && self.turns <= 1 && self.children.is_empty();
         let told = line
             .usage
@@ -546,8 +552,8 @@ impl Stream {
         };
     }
 
-    /// What Qwen Code's program counted up to this result. Each program counts from its own start; where one answers
-    /// several prompts, its later results include the earlier ones.
+    /// Reads the total of Qwen Code's program up to this result. Each program counts from its own
+    /// start. If one program handles several prompts, later results include the earlier ones.
     fn counted(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
         let Some(usage) = line.usage else { return };
         let told = Usage::of(usage);
@@ -587,7 +593,7 @@ impl Stream {
         });
     }
 
-    /// A total that a result records.
+    /// Builds a total that a result records.
     fn total(&self, tokens: u64) -> Total {
         let aside = match self.retries {
             0 => String::new(),
@@ -599,7 +605,7 @@ impl Stream {
             .tasks
             .values()
             .fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
-        // Each child is told of once it is done.
+        // Each child run is reported when it's finished.
         let is_all = self.tasks.len() >= self.children.len() && self.tasks.is_whole();
         Total {
             tokens,
@@ -611,8 +617,8 @@ impl Stream {
         }
     }
 
-    /// What the models of the replies read, by the result and by the replies. `None` where either isn't known, or where
-    /// the models read for something that isn't printed.
+    /// Returns the input tokens of the models of the replies, by the result and by the replies.
+    /// Returns `None` if either is unknown, or if the models also read input that isn't printed.
     fn read_by_models(&self, line: &Line<'_>) -> Option<(u64, u64)> {
         let is_alone = self.turns <= 1
             && self.children.is_empty()
@@ -640,13 +646,13 @@ impl Stream {
             .inputs
             .values()
             .fold(0, |sum: u64, input| sum.saturating_add(*input));
-        // A program that retries, or that compacts the conversation, asks for more than it prints.
+        // A program that retries or compacts the conversation reads more than it prints.
         let is_explained = recorded > replies && (self.retries > 0 || self.is_compacted);
         (!is_explained).then_some((recorded, replies))
     }
 
-    /// What the run itself took, where its totals are of more than that: of one whose model wrote for nobody else, and
-    /// read less than its totals say.
+    /// Returns the run's own usage if its totals cover more than the run. This requires a model
+    /// that was used only for the run's own replies, which read less than the total.
     fn exceeded(&self, line: &Line<'_>, model: Option<&str>) -> Option<Whole> {
         let usage = tokens(
             line.usage
@@ -664,7 +670,7 @@ impl Stream {
         (counted > usage.input?.max(seen)).then_some(whole_of(usage))
     }
 
-    /// A reply on its way; the last such line of it has its final usage.
+    /// Handles a part of a streamed reply. The last such line has the reply's final usage.
     fn partial(
         &mut self,
         line: &Line<'_>,
@@ -698,7 +704,7 @@ impl Stream {
     }
 }
 
-/// The tokens of a result. It doesn't tell reasoning apart.
+/// Converts the tokens of a result, which doesn't record reasoning tokens.
 fn whole_of(usage: Tokens) -> Whole {
     Whole {
         input: usage.input,
@@ -708,20 +714,20 @@ fn whole_of(usage: Tokens) -> Whole {
     }
 }
 
-/// All that was read and written, where both are known.
+/// Returns the sum of input and output tokens, if both are known.
 fn sum_of(usage: Whole) -> Option<u64> {
     let sum = usage.input?.saturating_add(usage.output?);
     Some(sum).filter(|sum| *sum > 0)
 }
 
-/// Whether the program itself speaks in place of the model: a request failed.
+/// Returns whether the program reports a failed request in place of the model's reply.
 fn is_own(message: &Message<'_>, is_qwen: bool) -> bool {
     let tokens = || message.usage.and_then(|usage| told(usage, true, true));
     message.model == Some("\"<synthetic>\"")
         || is_qwen && tokens().is_none() && spoken(message.content).starts_with("[API Error")
 }
 
-/// What the first line says of the run.
+/// Takes the facts about the run from the first line.
 fn about(line: &Line<'_>, draft: &mut Draft<'_>) {
     let run = draft.run();
     run.run_id = short(line.session).or(run.run_id.take());
@@ -735,7 +741,7 @@ fn about(line: &Line<'_>, draft: &mut Draft<'_>) {
         .or(run.tool.take());
 }
 
-/// How the run came out, as its result says it.
+/// Returns the end of the run that its result records.
 fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
     let of = |value: Option<&str>| text(value).unwrap_or_default();
     let (subtype, terminal, stop) = (of(line.subtype), of(line.terminal), of(line.stop_reason));
@@ -763,7 +769,7 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         )
     };
     let interrupted = terminal.starts_with("aborted");
-    // No failure is called a success.
+    // A failure must not get a word for success.
     let failure = match (&*subtype, &*terminal) {
         ("success" | "", "" | "completed") => "error",
         ("success" | "", terminal) => terminal,
@@ -771,7 +777,7 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
     };
     let ended = match (&*subtype, &*terminal, &*stop) {
         ("error_max_turns", ..) | (_, "max_turns", _) => {
-            // The program counts the turn that it did not begin.
+            // The program's number includes the turn that it didn't start.
             let max = limit_in(&detail);
             return end("error_max_turns", "Turn limit reached", Outcome::Truncated)
                 .compare(max, max, "turns");
@@ -818,7 +824,7 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         _ if is_true(line.is_error) || subtype.starts_with("error") => {
             end(failure, "Ended by an error", Outcome::Failed)
         }
-        // A word that is not known says no more than that it ended.
+        // An unknown word only shows that the run ended.
         _ => end(
             if terminal.is_empty() {
                 &subtype
@@ -832,7 +838,7 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
     ended.detail(cut(&detail))
 }
 
-/// The limit that a message names in brackets: `(3)`, `($0.05)`.
+/// Returns the limit in brackets in a message: `(3)`, `($0.05)`.
 fn limit_in(detail: &str) -> Option<f64> {
     let (_, rest) = detail.rsplit_once('(')?;
     rest.split_once(')')?
@@ -843,7 +849,7 @@ fn limit_in(detail: &str) -> Option<f64> {
         .filter(|limit: &f64| limit.is_finite())
 }
 
-/// What a line says of the step that it belongs to.
+/// Returns the part of a step that a line contains.
 fn part_of(record: &str, is_qwen: bool) -> Part {
     let line = Line::of(record);
     let mut part = Part::default();
@@ -852,7 +858,7 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
         .map(Event::of)
         .filter(|event| event.kind == Some("\"message_delta\""))
     {
-        // Of a service that gives no more than what was written, the rest is known from before.
+        // If a service only reports the output tokens, the rest is known from an earlier line.
         part.tokens = event
             .usage
             .map(tokens)
@@ -893,7 +899,7 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
     part
 }
 
-/// The program marks a call that was cancelled as failed, and says more in its words.
+/// The program marks a cancelled call as failed. Only the error text shows that it was cancelled.
 fn cancelled_in_words(answer: &mut Answer) {
     let is_cancelled = |words: &String| words.starts_with("[Operation Cancelled]");
     if answer.status == Some("error") && answer.error.as_ref().is_some_and(is_cancelled) {
@@ -901,14 +907,14 @@ fn cancelled_in_words(answer: &mut Answer) {
     }
 }
 
-/// The tokens of a reply, as far as the line has them.
+/// Returns the tokens of a reply that the line records.
 fn told(usage: &str, is_qwen: bool, is_over: bool) -> Option<Tokens> {
     if is_qwen {
         let usage = Usage::of(usage);
         let (input, output) = (count(usage.input_tokens), count(usage.output_tokens));
         let is_known =
             input.is_some_and(|input| input > 0) || output.is_some_and(|output| output > 0);
-        // Here the input is with the cache.
+        // Here the input includes cached tokens.
         let tokens = Tokens {
             input,
             output,

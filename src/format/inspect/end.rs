@@ -1,4 +1,4 @@
-//! What is known of a sample's run as a whole: what it was, under which limits, and how it ended.
+//! Collects the facts about a sample's run as a whole: its task, limits, scores and end.
 
 use super::super::raised::{name_in, what_raised};
 use super::super::value::{
@@ -30,15 +30,15 @@ fields! {
     struct Invalidation { author, reason }
 }
 
-/// What a sample says of itself, as far as it was read.
+/// The facts of a sample, as far as it was read.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// The document about all samples.
+    /// The document with the facts about all samples.
     pub(super) header: Option<String>,
-    /// The final scores, and what events say of them where the sample does not.
+    /// The final scores, and the scores in events for samples without final scores.
     scores: Vec<RunScore>,
     judged: Vec<RunScore>,
-    /// Scores that a person edited: by which scorer, and a sentence about it.
+    /// Scores edited by a person: the scorer, and a sentence about the edit.
     edits: Vec<(Box<str>, Box<str>)>,
     pub(super) model: Option<Box<str>>,
     grades: Vec<f64>,
@@ -46,23 +46,23 @@ pub(super) struct Facts {
     limit_event: Option<(usize, String)>,
     error: Option<(usize, String)>,
     usage: Option<String>,
-    /// Tokens and cost of the steps, where any of them says so; and whether one does not.
+    /// The tokens and the cost of the steps that record them, and whether a step lacks them.
     of_steps: (Option<u64>, Option<f64>),
     lacks_tokens: bool,
     lacks_cost: bool,
-    /// Tokens of all replies, those to scorers too; and whether one does not say.
+    /// The tokens of all replies, including those to scorers, and whether a reply lacks them.
     of_replies: Option<u64>,
     lacks_reply: bool,
-    /// What all replies wrote.
+    /// The output tokens of all replies.
     written: Option<u64>,
-    /// Who took the result back, and why.
+    /// Who invalidated the result, and why.
     invalidation: Option<Box<str>>,
-    /// How many attempts before this one failed, and how the last of them did.
+    /// The number of failed attempts before this one, and the error of the last one.
     retries: usize,
     retried_after: Box<str>,
-    /// What the records contradict each other about.
+    /// Contradictions between the records.
     conflicts: Vec<Box<str>>,
-    /// A scorer asked a model: what the sample says that it used is not the agent's alone.
+    /// Whether a scorer made a model request. The sample's usage is then not the agent's alone.
     pub(super) was_scored: bool,
     answer: Option<Box<str>>,
     id: Option<String>,
@@ -70,14 +70,14 @@ pub(super) struct Facts {
     uuid: Option<Box<str>>,
     started: Option<i64>,
     completed: Option<i64>,
-    /// A time of the sample without an offset, as written.
+    /// A time of the sample without a UTC offset, as written.
     pub(super) unzoned: Option<String>,
     total_seconds: Option<f64>,
     working_seconds: Option<f64>,
     turns: Option<f64>,
-    /// Messages of the conversation as it was at the end.
+    /// The number of messages in the final conversation.
     messages: u64,
-    /// The limits that the sample itself names.
+    /// The limits that the sample itself records.
     limits: Vec<(&'static str, f64)>,
     is_whole: bool,
 }
@@ -87,24 +87,24 @@ pub(super) struct Facts {
 pub(super) struct Last {
     said: Option<Box<str>>,
     finish: String,
-    /// It asks for something.
+    /// Whether it makes tool calls.
     calls: bool,
-    /// One of the calls hands in the answer.
+    /// Whether one of the calls submits the answer.
     submits: bool,
-    /// What the call named `submit` hands in.
+    /// The answer that the call named `submit` submits.
     submitted: Option<String>,
     event: Option<usize>,
 }
 
 impl Last {
-    /// Of the step that it is, what was said in it, and the event that it came with.
+    /// Creates it from the step's part, its text, and its event.
     pub(super) fn of(
         part: &Part,
         said: Option<Box<str>>,
         event: Option<usize>,
         facts: &Facts,
     ) -> Self {
-        // The tool that takes the answer may have another name; what it gives back is the answer.
+        // The tool that submits the answer may have another name. Its result is then the answer.
         let is_answer = |output: &str| {
             text(Some(output)).is_some_and(|output| Some(cut(output.trim())) == facts.answer)
         };
@@ -133,10 +133,10 @@ impl Last {
     }
 }
 
-/// What shows that a sample came to its end, where no record says so.
+/// The evidence that a sample completed, if no record says so.
 const UNBROKEN: &str = "neither error nor limit";
 
-/// What limits are called, their unit, and how many of it make one of theirs.
+/// Names of limits, our units for them, and the factor from Inspect's unit to ours.
 const LIMITS: [(&str, &str, f64); 6] = [
     ("message_limit", "messages", 1.0),
     ("token_limit", "tokens", 1.0),
@@ -155,7 +155,7 @@ impl Facts {
         Some(stamp.micros)
     }
 
-    /// Takes in a member of the sample, and the event that it is.
+    /// Takes a member of the sample. `at` is its event.
     pub(super) fn take(&mut self, key: &str, value: &str, at: Option<usize>) {
         let said = at.map(|at| (at, value.to_owned()));
         match key {
@@ -200,11 +200,12 @@ impl Facts {
                     .extend(limit.map(|((name, ..), limit)| (*name, limit)));
             }
         }
-        // A sample is written when it is over. Its scores stand before its events, its usage behind them.
+        // A sample is written when it's over. Its scores come before its events, and its usage
+        // after them.
         self.is_whole |= key == "model_usage";
     }
 
-    /// An event says how the sample was judged.
+    /// Takes the scores in an event.
     pub(super) fn judged(&mut self, scores: Vec<RunScore>) {
         for given in scores {
             self.judged.retain(|known| known.name != given.name);
@@ -214,12 +215,12 @@ impl Facts {
         }
     }
 
-    /// A limit ended the sample.
+    /// Takes the event of a limit that ended the sample.
     pub(super) fn limit_event(&mut self, at: usize, record: &str) {
         self.limit_event = Some((at, record.to_owned()));
     }
 
-    /// Takes in what a reply took, the agent's or a scorer's.
+    /// Adds the usage of a reply, to the agent or to a scorer.
     pub(super) fn asked(&mut self, part: &Part) {
         let wrote = part.tokens.and_then(|tokens| tokens.output);
         self.written = self
@@ -238,7 +239,7 @@ impl Facts {
         }
     }
 
-    /// Takes in what a step says that it used.
+    /// Adds the recorded usage of a step.
     pub(super) fn step(&mut self, part: &Part) {
         let (tokens, cost) = &mut self.of_steps;
         if let Some(more) = part
@@ -256,19 +257,19 @@ impl Facts {
         }
     }
 
-    /// Says what is known; `latest` is the newest time of an event.
+    /// Sets the facts of the run. `latest` is the newest time of an event.
     pub(super) fn tell(&mut self, last: Last, latest: Option<i64>, run: &mut Manifest) {
         let header = self.header.take().unwrap_or_default();
         let header = Header::of(&header);
         let eval = header.eval.map(Eval::of).unwrap_or_default();
         let stats = header.stats.map(Stats::of).unwrap_or_default();
-        // A member of an archive is a sample, whatever of it can be read.
+        // A member of an archive is a sample, even if it's unreadable.
         let is_sample = run.is_closed
             || self.id.is_some()
             || self.uuid.is_some()
             || self.is_whole
             || latest.is_some();
-        // What is written of an evaluation that is over was written at its end.
+        // The log of a finished evaluation was written at its end.
         run.is_closed |= matches!(
             text(header.status).as_deref(),
             Some("success" | "cancelled" | "error")
@@ -285,14 +286,14 @@ impl Facts {
         let is_invalidated = is_true(header.invalidated) && run.invalidation.is_none();
         run.notes.extend(
             is_invalidated
-                .then(|| "The log is marked as invalidated, and this sample is not.".into()),
+                .then(|| "The log is marked as invalidated, but this sample isn't.".into()),
         );
         run.notes.extend(self.retried());
         run.run_id = self.uuid.take().or_else(|| of_log().map(|id| cut(&id)));
         run.model = short(eval.model).or(self.model.take());
         let last_solver = last_solver(header.plan);
         run.trial = is_sample.then(|| {
-            // The agent is the last solver of the plan where the log names none.
+            // If the log names no agent, it's the last solver of the plan.
             let args = if filled(eval.solver).is_some() {
                 eval.solver_args
             } else {
@@ -317,7 +318,7 @@ impl Facts {
         run.tool = Some(cut(&format!("Inspect {}", version.unwrap_or_default())))
             .map(|tool| tool.trim_end().into());
         let (tokens, usage, cost) = self.used();
-        // What the sample was given stands in events too, without the names of those who gave it.
+        // Events contain the sample's scores too, but without the scorers' names.
         let judged = std::mem::take(&mut self.judged);
         self.compare_scores(&judged);
         run.notes.extend(
@@ -349,14 +350,14 @@ impl Facts {
             .map(Box::new);
         run.conflicts = std::mem::take(&mut self.conflicts);
         run.updated_at = self.completed.or(latest).filter(|_| run.ended.is_some());
-        // What the sample gives as its completion is the last reply, whatever that was.
+        // The sample's completion is the last reply, whatever it contains.
         let is_answer = run
             .ended
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.answer.take();
         let submitted = last.submitted.as_deref().map(cut).filter(|_| is_answer);
-        // A program may put more around it.
+        // A program may add text around it.
         let is_other = answer
             .as_ref()
             .zip(submitted.as_ref())
@@ -369,17 +370,18 @@ impl Facts {
         if let Some((answer, submitted)) = answer.zip(submitted).filter(|_| is_other) {
             run.statements.extend([
                 answer_in("output.completion", answer),
-                answer_in("the call of submit", submitted),
+                answer_in("the submit call", submitted),
             ]);
         }
         let grades = std::mem::take(&mut self.grades);
-        // Of grades between the two, nobody says which are good.
+        // For grades between the two, it isn't recorded which are good.
         let clear = !grades.is_empty() && grades.iter().all(|grade| *grade == 0.0 || *grade == 1.0);
         run.success =
             (clear && run.invalidation.is_none()).then(|| grades.iter().all(|grade| *grade == 1.0));
     }
 
-    /// Compares the scores of the sample with what the events say. Events of older versions name no scorer.
+    /// Compares the scores of the sample with those in events. Events of older versions name no
+    /// scorer.
     fn compare_scores(&mut self, judged: &[RunScore]) {
         let says = |given: &RunScore| {
             given
@@ -407,7 +409,7 @@ impl Facts {
                 .filter(|(own, event)| own != event && !is_edited)
             {
                 found.push(format!(
-                    "The sample has the score {own} by {}, the score event says {event}",
+                    "The sample has the score {own} by {}, but the score event says {event}",
                     given.name
                 ));
             }
@@ -416,7 +418,7 @@ impl Facts {
             .extend(found.into_iter().map(|words| cut(&words)));
     }
 
-    /// How often the sample was tried before, and why it was tried again.
+    /// Describes how often the sample was retried, and why.
     fn retried(&self) -> Option<Box<str>> {
         let times = if self.retries == 1 {
             "once".to_owned()
@@ -426,7 +428,7 @@ impl Facts {
         let after = if self.retries == 1 {
             "after an error"
         } else {
-            "after errors; the last was"
+            "after errors. The last one was:"
         };
         let words = self.retried_after.trim().trim_end_matches('.');
         let sep = if self.retries == 1 { ": " } else { " " };
@@ -442,7 +444,7 @@ impl Facts {
             .into_iter()
             .flat_map(walk::members)
             .map(|(_, usage)| sums(usage));
-        // What one model does not say is not known of all.
+        // A sum is unknown if any model lacks the value.
         let both = |one: (Option<u64>, Usage, Option<f64>),
                     more: (Option<u64>, Usage, Option<f64>)| {
             let tokens = one
@@ -458,8 +460,8 @@ impl Facts {
         each.reduce(both).unwrap_or_default()
     }
 
-    /// What the sample and its replies state about the same figures. The usage of a sample has what scorers used and what
-    /// failed attempts took, too.
+    /// Returns the totals that the sample and its replies record. The sample's usage includes
+    /// scorers and failed attempts.
     fn totals(&self) -> Vec<Statement> {
         if self.was_scored || self.retries > 0 {
             return Vec::new();
@@ -488,36 +490,36 @@ impl Facts {
         .collect()
     }
 
-    /// Where the totals of the sample differ from what its replies add up to.
+    /// Returns the difference between the sample's total and the sum of its replies.
     pub(super) fn differences(&mut self) -> Option<String> {
         let (total, replies) = self
             .recorded()
             .0
             .zip(self.of_replies.filter(|_| !self.lacks_reply))?;
-        // An attempt that failed may have taken some, and has no events here.
+        // A failed attempt may have used tokens, and has no events here.
         let is_more = total > replies && self.retries == 0;
         if total == replies {
             return None;
         }
-        // That the run's own total is less than its steps add up to is found for all formats.
+        // For all formats, a total below the sum of the steps is reported elsewhere.
         if is_more || self.was_scored {
             let (total, replies) = (grouped(total), grouped(replies));
             let words = format!(
-                "model_usage records {total} tokens, and the replies of the sample add up to {replies}"
+                "model_usage records {total} tokens, but the sample's replies add up to {replies}"
             );
             self.conflicts.push(words.into());
         }
         let (total, replies) = (grouped(total), grouped(replies));
         Some(format!(
-            "model_usage records {total} tokens, the replies add up to {replies}"
+            "model_usage records {total} tokens, but the replies add up to {replies}"
         ))
     }
 
-    /// Tokens, those that caches held, and cost: what the sample records for all models, if only the agent used them; else
-    /// those of the steps.
+    /// Returns the tokens, the usage and the cost: those that the sample records for all models if
+    /// only the agent used them, otherwise those of the steps.
     fn used(&self) -> (Option<u64>, Usage, Option<f64>) {
         let (tokens, cost) = self.of_steps;
-        // Where a step says nothing, the sum of the others is not the run's.
+        // If a step lacks its usage, the sum of the others isn't the run's.
         let (tokens, cost) = (
             tokens.filter(|_| !self.lacks_tokens),
             cost.filter(|_| !self.lacks_cost),
@@ -545,13 +547,13 @@ impl Facts {
                 .iter()
                 .find(|(known, _)| known == name)
                 .map(|(_, limit)| *limit);
-            // What ended the sample may be in no configuration.
+            // The limit that ended the sample may not be configured anywhere.
             let own = own
                 .or_else(|| of_log(name))
                 .or_else(|| self.limit_of_end(name))?;
             let used = self.used_of(name, tokens, cost).map(|used| used * scale);
             let limit = limit(name, Some(own * scale), unit, used)?;
-            // Of a sample that a model scored, the steps are all that is known to be the agent's.
+            // If a model scored the sample, only the steps are known to be the agent's.
             let is_part = self.was_scored && matches!(*unit, "tokens" | "usd");
             let limit = limit.bounded(if is_part {
                 Bound::AtLeast
@@ -567,7 +569,7 @@ impl Facts {
         LIMITS.iter().filter_map(named).collect()
     }
 
-    /// Times of the sample that can't be, each with why.
+    /// Returns impossible times of the sample, with the reasons.
     pub(super) fn odd_times(&self) -> [(Option<f64>, &'static str); 4] {
         let between = self
             .started
@@ -578,11 +580,11 @@ impl Facts {
             .zip(self.working_seconds)
             .map(|(total, working)| total - working);
         [
-            (self.total_seconds, "total_time is below zero"),
-            (self.working_seconds, "working_time is below zero"),
+            (self.total_seconds, "total_time is negative"),
+            (self.working_seconds, "working_time is negative"),
             (
                 between.map(|micros| micros as f64 / 1e6),
-                "the sample is said to have completed before it started",
+                "the sample's recorded completion is before its start",
             ),
             // Both are rounded.
             (
@@ -592,7 +594,7 @@ impl Facts {
         ]
     }
 
-    /// How much of a limit the sample used.
+    /// Returns how much of a limit the sample used.
     fn used_of(&self, name: &str, tokens: Option<u64>, cost: Option<f64>) -> Option<f64> {
         match name {
             "token_limit" => tokens.map(|tokens| tokens as f64),
@@ -605,7 +607,7 @@ impl Facts {
         }
     }
 
-    /// The limit of this name that is recorded as what ended the sample.
+    /// Returns the limit of this name, if it's recorded as the one that ended the sample.
     fn limit_of_end(&self, name: &str) -> Option<f64> {
         let (_, record) = self.limit.as_ref().or(self.limit_event.as_ref())?;
         let of = Limit::of(record);
@@ -613,7 +615,7 @@ impl Facts {
         above_zero(of.limit).filter(|_| is_own)
     }
 
-    /// The messages, where the log holds those of a sample that is over.
+    /// Returns the number of messages, if the log contains those of the finished sample.
     fn counted_messages(&self) -> Option<u64> {
         Some(self.messages).filter(|count| self.is_whole && *count > 0)
     }
@@ -624,7 +626,8 @@ impl Facts {
         if let Some((at, limit)) = self.limit.clone() {
             told.push(("sample.limit", self.stopped(&limit).told_by(at)));
         }
-        // A program may catch what a limit raised and continue: alone, the event counts if nothing else ended the sample.
+        // A program may catch the exception of a limit and continue. So the event alone counts only
+        // if nothing else ended the sample.
         if let Some((at, event)) = self
             .limit_event
             .clone()
@@ -636,11 +639,11 @@ impl Facts {
             self.conflicts.extend(conflict);
             return Some(end);
         }
-        // It is written when it is over.
+        // A sample is written when it's over.
         self.is_whole.then(|| self.concluded(last, is_success))
     }
 
-    /// The error that ended the sample.
+    /// Returns the error that ended the sample.
     fn failed(&self) -> Option<Ended> {
         let (at, error) = self.error.as_ref()?;
         let message = filled(Error::of(error).message).unwrap_or_default();
@@ -657,7 +660,7 @@ impl Facts {
         })
     }
 
-    /// The end of a sample that nothing broke off. No record says how it came out.
+    /// Returns the end of a sample without an error or limit. No record states the outcome.
     fn concluded(&self, last: &Last, is_success: bool) -> Ended {
         let none = |word| {
             Ended::new(
@@ -683,7 +686,7 @@ impl Facts {
             _ if last.calls && !last.submits => none("a last reply with calls"),
             _ if last.event.is_none() && self.answer.is_none() => none("a sample without a reply"),
             _ if is_success => Ended::answered(UNBROKEN),
-            // Where the log as a whole came to no good end, the reply alone tells.
+            // If the log's status isn't success, only the last reply shows the end.
             _ if last.submits => Ended::answered("submit"),
             "" => Ended::answered(Ended::NO_CALLS),
             finish => Ended::answered(finish),
@@ -692,7 +695,7 @@ impl Facts {
 
     fn stopped(&mut self, limit: &str) -> Ended {
         let of = Limit::of(limit);
-        // Older versions say how much it was in the event alone.
+        // Older versions record the amount only in the event.
         let in_event = self
             .limit_event
             .as_ref()
@@ -724,7 +727,7 @@ impl Facts {
         let (limit, worded) = (number(of.limit).map(|n| n * scale), in_words("limit:"));
         if let Some((limit, worded)) = limit.zip(worded).filter(|(limit, worded)| limit != worded) {
             let words = format!(
-                "limit.limit records a limit of {limit} {unit}, limit.reason one of {worded}"
+                "limit.limit records a limit of {limit} {unit}, but limit.reason says {worded}"
             );
             if !self.conflicts.iter().any(|known| **known == words) {
                 self.conflicts.push(words.as_str().into());
@@ -735,7 +738,8 @@ impl Facts {
     }
 }
 
-/// Whose score was edited, with a sentence about who did it and why: the newest edit counts.
+/// Returns the scorer of an edited score, and a sentence about who edited it and why. The newest
+/// edit counts.
 fn edited(name: &str, score: &str) -> Option<(Box<str>, Box<str>)> {
     let edits = member(score, "history")
         .into_iter()
@@ -762,7 +766,7 @@ fn edited(name: &str, score: &str) -> Option<(Box<str>, Box<str>)> {
     ))
 }
 
-/// Who took the result of a sample back, and why.
+/// Describes who invalidated a sample, and why.
 fn invalidated(record: &str) -> Box<str> {
     let Invalidation { author, reason, .. } = Invalidation::of(record);
     let by = filled(author).map_or_else(String::new, |author| format!(" by {author}"));
@@ -772,14 +776,14 @@ fn invalidated(record: &str) -> Box<str> {
     cut(&format!("invalidated{by}{why}"))
 }
 
-/// How an evaluation ended of which there is no sample.
+/// Returns the end of an evaluation without samples.
 fn log_ended(header: &Header<'_>) -> Option<Ended> {
     let of =
         |word, headline, outcome| Some(Ended::new(word, headline, outcome, Certainty::Recorded));
     match text(header.status).as_deref() {
         Some("success") => of(
             "success",
-            "The evaluation finished; the log holds no sample",
+            "The evaluation finished, but the log contains no samples",
             Outcome::Completed,
         ),
         Some("cancelled") => of(
@@ -790,8 +794,12 @@ fn log_ended(header: &Header<'_>) -> Option<Ended> {
         Some("error") => {
             let error = header.error.map(Error::of).unwrap_or_default();
             let words = filled(error.message).unwrap_or_default();
-            of("error", "The evaluation ended by an error", Outcome::Failed)
-                .map(|end| end.detail(cut(&words)))
+            of(
+                "error",
+                "The evaluation failed with an error",
+                Outcome::Failed,
+            )
+            .map(|end| end.detail(cut(&words)))
         }
         _ => None,
     }

@@ -1,10 +1,10 @@
-//! How does Inspect write the log of an evaluation? `LOG.eval`, a zip archive with a member for each sample, or the same as
-//! one JSON document `LOG.json`. A sample's run, an epoch of it, is a run of its own; what is said of all of them stands in
-//! a header.
+//! Reads logs of Inspect evaluations: `LOG.eval`, a zip archive with one member per sample, or
+//! `LOG.json`, the same as one JSON document. Each epoch of a sample is a separate run. A header
+//! has the facts about all samples.
 //!
-//! Seen in versions 0.3.41 to 0.3.285. A `model` event of the solver is a step, the `tool` events behind it are its
-//! results; what a scorer asks a model is no step. Long texts stand once, behind the events: a step is put together with
-//! those that it refers to.
+//! Covers versions 0.3.41 to 0.3.285. A `model` event of the solver is a step, and the `tool`
+//! events after it are its results. A scorer's model request isn't a step. Each long text is stored
+//! once, after the events, so a step is assembled with the texts that it refers to.
 
 mod end;
 mod part;
@@ -22,7 +22,7 @@ use crate::model::{Can, Capabilities, EventKind, Format, IssueKind};
 use end::{Facts, Last};
 use part::{MAX_TEXTS, PREFIXES, part_of, references, score_at_end};
 
-/// What any log can hold.
+/// What any log can record.
 const FORMAT: Format = Format {
     name: "Inspect log",
     can: Capabilities {
@@ -40,7 +40,7 @@ const FORMAT: Format = Format {
     ..Format::UNKNOWN
 };
 
-/// A log without samples, which tells of no steps.
+/// A log without samples, which records no steps.
 static LOG_ALONE: Format = Format {
     file: "log",
     tells_replies: false,
@@ -71,7 +71,7 @@ pub(super) static LOG: Tool = Tool {
     reader: || Box::new(Sample::default()),
 };
 
-/// The records of a sample; a place in this list says which one it is.
+/// The paths of a sample's records. The index in this list identifies the kind of record.
 const PATHS: &[&[&str]] = &[
     &["events", "*"],
     &["transcript", "events", "*"],
@@ -111,13 +111,13 @@ fields! {
     }
 }
 
-/// So many spans, and texts that steps refer to, are kept track of: a file must not fill the memory.
+/// At most this many spans and referenced texts are tracked, so that a file can't fill the memory.
 const MAX_KEPT: usize = 500_000;
-/// A step of more bytes is let go of as soon as nothing more can come for it.
+/// A step larger than this many bytes is dropped from memory as soon as it's complete.
 const LARGE_BYTES: usize = 8 << 10;
-/// The same for one that refers to texts behind the events: its row shows the references then.
+/// The same for a step that refers to texts after the events. Its row then shows the references.
 const HUGE_BYTES: usize = 64 << 10;
-/// So much of a long text is looked at for the row of a step.
+/// The part of a long text that is read for the row of a step, in bytes.
 const MAX_TEXT_BYTES: usize = 2_000;
 
 fn is(name: &str, head: &[u8]) -> bool {
@@ -135,19 +135,19 @@ fn is(name: &str, head: &[u8]) -> bool {
         && begins("version", &['2', '3', '4'])
 }
 
-/// A sample under way.
+/// A sample while it is being read.
 #[derive(Debug, Default)]
 struct Sample {
     spans: HashMap<String, Inside>,
-    /// What older versions have in place of spans, from the outermost.
+    /// The open steps that older versions have in place of spans, outermost first.
     open: Vec<String>,
     /// The newest step.
     last: Option<usize>,
-    /// The steps whose calls wait for an answer, by the ids of the calls.
+    /// The steps whose calls have no result yet, by call id.
     calls: Recent<String, usize>,
-    /// The texts that steps refer to, in the order in which they do.
+    /// The texts that each step refers to, in order.
     refers: BTreeMap<usize, Vec<String>>,
-    /// Which steps refer to a text, and the event that holds it.
+    /// The steps that refer to a text, and the event that contains it.
     texts: HashMap<String, (Vec<usize>, Option<usize>)>,
     /// The first event of each step that refers to a text.
     first: Recent<usize, usize>,
@@ -160,7 +160,7 @@ struct Sample {
 struct Inside {
     parent: Option<String>,
     kind: String,
-    /// The event that begins it, where that names an agent.
+    /// The event that begins the span, if it names an agent.
     agent: Option<(usize, super::Part)>,
 }
 
@@ -209,12 +209,13 @@ impl Reader for Sample {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        // Behind all of a step's own records: there they are looked for.
+        // References come after all records of the step itself, where they're expected.
         for (n, texts) in std::mem::take(&mut self.refers) {
             let own = self.first.get(&n).copied().unwrap_or_default();
             for reference in texts {
                 let event = self.texts.get(&reference).and_then(|(_, event)| *event);
-                // One that is not there has a place among them all the same: they are told apart by it.
+                // A missing text takes a place in the list too, because texts are identified by
+                // their position.
                 draft.refer(n, event.unwrap_or(own));
             }
         }
@@ -239,7 +240,7 @@ impl Reader for Sample {
     }
 }
 
-/// The texts of the last message that a user wrote.
+/// Returns the texts of the last message by a user.
 fn last_said(messages: &str) -> String {
     let last = walk::items(messages).last();
     last.map(|message| spoken(super::value::member(message, "content")))
@@ -261,8 +262,8 @@ impl Sample {
         .find_map(text_of);
         let stage = stage.unwrap_or_default();
         let latest = draft.latest();
-        // Events are in the order in which they began; of one that began while another went on, when it was is in its
-        // record alone.
+        // Events are ordered by start time. If an event began during another one, its time is only
+        // in its record.
         let in_order = |ts: Option<i64>| ts.filter(|ts| latest.is_none_or(|latest| *ts >= latest));
         let began = draft.time(event.timestamp);
         let ts = in_order(if sort == "model" {
@@ -322,7 +323,7 @@ impl Sample {
                 }
                 draft.event(mark);
             }
-            // Of the run as a whole, whatever step came last.
+            // Applies to the whole run, not to the newest step.
             "score" if !is_true(event.intermediate) => {
                 self.facts.judged(score_at_end(record));
                 draft.event(mark);
@@ -351,7 +352,7 @@ impl Sample {
         }
     }
 
-    /// A reply of the model.
+    /// Handles a reply of the model.
     fn reply(
         &mut self,
         record: &str,
@@ -382,7 +383,7 @@ impl Sample {
         }
     }
 
-    /// What came back from a call.
+    /// Handles the result of a call.
     fn answer(
         &mut self,
         record: &str,
@@ -419,7 +420,7 @@ impl Sample {
         draft.part(n, part);
     }
 
-    /// Notes the texts that a part of a step refers to.
+    /// Records the texts that a part of a step refers to.
     fn note(&mut self, n: usize, part: &super::Part) {
         for reference in references(part) {
             let full = |known: &Vec<String>| known.len() >= MAX_TEXTS || known.contains(&reference);
@@ -432,7 +433,7 @@ impl Sample {
         }
     }
 
-    /// Lets go of a step that nothing more can come for.
+    /// Drops a large complete step from memory.
     fn settle(&mut self, n: usize, draft: &mut Draft<'_>) {
         let size = draft
             .step(n)
@@ -448,7 +449,7 @@ impl Sample {
         }
     }
 
-    /// A text that events refer to.
+    /// Handles a text that events refer to.
     fn attached(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let at = draft.event(EventDraft {
             phase: "attachment",
@@ -473,7 +474,7 @@ impl Sample {
                 .rev()
                 .find(|end| whole.is_char_boundary(*end))
                 .unwrap_or_default();
-            // Two texts that begin alike are not the same.
+            // The key distinguishes texts with the same beginning.
             format!("{}… ({})", whole.get(..end).unwrap_or_default(), record.key)
         } else {
             whole
@@ -499,10 +500,10 @@ impl Sample {
         );
     }
 
-    /// The spans around an event, from the innermost.
+    /// Returns the spans around an event, innermost first.
     fn around(&self, span: Option<&str>) -> impl Iterator<Item = &Inside> {
         let mut next = text(span);
-        // Nobody nests so deep; a ring of parents would have no end.
+        // Real logs never nest this deep, and a cycle of parents would never end.
         (0..100).map_while(move |_| {
             let span = self.spans.get(next.as_ref()?)?;
             next.clone_from(&span.parent);
@@ -510,13 +511,13 @@ impl Sample {
         })
     }
 
-    /// Whether an event is part of scoring what the agent did.
+    /// Returns whether an event belongs to scoring.
     fn is_scoring(&self, span: Option<&str>) -> bool {
         let is = |kind: &str| matches!(kind, "scorer" | "scorers");
         self.open.iter().any(|kind| is(kind)) || self.around(span).any(|span| is(&span.kind))
     }
 
-    /// What names the agent that an event is of, where that is one that another agent called.
+    /// Returns the record that names the agent of an event, if another agent called it.
     fn agent(&self, span: Option<&str>) -> Option<(usize, super::Part)> {
         let mut around = self.around(span).skip_while(|span| span.agent.is_none());
         let (at, part) = around.next()?.agent.clone()?;

@@ -41,7 +41,8 @@ type Score = (String, Option<f64>, Option<String>);
 /// Builds the line of a step from its own records and the texts that they refer to.
 pub(super) fn assembled(n: usize, records: &[String]) -> String {
     let parts: Vec<Part> = records.iter().map(|record| part_of(record)).collect();
-    // After the step's own records there is one record per text that they refer to, in order of reference.
+    // After the step's own records there is one record per text that they refer to, in order of
+    // reference.
     let mut wanted: Vec<String> = Vec::new();
     let mut own = None;
     for (at, part) in parts.iter().enumerate() {
@@ -201,7 +202,8 @@ fn reply(event: &Event<'_>) -> Part {
             .usage
             .filter(|usage| usage.starts_with('{'))
             .map(|_| match event.cache {
-                // A reply from the cache repeats the usage of the request that filled it. It used no tokens itself.
+                // A reply from the cache repeats the usage of the request that filled it. It used
+                // no tokens itself.
                 Some("\"read\"") => Tokens {
                     input: Some(0),
                     output: Some(0),
@@ -271,7 +273,8 @@ pub(super) fn sums(usage: &str) -> (Option<u64>, step::Usage, Option<f64>) {
     )
 }
 
-/// Counts tokens. Providers differ in whether the input includes cached tokens. The total always does.
+/// Counts tokens. Providers differ in whether the input includes cached tokens. The total always
+/// does.
 fn tokens(usage: &Usage<'_>) -> Tokens {
     let (input, output, total) = (
         count(usage.input_tokens),
@@ -326,8 +329,8 @@ fn answer(event: &Event<'_>) -> Answer {
     }
 }
 
-/// Reads one JSON Patch operation on the state. Changes to the messages and the output are skipped, because the steps
-/// already contain them.
+/// Reads one JSON Patch operation on the state. Changes to the messages and the output are skipped,
+/// because the steps already contain them.
 fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
     let change = Change::of(change);
     let path = text(change.path)?;

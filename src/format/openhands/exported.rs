@@ -1,9 +1,10 @@
-//! How did OpenHands export a conversation before it had an SDK? One JSON document: the list of its events, or that list
-//! under `trajectory`, as its server gave it out.
+//! Reads conversations exported by OpenHands versions before the SDK: one JSON document with the
+//! list of events, or an object with that list under `trajectory`, as its server returns it.
 //!
-//! An event is an action, with its arguments, or an observation, with the number of the action that it came of as its
-//! `cause`. Calls of one reply share `model_response.id`; a message of the agent is a reply without calls. Exports leave the
-//! states of the agent out as a rule: then its last action is all that tells of the end.
+//! An event is an action with its arguments, or an observation whose `cause` is the number of its
+//! action. Calls of one reply share `model_response.id`. A message of the agent is a reply without
+//! calls. Exports usually omit the agent's states, so only its last action shows how the
+//! conversation ended.
 
 use super::super::part::{self, quoted, text};
 use super::super::recent::Recent;
@@ -62,7 +63,7 @@ fields! {
     struct Total { prompt_tokens, completion_tokens, cache_read_tokens }
 }
 
-/// By the first event of the list.
+/// Returns whether a file is such an export, by the first event of the list.
 fn is_trajectory(head: &[u8]) -> bool {
     let list = begun(head)
         .into_iter()
@@ -82,12 +83,12 @@ fn is_trajectory(head: &[u8]) -> bool {
         of("source"),
         Some("\"user\"" | "\"agent\"" | "\"environment\"")
     );
-    // Either may be left out.
+    // One of them may be missing.
     let is_event = is_text(of("timestamp")) || int(of("id")).is_some();
     is_known && is_event && (is_text(of("action")) || is_text(of("observation")))
 }
 
-/// What the agent does that is no decision of its model.
+/// Actions of the agent that aren't decisions of its model.
 const BESIDE: [&str; 9] = [
     "system",
     "recall",
@@ -100,23 +101,23 @@ const BESIDE: [&str; 9] = [
     "stop",
 ];
 
-/// A trajectory under way.
+/// A trajectory while it is being read.
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
     by_response: Recent<String, usize>,
-    /// By the id of the call, and by that of the event that asks for it.
+    /// The steps by call id, and by the id of the event that makes the call.
     by_call: Recent<String, usize>,
     last: Option<usize>,
-    /// The number of the event before.
+    /// The number of the previous event.
     before: Option<u64>,
     turns: u64,
-    /// A prompt came after the last reply.
+    /// Whether a prompt came after the last reply.
     due: bool,
-    /// The last reply asks the user.
+    /// Whether the last reply asks the user.
     waits: bool,
-    /// The answer that the agent handed over with its last action.
+    /// The answer that the agent submitted with its last action.
     answer: Option<Box<str>>,
-    /// How the agent stands, as an event says it.
+    /// The agent's state, as recorded by an event.
     end: Option<Ended>,
 }
 
@@ -161,7 +162,7 @@ impl Reader for Trajectory {
                     failed: state == "error",
                     ..mark
                 });
-                // Who closes a conversation that is over stops it once more.
+                // Closing a finished conversation stops it once more.
                 let is_over = self
                     .end
                     .as_ref()
@@ -182,7 +183,7 @@ impl Reader for Trajectory {
                 });
             }
         }
-        // They have the reply that they stand beside in them.
+        // The metrics include the reply in the same event.
         event
             .metrics
             .into_iter()
@@ -190,7 +191,7 @@ impl Reader for Trajectory {
         if is_misplaced {
             draft.issue(
                 IssueKind::Join,
-                "its number is lower than that of the event before it",
+                "the event's number is lower than the previous event's",
             );
         }
     }
@@ -220,12 +221,12 @@ impl Reader for Trajectory {
                 ),
             )
         });
-        // Whoever closes a conversation stops it.
+        // Closing a conversation stops it.
         let state = self
             .end
             .clone()
             .filter(|end| end.outcome != Outcome::Cancelled);
-        let state = state.map(|end| ("the state of the agent", end));
+        let state = state.map(|end| ("the agent's state", end));
         let both = finish
             .zip(state)
             .and_then(|(finish, state)| Ended::agreed(vec![finish, state]));
@@ -244,7 +245,7 @@ impl Reader for Trajectory {
         let at = draft.latest();
         let run = draft.run();
         run.tool = Some("OpenHands".into());
-        // It is written when the conversation is over.
+        // An export is written when the conversation is over.
         run.is_closed = true;
         run.awaits_user = self.waits && self.end.is_none();
         run.updated_at = at.filter(|_| ended.is_some());
@@ -256,7 +257,7 @@ impl Reader for Trajectory {
 }
 
 impl Trajectory {
-    /// A call that the model asks for, or a reply without calls.
+    /// Handles a call by the model, or a reply without calls.
     fn reply(
         &mut self,
         event: &Event<'_>,
@@ -306,7 +307,7 @@ impl Trajectory {
         draft.part(n, part);
     }
 
-    /// What came of an action.
+    /// Handles the result of an action.
     fn result(
         &mut self,
         event: &Event<'_>,
@@ -326,7 +327,7 @@ impl Trajectory {
         let step = step.or_else(|| self.by_call.get(event.cause?).copied());
         let part = part_of(record);
         let Some(n) = step else {
-            // What a user or the program did has results as well.
+            // Actions of the user or the program have results too.
             draft.event(EventDraft {
                 stage: "result",
                 failed: part.has_failed(),
@@ -342,12 +343,15 @@ impl Trajectory {
             ..mark
         });
         if !draft.part(n, part) {
-            draft.issue(IssueKind::Join, "a result of a step that takes no more");
+            draft.issue(
+                IssueKind::Join,
+                "a result for a step that is already closed",
+            );
         }
     }
 }
 
-/// What the conversation took so far.
+/// Takes the usage of the conversation so far.
 pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
     let metrics = Metrics::of(text);
     let total = metrics.tokens.map(Total::of).unwrap_or_default();
@@ -356,7 +360,7 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
         .zip(wrote)
         .map(|(read, wrote)| read.saturating_add(wrote))
         .filter(|tokens| *tokens > 0);
-    // What no price is known of costs nothing there.
+    // The program records a cost of 0 if it doesn't know the price.
     let cost = above_zero(metrics.cost);
     if cost.is_some() || sum.is_some() {
         draft.totals();
@@ -382,7 +386,7 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
     };
 }
 
-/// How the agent stands by its own word; `None` where it goes on.
+/// Returns the end that the agent's state records, or `None` if the conversation continues.
 pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
     let of = |headline, outcome| Some(Ended::new(state, headline, outcome, Certainty::Recorded));
     // "Agent reached maximum iteration in headless mode. Current iteration: 17, max iteration: 17"
@@ -397,9 +401,9 @@ pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
     let end = match state {
         "finished" => return of("The agent finished", Outcome::Completed),
         "rejected" => of("The agent gave up", Outcome::Failed),
-        // Whoever closes a conversation stops it: its user, or the program around it.
+        // The user or a program closed the conversation.
         "stopped" => of("Stopped from outside", Outcome::Cancelled),
-        "rate_limited" => of("Rate limit of the provider reached", Outcome::Failed),
+        "rate_limited" => of("Provider rate limit reached", Outcome::Failed),
         "paused" => of("Paused by the user", Outcome::Cancelled),
         "error" if reason.contains("maximum iteration") => {
             let (measured, limit) = figures("iteration");
@@ -414,13 +418,13 @@ pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
         "error" if reason.contains("AgentStuckInLoopError") => of(Ended::LOOPED, Outcome::Halted),
         "error" if reason.contains("ContextWindow") => of(Ended::CONTEXT_FULL, Outcome::Failed),
         "error" => of("Ended by an error", Outcome::Failed),
-        "awaiting_user_confirmation" => of("Waits for the user to confirm", Outcome::Unknown),
+        "awaiting_user_confirmation" => of("Waiting for user confirmation", Outcome::Unknown),
         _ => None,
     };
     end.map(|end| end.detail(cut(reason)))
 }
 
-/// Reads the part of a step from an event, or from an action paired with its observation.
+/// Returns the part of a step in an event, or in an action paired with its observation.
 pub(super) fn part_of(record: &str) -> Part {
     if record.starts_with('[') {
         let mut part = Part::default();
@@ -434,7 +438,7 @@ fn of_event(record: &str) -> Part {
     let event = Event::of(record);
     let metadata = event.metadata.map(Metadata::of).unwrap_or_default();
     let mut part = Part::default();
-    // Without one, results name the event.
+    // Without a call id, results name the event.
     let id = |of: Option<&str>| {
         text(metadata.call)
             .or_else(|| of.map(str::to_owned))
@@ -462,7 +466,7 @@ fn of_event(record: &str) -> Part {
         return part;
     }
     let said = Some(spoken(message.content)).filter(|said| !said.trim().is_empty());
-    // Each call of a reply comes with the words that stand before them.
+    // Each call of a reply repeats the text before the calls.
     let words = if response.choices.is_some() {
         said
     } else {
@@ -493,7 +497,7 @@ fn of_event(record: &str) -> Part {
         args,
     });
     if matches!(&*action, "finish" | "reject") {
-        // Nothing comes back from these: that the conversation ends with them is all that they do.
+        // These actions have no result. They only end the conversation.
         part.answers.push(Answer {
             call: id(event.id),
             status: Some("success"),
@@ -503,7 +507,7 @@ fn of_event(record: &str) -> Part {
     part
 }
 
-/// The arguments of an action as the program has them, without the words of the model beside them.
+/// Returns the arguments of an action as the program stores them, without the model's text.
 fn without_thought(args: &str) -> String {
     let own = walk::members(args).filter(|(key, _)| *key != "\"thought\"");
     let own: Vec<String> = own.map(|(key, value)| format!("{key}:{value}")).collect();
@@ -514,7 +518,7 @@ fn without_thought(args: &str) -> String {
     }
 }
 
-/// What came back.
+/// Reads an observation.
 fn observed(event: &Event<'_>, call: String, part: &mut Part) {
     let extras = event.extras.map(Extras::of).unwrap_or_default();
     let words = spoken(event.content);
@@ -543,7 +547,7 @@ fn observed(event: &Event<'_>, call: String, part: &mut Part) {
         } else {
             quoted(&words)
         },
-        // A command that is still running has -1.
+        // A command that's still running has -1.
         exit: exit.filter(|exit| *exit >= 0),
         ms: None,
     });

@@ -1,8 +1,8 @@
-//! Reads a line of `output.jsonl`, which the evaluations of OpenHands write: one instance of a benchmark, with the history of
-//! its conversation, its patch, and what went wrong.
+//! Reads lines of `output.jsonl`, written by evaluations of OpenHands. A line is one instance of a
+//! benchmark, with the history of its conversation, its patch, and its error.
 //!
-//! The history is the list of events of either generation of OpenHands. The oldest files hold pairs of an action and its
-//! observation.
+//! The history is a list of events of either generation of OpenHands. In the oldest files, each
+//! item pairs an action with its observation.
 
 use super::super::part::{self, text};
 use super::super::value::{above_zero, cut, filled, int, is_text, limit, member};
@@ -36,7 +36,7 @@ pub(in crate::format) static INSTANCES: Tool = Tool {
         name: |values| match values {
             [Some(id), attempt] => {
                 let id = text(Some(id)).unwrap_or_else(|| id.clone());
-                // Most are tried once.
+                // Most instances have one attempt.
                 let attempt = int(attempt.as_deref()).filter(|attempt| *attempt > 1);
                 Some(attempt.map_or(id.clone(), |attempt| format!("{id}_attempt_{attempt}")))
             }
@@ -70,7 +70,8 @@ fields! {
     struct Report { resolved }
 }
 
-/// By the first line: its history may begin behind a long patch.
+/// Returns whether a file has instances, by its first line. The history may come after a long
+/// patch.
 fn is_instance(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let members = begun(line);
@@ -82,7 +83,7 @@ fn is_instance(head: &[u8]) -> bool {
     begins("instance_id", '"') && (begins("history", '[') || begins("test_result", '{'))
 }
 
-/// An instance under way.
+/// An instance while it is being read.
 #[derive(Debug, Default)]
 struct Instance {
     history: Option<Box<dyn Reader>>,
@@ -151,7 +152,7 @@ impl Reader for Instance {
             .and_then(|llm| filled(Llm::of(llm).model));
         let resolved = resolved(&self.tested);
         let run = draft.run();
-        // Events of the history may record totals too.
+        // The events in the history may record totals too.
         let (tokens, usage, cost) = totals;
         if tokens.is_some() {
             (run.tokens, run.usage) = (tokens, usage);
@@ -195,10 +196,10 @@ impl Reader for Instance {
                     .map(|end| end.word.to_string())
                     .unwrap_or_default();
                 run.conflicts.push(cut(&format!(
-                    "The history ends with {word}, and the instance records an error"
+                    "The history ends with {word}, but the instance records an error"
                 )));
             }
-            // An event of the same end may hold more detail.
+            // An event with the same end may contain more details.
             let is_told = matches!(
                 known,
                 Some(Outcome::Failed | Outcome::Truncated | Outcome::Halted)
@@ -214,7 +215,7 @@ impl Reader for Instance {
     }
 }
 
-/// Whether the tests of the benchmark passed, where they ran.
+/// Returns whether the benchmark's tests passed, if they ran.
 fn resolved(tested: &str) -> Option<bool> {
     let tested = Tested::of(tested);
     let of_report = tested.report.and_then(|report| Report::of(report).resolved);
@@ -225,7 +226,7 @@ fn resolved(tested: &str) -> Option<bool> {
     }
 }
 
-/// Reads the part of a step from an event of either generation.
+/// Returns the part of a step in an event of either generation.
 fn part_of(record: &str) -> super::Part {
     if is_text(member(record, "kind")) {
         super::part_of(record)

@@ -1,9 +1,11 @@
-//! How does the SDK of OpenHands write a conversation? A directory with a file for each event,
-//! `CONVERSATION/events/event-NNNNN-ID.json`, and the state of the whole in `base_state.json` beside, which is replaced. Its
-//! server, and those who copy events, write the same events as lines of one file.
+//! Reads conversations of the OpenHands SDK: a directory with one file per event,
+//! `CONVERSATION/events/event-NNNNN-ID.json`, and the state of the conversation in
+//! `base_state.json`, which is replaced as a whole. Its server, and tools that copy events, write
+//! the same events as lines of one file.
 //!
-//! Read in versions 1.11 to 1.58. A reply of the model is an event for each of its calls, which share `llm_response_id`; a
-//! reply without calls is a message. Tokens and cost are told of the conversation as a whole.
+//! Covers versions 1.11 to 1.58. Each call of a reply is a separate event, and the events of a
+//! reply share `llm_response_id`. A reply without calls is a message. Tokens and cost are recorded
+//! only for the whole conversation.
 
 pub(super) mod exported;
 pub(super) mod instance;
@@ -23,7 +25,7 @@ use crate::model::{
     Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated,
 };
 
-/// What both can hold.
+/// What both can record.
 const FORMAT: Format = Format {
     can: Capabilities {
         state: Can::Partly,
@@ -56,7 +58,7 @@ pub(super) static CONVERSATION: Tool = Tool {
 pub(super) static EVENTS: Tool = Tool {
     format: Format {
         name: "OpenHands events",
-        file: "file of events",
+        file: "event file",
         ..FORMAT
     },
     shape: Shape::Lines,
@@ -113,31 +115,31 @@ fn is_event(line: &str) -> bool {
     known && is_text(event.id) && is_text(event.timestamp) && is_text(event.source)
 }
 
-/// A conversation under way.
+/// A conversation while it is being read.
 #[derive(Debug, Default)]
 struct Conversation {
     by_response: Recent<Box<str>, usize>,
-    /// By the id of the call, and by that of the event that asks for it.
+    /// The steps by call id, and by the id of the event that makes the call.
     by_call: Recent<Box<str>, usize>,
     last: Option<usize>,
     turns: u64,
     /// The number of replies and compactions, in all turns and in the last one.
     iterations: (u64, u64),
-    /// A prompt came after the last reply.
+    /// Whether a prompt came after the last reply.
     due: bool,
-    /// The conversation stopped, as an event says it.
+    /// The stop of the conversation, as recorded by an event.
     end: Option<Ended>,
-    /// The newest word of an event for how it goes.
+    /// The newest status in an event, and that event.
     told: Option<(Box<str>, usize)>,
-    /// The answer that the agent handed over with its last call, and whether that is over.
+    /// The answer that the agent submitted with its last call, and whether that call is complete.
     answer: Option<(Box<str>, bool)>,
-    /// What is known of the whole.
+    /// The facts about the whole conversation.
     state: Whole,
-    /// Of the document beside.
+    /// The facts in the second document.
     beside: Option<Whole>,
 }
 
-/// What is known of the conversation as a whole.
+/// The facts about a whole conversation.
 #[derive(Debug, Default, Clone)]
 struct Whole {
     id: Option<String>,
@@ -150,7 +152,7 @@ struct Whole {
     tokens: Option<u64>,
     usage: Usage,
     cost: Option<f64>,
-    /// The cost and the tokens by the lists of all requests.
+    /// The cost and the tokens, summed over the lists of all requests.
     listed: (Option<f64>, Option<u64>),
 }
 
@@ -266,8 +268,8 @@ impl Reader for Conversation {
             .or_else(said)
             .filter(|_| is_answer);
         let whole = self.beside.as_ref().unwrap_or(&self.state).clone();
-        // The limit holds for a turn. The program writes messages of the user itself, so that a turn may be longer than it
-        // looks.
+        // The limit applies to a turn. The program writes user messages of its own, so a turn may
+        // have more iterations than those since the last message.
         let (all, of_turn) = (self.iterations.0 as f64, self.iterations.1 as f64);
         let is_whole = self.turns <= 1 || whole.max.is_some_and(|max| of_turn >= max);
         let (iterations, bound) = if is_whole {
@@ -317,8 +319,8 @@ impl Reader for Conversation {
 }
 
 impl Conversation {
-    /// A call that the model asks for, or a reply without calls. Of what another agent did in its place only the calls are
-    /// told, each with all there is to it.
+    /// Handles a call by the model, or a reply without calls. For another agent that acts in the
+    /// model's place, only the calls are recorded, each with its result.
     fn reply(
         &mut self,
         event: &Event<'_>,
@@ -361,13 +363,13 @@ impl Conversation {
         draft.part(n, part);
     }
 
-    /// Counts a pass of the program's loop.
+    /// Counts an iteration of the program's loop.
     fn iterate(&mut self) {
         let (all, of_turn) = self.iterations;
         self.iterations = (all + 1, of_turn + 1);
     }
 
-    /// What came of a call.
+    /// Handles the result of a call.
     fn result(
         &mut self,
         event: &Event<'_>,
@@ -398,7 +400,7 @@ impl Conversation {
         }
     }
 
-    /// Something about the whole changed.
+    /// Handles a change of the conversation's state.
     fn update(&mut self, key: &str, value: &str, at: usize) {
         match key {
             "full_state" => self.state.take(value),
@@ -414,10 +416,10 @@ impl Conversation {
         }
     }
 
-    /// What an event says stopped the conversation.
+    /// Returns the end that an error event records.
     fn fault(&self, code: &str, detail: &str) -> Ended {
         let of = |headline, outcome| Ended::new(code, headline, outcome, Certainty::Recorded);
-        // The figures stand in brackets, and behind the last dollar.
+        // The figures are in brackets, and after the last dollar sign.
         let within = detail.split_once('(').and_then(|(_, rest)| leading(rest));
         let end = match code {
             "MaxIterationsReached" => {
@@ -447,7 +449,8 @@ impl Conversation {
         end.detail(cut(detail))
     }
 
-    /// Where the state of the conversation and the event that ended it say different things.
+    /// Returns the contradiction between the conversation's state and the event that ended it, if
+    /// there is one.
     fn conflict(&self) -> Option<Box<str>> {
         let end = self.end.as_ref()?;
         let beside = self
@@ -462,21 +465,22 @@ impl Conversation {
             ),
         };
         let fits = match status {
-            // A fault may be a cancellation; a pause is none.
+            // An error may be a cancellation, but a pause isn't one.
             "error" => {
                 end.outcome != Outcome::Halted
                     && !matches!(&*end.word, "PauseEvent" | "InterruptEvent")
             }
             "paused" => end.outcome == Outcome::Cancelled,
             "finished" | "stuck" => false,
-            // It continues after a pause without another event, but not after a fault.
+            // After a pause the conversation continues without another event, but not after an
+            // error.
             "running" | "idle" | "waiting_for_confirmation" => end.outcome == Outcome::Cancelled,
             _ => true,
         };
         (!fits).then(|| format!("{who} says {status}, the last event says {}", end.word).into())
     }
 
-    /// The last reply, where it asks for nothing.
+    /// Returns the last reply, if it makes no calls.
     fn replied(&self, draft: &Draft<'_>) -> Option<usize> {
         self.last.filter(|n| {
             draft
@@ -485,9 +489,9 @@ impl Conversation {
         })
     }
 
-    /// How the conversation stands; `None` where it goes on.
+    /// Returns the end of the conversation, or `None` if it continues.
     fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
-        // It was sent on since.
+        // The conversation was resumed since.
         let goes_on = self
             .beside
             .as_ref()
@@ -517,8 +521,8 @@ impl Conversation {
             "stuck" => of(Ended::LOOPED, Outcome::Halted),
             "paused" => of("Paused by the user", Outcome::Cancelled),
             "error" => of("Ended by an error", Outcome::Failed),
-            "waiting_for_confirmation" => of("Waits for the user to confirm", Outcome::Unknown),
-            "idle" => of("Waits to be run", Outcome::Unknown),
+            "waiting_for_confirmation" => of("Waiting for user confirmation", Outcome::Unknown),
+            "idle" => of("Waiting to run", Outcome::Unknown),
             "" if self.answer.as_ref().is_some_and(|(_, is_over)| *is_over) => Some(Ended::new(
                 "finish",
                 "The agent finished",
@@ -534,7 +538,7 @@ impl Conversation {
 }
 
 impl Whole {
-    /// Takes in a state of the conversation.
+    /// Takes a state of the conversation.
     fn take(&mut self, state: &str) {
         let state = State::of(state);
         self.id = text(state.id).or(self.id.take());
@@ -555,11 +559,12 @@ impl Whole {
         state.stats.into_iter().for_each(|stats| self.count(stats));
     }
 
-    /// Takes in what was used, by each model.
+    /// Takes the usage of all models.
     fn count(&mut self, stats: &str) {
         let each = Stats::of(stats).each.into_iter().flat_map(walk::members);
         let each: Vec<Metrics<'_>> = each.map(|(_, metrics)| Metrics::of(metrics)).collect();
-        // One that was never asked has none; of the others, what one does not say is not known of all.
+        // A model that was never used has no usage. A sum is unknown if any other model lacks the
+        // value.
         let used = each
             .iter()
             .filter_map(|metrics| metrics.tokens.filter(|tokens| tokens.starts_with('{')));
@@ -582,13 +587,13 @@ impl Whole {
             reasoning: sum(|used| count(used.reasoning_tokens)),
         };
         self.usage = usage;
-        // What no price is known of costs nothing there.
+        // The program records a cost of 0 if it doesn't know the price.
         let cost: f64 = each
             .iter()
             .filter_map(|metrics| above_zero(metrics.cost))
             .sum();
         self.cost = Some(cost).filter(|cost| *cost > 0.0);
-        // Each has a list of what its figures are the sums of.
+        // Each model's figures are the sums of such a list.
         self.listed = (listed_cost(&each), listed_tokens(&each));
         self.budget = each
             .iter()
@@ -602,7 +607,7 @@ impl Whole {
     }
 }
 
-/// The cost of all requests, where each model that has a cost lists them.
+/// Returns the cost of all requests, if each model with a cost lists them.
 fn listed_cost(each: &[Metrics<'_>]) -> Option<f64> {
     let of = |metrics: &Metrics<'_>| {
         let list = metrics
@@ -620,7 +625,7 @@ fn listed_cost(each: &[Metrics<'_>]) -> Option<f64> {
     priced.map(of).try_fold(0.0, |sum, cost| Some(sum + cost?))
 }
 
-/// The same for the tokens.
+/// Returns the tokens of all requests in the same way.
 fn listed_tokens(each: &[Metrics<'_>]) -> Option<u64> {
     let total = |used: Used<'_>| {
         Some(count(used.prompt_tokens)?.saturating_add(count(used.completion_tokens)?))
@@ -646,7 +651,7 @@ fn listed_tokens(each: &[Metrics<'_>]) -> Option<u64> {
         .try_fold(0_u64, |sum, more| Some(sum.saturating_add(more?)))
 }
 
-/// The limit of iterations that the state of a conversation names.
+/// Returns the iteration limit in the state of a conversation.
 fn of_state(file: &'static str, max: f64) -> Statement {
     let source = stated::Source {
         who: "the state",
@@ -657,7 +662,8 @@ fn of_state(file: &'static str, max: f64) -> Statement {
     Statement::number(Fact::Limit("iterations"), max, source)
 }
 
-/// The id of the conversation that started the one with this directory: those that it starts lie below its own.
+/// Returns the id of the parent conversation, given a conversation's directory. Child conversations
+/// are below their parent's directory.
 fn parent(dir: &str) -> Option<String> {
     let (before, _) = dir.rsplit_once("/subagents/")?;
     let id = before
@@ -674,7 +680,7 @@ fn parent(dir: &str) -> Option<String> {
     Some(parts.join("-"))
 }
 
-/// What an event says of the step that it belongs to.
+/// Returns the part of a step that an event contains.
 fn part_of(record: &str) -> Part {
     let event = Event::of(record);
     let mut part = Part::default();
@@ -763,7 +769,7 @@ fn part_of(record: &str) -> Part {
     part
 }
 
-/// What the model thought, told once although its providers have several places for it.
+/// Returns the model's reasoning, from whichever field its provider uses.
 fn thought(reasoning: Option<&str>, thinking: Option<&str>, item: Option<&str>) -> Option<String> {
     let blocks = || {
         let blocks = thinking.into_iter().flat_map(walk::items);
@@ -784,7 +790,8 @@ fn thought(reasoning: Option<&str>, thinking: Option<&str>, item: Option<&str>) 
     filled(reasoning).or_else(blocks).or_else(summary)
 }
 
-/// The arguments of a call, without what the model is made to say about each of its calls.
+/// Returns the arguments of a call, without the fields that the program makes the model add to each
+/// call.
 fn arguments(arguments: Option<&str>) -> String {
     let Some(arguments) = text(arguments) else {
         return String::new();
@@ -803,7 +810,7 @@ fn arguments(arguments: Option<&str>) -> String {
     }
 }
 
-/// What a tool gave.
+/// Reads the result of a tool.
 fn observed(event: &Event<'_>, call: String, part: &mut Part) {
     let seen = event.observation.map(Observed::of).unwrap_or_default();
     let failed = is_true(seen.is_error);
@@ -825,7 +832,7 @@ fn observed(event: &Event<'_>, call: String, part: &mut Part) {
         status: Some(if failed { "error" } else { "success" }),
         output: if failed { "null".to_owned() } else { output },
         error,
-        // A command that is still running has -1.
+        // A command that's still running has -1.
         exit: int(seen.exit_code).filter(|exit| *exit >= 0),
         ms: None,
     });

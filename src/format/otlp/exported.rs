@@ -1,4 +1,4 @@
-//! What does a trace say beyond what happened: how was it judged, and what did `board export` say of the run as a whole?
+//! Reads evaluation results, and the facts about the whole run that `board export` adds to a trace.
 
 use super::super::value::{cut, exported_end, filled, number};
 use super::{Message, Span, SpanEvent, attributes, plain, said};
@@ -6,12 +6,12 @@ use crate::model::json::walk;
 use crate::model::step::Usage;
 use crate::model::{Ended, Manifest, RunScore};
 
-/// What `board export` said of a run beside its steps. What it did not say was not known to it.
+/// The facts that `board export` adds about a run. Missing ones were unknown to it.
 #[derive(Debug, Default)]
 pub(super) struct Exported {
-    /// `None` where the run went on.
+    /// The end, or `None` if the run was in progress.
     pub(super) end: Option<Ended>,
-    /// How many seconds it took.
+    /// The duration in seconds.
     pub(super) took: Option<f64>,
     tokens: Option<u64>,
     usage: Usage,
@@ -30,7 +30,8 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// A score of a step: name, score, explanation with the label before it.
+    /// Converts it to a score of a step: name, score, and explanation. If it has no score, the
+    /// explanation begins with the label.
     pub(super) fn of_step(self) -> (String, Option<f64>, Option<String>) {
         let reason = match (self.label.filter(|_| self.score.is_none()), self.reason) {
             (Some(label), Some(reason)) => Some(format!("{label}: {reason}")),
@@ -39,7 +40,7 @@ impl Judged {
         (self.name, self.score, reason)
     }
 
-    /// A score of the run.
+    /// Converts it to a score of the run.
     pub(super) fn of_run(self) -> RunScore {
         let grade = self
             .label
@@ -55,7 +56,7 @@ impl Judged {
 }
 
 impl Span<'_> {
-    /// The evaluation results among its events.
+    /// Returns the evaluation results among the span's events.
     pub(super) fn scores(&self) -> impl Iterator<Item = Judged> {
         let events = self
             .raw
@@ -77,12 +78,12 @@ impl Span<'_> {
         })
     }
 
-    /// What `board export` said of the run, where it wrote the trace.
+    /// Returns the facts about the run, if `board export` wrote the trace.
     pub(super) fn exported(&self) -> Option<Exported> {
         let word = |key: &str| self.text(&[key]).unwrap_or_default();
         let amount = |key: &str| number(self.text(&[key]).as_deref());
         let outcome = self.text(&["board.outcome"])?;
-        // A run may end without a word of why.
+        // A run may end without a recorded reason.
         let reason = word("board.stop_reason");
         Some(Exported {
             end: exported_end(
@@ -106,12 +107,12 @@ impl Span<'_> {
         })
     }
 
-    /// Whether the reply is one of a sub-agent, which no span of a tool is around there.
+    /// Returns whether the reply is a sub-agent's. Exported traces have no tool span around it.
     pub(super) fn exported_nested(&self) -> bool {
         self.text(&["board.nested"]).is_some()
     }
 
-    /// The answer of such a run.
+    /// Returns the answer of an exported run.
     pub(super) fn exported_answer(&self) -> Option<String> {
         let messages = self.json(&["gen_ai.output.messages"])?;
         walk::items(&messages)
@@ -122,10 +123,11 @@ impl Span<'_> {
 }
 
 impl Exported {
-    /// Says of the run what its steps, which have `of_steps` tokens, do not say.
+    /// Sets the facts of the run that its steps don't show. `of_steps` is the number of the steps'
+    /// tokens.
     pub(super) fn tell(&self, of_steps: Option<u64>, run: &mut Manifest) {
         run.tokens = self.tokens.filter(|_| self.tokens != of_steps);
-        // Steps need not say all that the run says of the same tokens, such as what its cache held.
+        // Steps may record less about the same tokens than the run, such as no cached tokens.
         run.usage = self.usage;
         (run.model_calls, run.replies_untold) = (self.model_calls, self.model_calls.is_none());
         run.cost_usd = self.cost.or(self.estimated);

@@ -1,9 +1,11 @@
-//! How do agents write traces of OpenTelemetry? A collector's file exporter writes spans in OTLP JSON, an export a line or
-//! one document; those of many traces stand among each other, each written when it ends. A trace is a run.
+//! Reads OpenTelemetry traces of agents. A collector's file exporter writes spans as OTLP JSON, one
+//! export per line or as one document. Spans of many traces are interleaved, and each is written
+//! when it ends. A trace is a run.
 //!
-//! Attributes are those of the semantic conventions for generative AI, in their older spellings too, and those of
-//! OpenInference. A span of a reply of the model is a step, the spans of tools behind it are its results. Texts and arguments
-//! are there only where the program chose to record them. No attribute tells of a limit: what raised may.
+//! Supports the semantic conventions for generative AI, including older attribute names, and
+//! OpenInference. The span of a model's reply is a step, and the tool spans after it are its
+//! results. Texts and arguments are recorded only if the program chose to. No attribute records a
+//! limit, but an exception may.
 
 mod exported;
 mod raised;
@@ -74,10 +76,10 @@ pub(super) static TRACES: Tool = Tool {
     reader: || Box::new(Trace::default()),
 };
 
-/// How a line of a collector begins: spans and log records may be in one file.
+/// The start of a line by a collector. One file may contain spans and log records.
 const BEGINS: &str = "{\"resource";
 
-/// Attributes that tell of an agent or a model begin with one of these.
+/// The prefixes of attributes about agents and models.
 const PREFIXES: [&str; 5] = [
     "\"gen_ai.",
     "\"openinference.",
@@ -86,10 +88,10 @@ const PREFIXES: [&str; 5] = [
     "\"langfuse.observation.",
 ];
 
-/// At most so many scores of a run are kept.
+/// At most this many scores of a run are kept.
 const MAX_SCORES: usize = 256;
 
-/// Deeper values are not taken apart.
+/// Values nested more deeply than this stay as they are.
 const MAX_DEPTH: usize = 16;
 
 fields! {
@@ -108,13 +110,13 @@ fields! {
     struct Function { name, arguments }
 }
 
-/// A span, and what its attributes say.
+/// A span and its attributes by key.
 struct Span<'a> {
     raw: Raw<'a>,
     attributes: HashMap<String, &'a str>,
 }
 
-/// What a span is of.
+/// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sort {
     Reply,
@@ -133,7 +135,7 @@ fn belongs(record: &str) -> Option<Belongs> {
     let shown = raw
         .attributes
         .is_some_and(|all| PREFIXES.iter().any(|prefix| all.contains(prefix)));
-    // A log record alone is not a run.
+    // A log record alone isn't a run.
     let shown = shown && raw.start.is_some();
     let began = raw.start.or(raw.time).or(raw.observed);
     Some(Belongs {
@@ -152,7 +154,8 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The text of the first of these attributes that is there; of a structured one as JSON.
+    /// Returns the text of the first of these attributes that exists. A structured value is
+    /// returned as JSON.
     fn text(&self, keys: &[&str]) -> Option<String> {
         let value = keys.iter().find_map(|key| self.attributes.get(*key))?;
         let plain = plain(value, 0);
@@ -161,7 +164,7 @@ impl<'a> Span<'a> {
             .filter(|text| !text.is_empty())
     }
 
-    /// The value of an attribute as JSON: some write it as text, others as it is.
+    /// Returns the value of an attribute as JSON. Some writers store it as text.
     fn json(&self, keys: &[&str]) -> Option<String> {
         self.text(keys).map(|text| unpacked(&text))
     }
@@ -170,7 +173,7 @@ impl<'a> Span<'a> {
         self.text(keys)?.parse().ok()
     }
 
-    /// The tokens that it records.
+    /// Returns the recorded tokens.
     fn tokens(&self) -> Tokens {
         let own = self.own_tokens();
         if own != Tokens::default() {
@@ -216,7 +219,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The recorded cost in US dollars.
+    /// Returns the recorded cost in US dollars.
     fn cost(&self) -> Option<f64> {
         let own = number(
             self.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"])
@@ -230,7 +233,7 @@ impl<'a> Span<'a> {
         })
     }
 
-    /// The id of the call that a tool's span names.
+    /// Returns the call id that a tool's span names.
     fn call_id(&self) -> Option<String> {
         self.text(&[
             "gen_ai.tool.call.id",
@@ -266,7 +269,7 @@ impl<'a> Span<'a> {
     }
 
     fn micros(value: Option<&str>) -> Option<i64> {
-        // 0 is said where a time is not known.
+        // An unknown time is recorded as 0.
         nanos(value)
             .filter(|nanos| *nanos > 0)
             .and_then(|nanos| i64::try_from(nanos / 1_000).ok())
@@ -276,7 +279,7 @@ impl<'a> Span<'a> {
         self.text(&["langfuse.observation.level"]).as_deref() == Some("ERROR")
     }
 
-    /// What went wrong: the name of the exception, and its words.
+    /// Returns what went wrong: the name of the exception, and its message.
     fn fault(&self) -> Option<(String, String)> {
         let status = self.raw.status.map(Status::of).unwrap_or_default();
         let is_error = match status.code {
@@ -320,7 +323,7 @@ fn attributes(list: Option<&str>) -> HashMap<String, &str> {
         .collect()
 }
 
-/// A value of an attribute as JSON: OTLP says the type of each.
+/// Converts an attribute's value, which OTLP wraps in its type, to JSON.
 fn plain(value: &str, depth: usize) -> String {
     let Some((kind, inner)) = walk::members(value).next() else {
         return "null".to_owned();
@@ -331,7 +334,7 @@ fn plain(value: &str, depth: usize) -> String {
             .flat_map(|(_, list)| walk::items(list))
     };
     match kind {
-        // What has 64 bits is a text there.
+        // 64-bit numbers are strings in OTLP.
         "\"intValue\"" => text(Some(inner)).unwrap_or_else(|| inner.to_owned()),
         "\"arrayValue\"" if depth < MAX_DEPTH => {
             let items: Vec<String> = values().map(|item| plain(item, depth + 1)).collect();
@@ -351,24 +354,24 @@ fn plain(value: &str, depth: usize) -> String {
     }
 }
 
-/// The name of an exception, and its words.
+/// The name of an exception, and its message.
 type Fault = (String, String);
 
-/// A trace under way. Its spans come in the order in which they began.
+/// A trace while it is being read. Its spans come in order of their start.
 #[derive(Debug, Default)]
 struct Trace {
     by_call: Recent<String, usize>,
-    /// The steps of spans of replies, and of those below them that are neither tools nor agents.
+    /// The steps of reply spans, and of the spans below them that are neither tools nor agents.
     in_reply: Recent<String, usize>,
     /// The newest reply below each span.
     by_parent: Recent<String, usize>,
-    /// The spans of tools, and all below them.
+    /// The tool spans, and all spans below them.
     in_tools: RecentSet<String>,
     last: Option<usize>,
-    /// The span that all others are below has come, with what went wrong in it; none has as long as the trace goes on.
+    /// The root span's error and event, once that span was read. It's written when the trace ends.
     root: Option<(Option<(String, String)>, usize)>,
     answer: Option<Box<str>>,
-    /// When the span ended that ended last, what went wrong in it, and its event.
+    /// The latest end of a span, with the error and the event of that span.
     newest_end: Option<(i64, Option<Fault>, usize)>,
     /// The tokens and the cost that the outermost agents record.
     of_agents: Option<(Tokens, Option<f64>)>,
@@ -377,12 +380,12 @@ struct Trace {
     ids: RecentSet<String>,
     parents: RecentSet<String>,
     has_inner_agents: bool,
-    /// What is said of the run in words of its own, where `board export` wrote the trace.
+    /// The facts about the run that `board export` wrote, if it wrote the trace.
     exported: Option<Exported>,
-    /// When the first span began and the last one ended.
+    /// The start of the first span and the end of the last one.
     started: Option<i64>,
     ended: Option<i64>,
-    /// How long the span took that all others are below.
+    /// The duration of the root span in seconds.
     took: Option<f64>,
     /// The sum of the recorded costs of replies, and the steps without one.
     cost: Option<f64>,
@@ -407,7 +410,7 @@ impl Reader for Trace {
             failed: fault.is_some(),
             ..EventDraft::default()
         };
-        // What is exported once more, after a word from the collector was lost.
+        // Spans are exported again if a confirmation by the collector was lost.
         let is_again = filled(span.raw.id).is_some_and(|id| draft.is_again(&id));
         let is_same = draft.is_again(record.text);
         if is_again {
@@ -415,7 +418,7 @@ impl Reader for Trace {
             if !is_same {
                 draft.issue(
                     IssueKind::Join,
-                    "this span has the id of an earlier one and differs from it",
+                    "this span has the id of an earlier span, but different content",
                 );
             }
             return;
@@ -445,7 +448,7 @@ impl Reader for Trace {
             self.agent(&span, parent.as_ref());
         }
         match (sort, around) {
-            // One call of the model, recorded by two instrumentations, or by its client and what serves it.
+            // One model request, recorded by two instrumentations, or by its client and its server.
             (Sort::Reply, Some(n)) => {
                 self.more(
                     n,
@@ -495,12 +498,12 @@ impl Reader for Trace {
         }
         if parent.is_none() {
             self.exported = span.exported();
-            // Of a run that went on when it was exported, the span is not the end.
+            // If the run was still in progress when exported, the span isn't its end.
             let goes_on = self
                 .exported
                 .as_ref()
                 .is_some_and(|told| told.end.is_none());
-            // A span is written when it ends, and one without an end may still go on.
+            // A span is written when it ends. A span without an end may still be in progress.
             let is_over = !goes_on && (end.is_some() || fault.is_some());
             self.root = Some((fault, draft.newest())).filter(|_| is_over);
             let answer = span.text(&[
@@ -516,11 +519,11 @@ impl Reader for Trace {
                 .map(|given| given.of_run())
                 .take(MAX_SCORES)
                 .collect();
-            // What it did last may be no event at all.
+            // The run's last activity may not be an event.
             self.took = draft.between(
                 start,
                 end,
-                "the outermost span is said to have ended before it started",
+                "the outermost span's recorded end is before its start",
             );
             draft.run().agent = span
                 .text(&["gen_ai.agent.name", "agent_name", "gen_ai.workflow.name"])
@@ -557,11 +560,12 @@ impl Reader for Trace {
             .zip(self.tokens)
             .filter(|(total, steps)| total != steps && self.uncounted.is_empty());
         if let Some((total, steps)) = difference.filter(|_| self.exported.is_none()) {
-            let reason =
-                format!("the agent's span records {total} tokens, the replies add up to {steps}");
+            let reason = format!(
+                "the agent's span records {total} tokens, but the replies add up to {steps}"
+            );
             draft.issue_of_whole(IssueKind::Count, reason);
         }
-        // In a trace of very many spans a parent may be forgotten.
+        // In a trace with very many spans, a parent may have been forgotten.
         let lost = self.parents.missing_in(&self.ids).unwrap_or_default();
         if lost > 0 {
             let what = if lost == 1 {
@@ -571,7 +575,7 @@ impl Reader for Trace {
             };
             draft.issue_of_whole(
                 IssueKind::Join,
-                format!("{what} not in this file: the trace may have more in others"),
+                format!("{what} not in this file; other files may contain the rest of the trace"),
             );
         }
         let run = draft.run();
@@ -586,7 +590,7 @@ impl Reader for Trace {
             .cost
             .filter(|_| self.unpriced.is_empty())
             .or(of_agents.1);
-        // Without a span of a reply, the agent's own count shows that there were some.
+        // Without reply spans, the agent's own count shows that there were replies.
         let has_unseen = self.last.is_none() && total.is_some_and(|total| total > 0);
         run.steps_untold |= has_unseen;
         if let Some(total) =
@@ -610,7 +614,7 @@ impl Reader for Trace {
         }
         if let Some(told) = &self.exported {
             told.tell(self.tokens, run);
-            // Its span has to have an end: one without a length is of a run of which that is not known.
+            // A span must have an end. A zero length means that the duration is unknown.
             run.latency_s = told.took.or(self.took.filter(|took| *took > 0.0));
         }
         run.tool = Some("OpenTelemetry".into());
@@ -664,7 +668,7 @@ impl Trace {
         self.take(n, part, draft);
     }
 
-    /// Adds what another span or a log record knows about the same reply.
+    /// Adds the facts that another span or a log record has about the same reply.
     fn more(&mut self, n: usize, part: Part, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         draft.event(EventDraft {
             kind: EventKind::Inside,
@@ -683,14 +687,14 @@ impl Trace {
                 let [known, more] =
                     [known, more].map(|tokens| grouped(tokens.sum().unwrap_or_default()));
                 let reason = format!(
-                    "another span of the same reply counts {more} tokens, the first one {known}"
+                    "another span of the same reply records {more} tokens, but the first one records {known}"
                 );
                 draft.issue(IssueKind::Count, reason);
             }
         }
     }
 
-    /// Takes in a part of a reply.
+    /// Adds a part to a reply.
     fn take(&mut self, n: usize, part: Part, draft: &mut Draft<'_>) {
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
@@ -715,7 +719,7 @@ impl Trace {
         draft.part(n, part);
     }
 
-    /// A log record, of a reply by the span that it names.
+    /// Handles a log record. It belongs to the reply whose span it names.
     fn log(&mut self, record: &Span<'_>, draft: &mut Draft<'_>) {
         let name = filled(record.raw.event)
             .or_else(|| record.text(&["event.name"]))
@@ -741,7 +745,8 @@ impl Trace {
         }
     }
 
-    /// A tool that ran: by the id of its call, else for the newest reply beside it.
+    /// Handles a tool's span. It belongs to the step with its call id, otherwise to the nearest
+    /// reply.
     fn tool(
         &mut self,
         span: &Span<'_>,
@@ -808,15 +813,17 @@ impl Trace {
         ));
     }
 
-    /// The tokens that the outermost agents record; whether they count those of agents inside is not defined.
+    /// Returns the tokens that the outermost agents record. Whether they include those of inner
+    /// agents is undefined.
     fn of_run(&self) -> Option<u64> {
         let (used, _) = self.of_agents.filter(|_| !self.has_inner_agents)?;
         Some(used.input?.saturating_add(used.output?))
     }
 }
 
-/// The part of a tool's span that doesn't name its call, as the result of the step's first unanswered call of the same
-/// tool. `None` if the span names its call, or if the step has no such call.
+/// Returns the part of a tool's span that doesn't name its call, as the result of the step's first
+/// unanswered call of the same tool. Returns `None` if the span names its call, or if the step has
+/// no such call.
 fn joined(known: &Part, part: &Part, span: &Span<'_>) -> Option<Part> {
     let own = part.calls.first().filter(|_| span.call_id().is_none())?;
     let is_open = |call: &&CallDraft| {
@@ -838,7 +845,7 @@ fn joined(known: &Part, part: &Part, span: &Span<'_>) -> Option<Part> {
     })
 }
 
-/// Whether two texts of arguments are the same JSON.
+/// Returns whether two argument texts are equal as JSON.
 fn same_args(one: &str, other: &str) -> bool {
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     one == other
@@ -847,7 +854,7 @@ fn same_args(one: &str, other: &str) -> bool {
             .is_some_and(|(one, other)| one == other)
 }
 
-/// What a second record of a reply says beyond the first.
+/// Returns what a second record of a reply adds to the first.
 fn beyond(known: &Part, more: Part) -> Part {
     fn new<T>(is_known: bool, more: T, none: T) -> T {
         if is_known { none } else { more }
@@ -863,7 +870,7 @@ fn beyond(known: &Part, more: Part) -> Part {
         tokens: more.tokens.filter(|_| known.tokens.is_none()),
         tokens_estimated: more.tokens_estimated,
         cost: more.cost.filter(|_| known.cost.is_none()),
-        // A failed attempt within a request that came to something is no error of the step.
+        // A failed attempt within a request that succeeded isn't an error of the step.
         error: more
             .error
             .filter(|_| known.error.is_none() && known.tokens.is_none() && known.finish.is_none()),
@@ -871,7 +878,7 @@ fn beyond(known: &Part, more: Part) -> Part {
     }
 }
 
-/// The line of a step, from the spans of its reply and its tools, and log records.
+/// Builds the line of a step from the spans of its reply and its tools, and from log records.
 fn assembled(n: usize, records: &[String]) -> String {
     let (mut step, mut has_reply) = (Part::default(), false);
     for record in records {
@@ -895,7 +902,7 @@ fn seconds_between(start: Option<i64>, end: Option<i64>) -> Option<f64> {
         .map(|micros| micros as f64 / 1e6)
 }
 
-/// What the user asked for, where the span says it.
+/// Returns the user's request, if the span records it.
 fn asked(span: &Span<'_>) -> Option<String> {
     let messages = span.json(&[
         "gen_ai.input.messages",
@@ -909,7 +916,7 @@ fn asked(span: &Span<'_>) -> Option<String> {
         users.find_map(|message| Some(said(&message).0).filter(|said| !said.is_empty()))
     });
     let numbered = || {
-        // Older conventions have an attribute for each message.
+        // Older conventions have separate attributes for each message.
         let (prompts, messages) = ("gen_ai.prompt", "llm.input_messages");
         let content = |(at, list): (usize, &str)| {
             let of = |key: &str| {
@@ -932,7 +939,7 @@ fn asked(span: &Span<'_>) -> Option<String> {
     asked.or_else(numbered).or_else(whole)
 }
 
-/// What a message says, what was thought before it, and what it asks for.
+/// Returns the text of a message, its reasoning, and its calls.
 fn said(message: &Message<'_>) -> (String, Vec<String>, Vec<CallDraft>) {
     let (mut words, mut thought, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     words.extend(filled(message.content));
@@ -975,7 +982,7 @@ fn call(id: Option<&str>, name: Option<&str>, arguments: Option<&str>) -> CallDr
     }
 }
 
-/// What a span says of the step that it belongs to.
+/// Returns the part of a step that a span contains.
 fn part_of(span: &Span<'_>) -> Part {
     let mut part = Part::default();
     if span.is_log() {
@@ -1028,7 +1035,7 @@ fn reply(span: &Span<'_>, part: &mut Part) {
         call.id = at.to_string();
     }
     if messages.is_none() {
-        // Whoever sends a trace chooses whether it holds what was said.
+        // Recording the messages is optional.
         part.is_text_untold =
             part.text.is_empty() && part.calls.is_empty() && span.fault().is_none();
     }
@@ -1049,7 +1056,7 @@ fn reply(span: &Span<'_>, part: &mut Part) {
     }
 }
 
-/// The reply in attributes of its own, one for each part: `gen_ai.completion.0.content`.
+/// Reads a reply from separate attributes for each part, such as `gen_ai.completion.0.content`.
 fn older(span: &Span<'_>, part: &mut Part) {
     for (message, name, args) in [
         ("gen_ai.completion.0", "name", "arguments"),
@@ -1108,7 +1115,7 @@ fn older(span: &Span<'_>, part: &mut Part) {
 fn tool(span: &Span<'_>, part: &mut Part) {
     let name = span.text(&["gen_ai.tool.name", "tool.name", "traceloop.entity.name"]);
     let name = name.or_else(|| text(span.raw.name)).unwrap_or_default();
-    // Without the id of its call it goes by its own, until it joins a call.
+    // Without a call id, the call has the span's id until it joins a call of a reply.
     let id = span.call_id().or_else(|| text(span.raw.id));
     let is_called = span.text(&["board.without_call"]).is_none();
     let id = id.filter(|_| is_called).unwrap_or_default();
@@ -1137,7 +1144,7 @@ fn tool(span: &Span<'_>, part: &mut Part) {
     let exit = span
         .text(&["board.exit_code"])
         .and_then(|code| code.parse().ok());
-    // What ended with a code of its own says no more than that.
+    // An exit code alone isn't an exception.
     let fault = fault.filter(|(_, words)| exit.is_none() || !words.is_empty());
     let took = nanos(span.raw.start)
         .zip(nanos(span.raw.end))
@@ -1157,7 +1164,7 @@ fn tool(span: &Span<'_>, part: &mut Part) {
     });
 }
 
-/// An exception in one line.
+/// Formats an exception on one line.
 fn shown(kind: &str, words: String) -> String {
     match (kind, &*words) {
         ("", "") => NO_WORDS.to_owned(),

@@ -1,12 +1,12 @@
-//! What ended a run? Where something raised, that, by the names of the exceptions of the frameworks whose traces were seen;
-//! else its last reply tells.
+//! Determines how a run ended: by the exception if one was raised, using the exception names of
+//! known frameworks, otherwise by the last reply.
 
 use crate::format::part::{Part, is_at_limit, is_refusal};
 use crate::format::raised::what_raised;
 use crate::format::value::{cut, leading};
 use crate::model::{Certainty, Ended, Outcome};
 
-/// The end that an exception made.
+/// Returns the end caused by an exception.
 pub(super) fn raised(kind: &str, words: &str) -> Ended {
     let of = |headline, outcome| {
         Ended::new(kind, headline, outcome, Certainty::Recorded).detail(cut(words))
@@ -50,7 +50,8 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
     }
 }
 
-/// The end of a trace in which nothing raised, of its last reply; `has_answer` where it names one itself.
+/// Returns the end of a trace without an exception, by its last reply. `has_answer` is whether the
+/// trace itself records an answer.
 pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
     let word = last
         .and_then(|part| part.finish.as_deref())
@@ -77,14 +78,15 @@ pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
     }
 }
 
-/// Whether a finish reason says that the model had no more to say.
+/// Returns whether a finish reason means that the model was done.
 fn is_over(word: &str) -> bool {
     ["stop", "end_turn", "completed"]
         .iter()
         .any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether a reply ended because the context window was full, which is another end than a limit of the reply's own.
+/// Returns whether a reply ended because the context window was full. That differs from reaching
+/// the reply's own limit.
 fn fills_window(word: &str) -> bool {
     ["model_length", "model_context_window_exceeded"]
         .iter()

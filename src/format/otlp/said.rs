@@ -1,5 +1,5 @@
-//! Reads what was said from the events of a span, and from log records that name a span. Versions of the conventions up to
-//! 1.36 keep messages there, and not in attributes of the span.
+//! Reads messages from the events of a span, and from log records that name a span. Up to version
+//! 1.36, the conventions put messages there instead of in attributes of the span.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
 
-/// An event, of a span or as a log record.
+/// An event of a span, or a log record.
 struct Told<'a> {
     name: String,
     attributes: HashMap<String, &'a str>,
@@ -17,14 +17,15 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// The value of an attribute as JSON; a text that holds JSON as what it holds.
+    /// Returns the value of an attribute as JSON. Text that contains JSON is parsed.
     fn json(&self, key: &str) -> Option<String> {
         let value = plain(self.attributes.get(key)?, 0);
         Some(text(Some(&value)).map_or(value, |text| unpacked(&text)))
             .filter(|value| value != "null")
     }
 
-    /// Returns the content as a JSON object: the body, the attribute that replaces it, or the attributes themselves.
+    /// Returns the content as a JSON object: the body, the attribute that replaces it, or the
+    /// attributes themselves.
     fn content(&self) -> String {
         let body = self
             .body
@@ -82,7 +83,7 @@ impl Told<'_> {
         }
     }
 
-    /// What the user asked for.
+    /// Returns the user's request.
     fn asked(&self) -> Option<String> {
         let content = match &*self.name {
             "gen_ai.user.message" => self.content(),
@@ -114,7 +115,7 @@ fn add(message: &Message<'_>, part: &mut Part) {
 }
 
 impl Span<'_> {
-    /// Whether the record is a log record.
+    /// Returns whether the record is a log record.
     pub(super) fn is_log(&self) -> bool {
         let Raw {
             start,
@@ -157,7 +158,7 @@ impl Span<'_> {
         self.events().for_each(|event| event.add_to(part));
     }
 
-    /// What a tool gave, as JSON, where an event of its span says it.
+    /// Returns a tool's output as JSON, if an event of its span records it.
     pub(super) fn gave_in_events(&self) -> Option<String> {
         self.events()
             .filter(|event| event.name == "gen_ai.tool.message")
@@ -169,7 +170,7 @@ impl Span<'_> {
             })
     }
 
-    /// What the user asked for, where an event says it.
+    /// Returns the user's request, if an event records it.
     pub(super) fn asked_in_events(&self) -> Option<String> {
         self.events().find_map(|event| event.asked())
     }

@@ -1,4 +1,4 @@
-//! Which event does a line of `events.jsonl` hold? All layouts of QitOS, and our own.
+//! Reads lines of `events.jsonl` in all layouts of QitOS and of this crate's engine.
 
 use serde_json::value::RawValue;
 
@@ -17,13 +17,13 @@ use crate::model::step::{Call, Pointer, Value};
 use crate::model::time::parse_ts;
 use crate::model::{EventHead, EventNote, IssueKind, Names};
 
-/// A message kept in the index is cut to this many bytes; the event itself shows all of it.
+/// Messages in the index are truncated to this many bytes. The event itself shows them whole.
 const MAX_NOTE_BYTES: usize = 400;
 
-/// Longer facts of an END event stay in the event.
+/// Longer facts of an END event aren't kept in the index.
 const MAX_FACTS_BYTES: usize = 4_096;
 
-/// Reads a line as the index keeps it; never fails. Its place is left for the caller to fill.
+/// Reads a line for the index. Never fails. The caller fills in its position.
 pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
     let (read, fate, mut remarks) = read_object(line, |text| {
         Some(object::<EventWire<'_>>(text)?.into_head(names))
@@ -40,7 +40,7 @@ pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNo
     (EventHead { fate, ..head }, note, remarks)
 }
 
-/// What an event with this phase and stage is to its run.
+/// Returns the kind of an event with this phase and stage.
 pub(crate) fn kind(phase: &str, stage: &str) -> EventKind {
     match (phase, stage) {
         ("toolset_setup_start" | "toolset_setup_end" | "toolset_setup_error", _) => {
@@ -49,11 +49,11 @@ pub(crate) fn kind(phase: &str, stage: &str) -> EventKind {
         ("toolset_teardown_start" | "toolset_teardown_end" | "toolset_teardown_error", _) => {
             EventKind::Teardown
         }
-        // QitOS 0.6 writes a second INIT when model and protocol do not fit.
+        // QitOS 0.6 writes a second INIT if model and protocol don't match.
         ("INIT", "harness_mismatch") | ("", _) => EventKind::Other,
         ("INIT", _) => EventKind::RunStart,
         ("END", _) => EventKind::RunEnd,
-        // The first event of a step in the oldest layout; state_ready is since.
+        // The first event of a step in the oldest layout. Later layouts begin with state_ready.
         ("OBSERVE", "start") => EventKind::StepStart,
         ("DECIDE", "state_ready") => EventKind::StateBefore,
         ("DECIDE", "model_input") => EventKind::Prompt,
@@ -77,7 +77,7 @@ fields! {
     struct Observed { state }
 }
 
-/// What the text of a line says beyond its head.
+/// Returns the fields of a line that its head doesn't have.
 pub(crate) fn event(text: &str) -> Event<'_> {
     let at = Pointer::new;
     let line = Line::of(text);
@@ -201,10 +201,10 @@ impl EventWire<'_> {
         }
         let stamp = self.ts.str().and_then(parse_ts);
         match &stamp {
-            None => odd("ts", self.ts.type_name(), "a time in ISO 8601"),
+            None => odd("ts", self.ts.type_name(), "an ISO 8601 time"),
             Some(stamp) if !stamp.zoned => remarks.push((
                 IssueKind::Field,
-                "ts names no offset; taken as UTC".to_owned(),
+                "ts has no UTC offset; assumed to be UTC".to_owned(),
             )),
             Some(_) => {}
         }
@@ -232,7 +232,8 @@ impl EventWire<'_> {
     }
 
     fn note(&self, payload: Option<&PayloadWire<'_>>, names: &mut Names) -> Option<EventNote> {
-        // Our own END repeats its verdict under `error` where the run failed; that it is the end counts for more.
+        // The END of this crate's engine repeats the verdict of a failed run in `error`. Its note
+        // as an end is more useful.
         if let Some(error) = self
             .error
             .text()
@@ -349,7 +350,7 @@ impl EventWire<'_> {
 }
 
 impl PayloadWire<'_> {
-    /// What a reply took: as our own engine writes it, else as QitOS does.
+    /// Returns the usage of a reply, in the layout of this crate's engine or of QitOS.
     fn spent(&self) -> Option<SpentNote> {
         let count = |number: &Scalar<'_>| u64::try_from(number.int()?).ok();
         if let Some(usage) = self.usage.value() {

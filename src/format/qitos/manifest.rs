@@ -1,4 +1,5 @@
-//! What does a `manifest.json` say? The few fields lists and verdicts need, of all layouts of QitOS, and of our own.
+//! Reads the fields of `manifest.json` that lists and verdicts need, in all layouts of QitOS and of
+//! this crate's engine.
 
 use serde_json::value::RawValue;
 
@@ -11,19 +12,19 @@ use crate::model::stated::{Fact, Said, Source, Statement};
 use crate::model::time::parse_ts;
 use crate::model::{Format, IssueKind, Manifest, Trial};
 
-/// A text field kept in the index is cut to this many bytes.
+/// Text fields in the index are truncated to this many bytes.
 const MAX_TEXT_BYTES: usize = MAX_ANSWER_BYTES;
 
-/// Reads a manifest's text. `Err` says why nothing of it can be used.
+/// Reads a manifest's text.
 ///
 /// # Errors
-/// A remark for the list of issues: torn, not JSON, or not an object.
+/// Returns an issue if the manifest isn't usable: it is torn, not JSON, or not an object.
 pub(crate) fn read(
     text: &[u8],
     format: fn(&str) -> &'static Format,
 ) -> Result<(Manifest, Vec<Remark>), Remark> {
     if text.trim_ascii().is_empty() {
-        return Err((IssueKind::Torn, format!("{} bytes: empty", text.len())));
+        return Err((IssueKind::Torn, format!("empty ({} bytes)", text.len())));
     }
     let (read, _, mut remarks) = read_object(text, |text| {
         let wire = object::<ManifestWire<'_>>(text)?;
@@ -43,7 +44,7 @@ pub(crate) fn read(
             Ok((manifest, remarks))
         }
         (None, Some((_, reason))) if reason.contains("EOF") => {
-            Err((IssueKind::Torn, format!("ends in the middle: {reason}")))
+            Err((IssueKind::Torn, format!("truncated: {reason}")))
         }
         (None, remark) => Err(remark.unwrap_or((IssueKind::NotJson, "not JSON".to_owned()))),
     }
@@ -157,9 +158,9 @@ fn known(scalar: &Scalar<'_>) -> Option<Box<str>> {
     text(scalar).filter(|text| &**text != "unknown")
 }
 
-/// Stop rules and counters longer than this stay in the file.
+/// Longer stop rules and counters aren't kept in the index.
 const MAX_RULES_BYTES: usize = 64 << 10;
-/// Where the result of a task repeats the limits of its budget.
+/// The fields in which a task's result repeats the limits of its budget.
 const COPIED_STEPS: &str = "/summary/task_result/metadata/task_meta/budget/max_steps";
 const COPIED_TOKENS: &str = "/summary/task_result/metadata/task_meta/budget/max_tokens";
 const COPIED_TIME: &str = "/summary/task_result/metadata/task_meta/budget/max_runtime_seconds";
@@ -167,11 +168,12 @@ const COPIED_TIME: &str = "/summary/task_result/metadata/task_meta/budget/max_ru
 const MAX_CRITERIA: usize = 32;
 /// A run has two files of lines.
 const MAX_ALTERED: usize = 2;
-/// At most this many failures are kept, the newest.
+/// At most this many failures are kept, the newest ones.
 const MAX_FAILURES: usize = 32;
 
 impl ManifestWire<'_> {
-    /// Counts that are none, by their places: what is made of such a run counts them as not said.
+    /// Reports invalid counts, times and costs with their fields. Everything derived from such a
+    /// run treats them as missing.
     fn odd(&self) -> Vec<Remark> {
         let summary = self.summary.value();
         let task = summary.and_then(|summary| summary.task_result.value());
@@ -232,7 +234,7 @@ impl ManifestWire<'_> {
             let number = size?.number().filter(|number| *number < 0.0)?;
             Some((IssueKind::Field, format!("{place} is {number}, not {what}")))
         });
-        // A run that started itself would stand above itself.
+        // A run that is its own parent would be its own ancestor.
         let is_own = self
             .run_id
             .text()
@@ -240,7 +242,7 @@ impl ManifestWire<'_> {
         let circle = is_own.then(|| {
             (
                 IssueKind::Field,
-                "/parent_run_id is the run itself".to_owned(),
+                "/parent_run_id names the run itself".to_owned(),
             )
         });
         odd.chain(below).chain(circle).collect()
@@ -250,7 +252,7 @@ impl ManifestWire<'_> {
         object(self.resumed_from?.get())
     }
 
-    /// The stop rules and the counters that the run resumed with, as one JSON object.
+    /// Returns the stop rules, and the counters that the run resumed with, as one JSON object.
     fn rules(&self) -> Option<Box<str>> {
         let rules = self
             .stop_rules
@@ -261,7 +263,7 @@ impl ManifestWire<'_> {
         is_short.then(|| format!(r#"{{"stop_rules": {rules}, "resumed_from": {resumed}}}"#).into())
     }
 
-    /// All fields that state an end, an answer, a limit or a total.
+    /// Returns all fields that state an end, an answer, a limit or a total.
     fn statements(&self) -> Vec<Statement> {
         let summary = self.summary.value();
         let result = summary.and_then(|summary| summary.task_result.value());
@@ -314,7 +316,8 @@ impl ManifestWire<'_> {
                 Source::manifest(field),
             ))
         };
-        // QitOS counts no costs, and a run that another writer took over counts no lines: their 0 is not a total.
+        // QitOS doesn't compute costs, and doesn't count the lines of a run that another writer
+        // took over. Their 0 isn't a total.
         let counted = [
             (Fact::Total("usd"), "/cost", Some(&self.cost), 1.0),
             (
@@ -456,7 +459,7 @@ impl ManifestWire<'_> {
             .into_iter()
             .find_map(Scalar::int);
         let latency = self.latency_seconds.number();
-        // QitOS computes no cost and writes 0.0 into every manifest, also where a model was paid for.
+        // QitOS computes no cost and writes 0.0 into every manifest, even for paid models.
         let cost = [&self.cost, &summary.cost]
             .into_iter()
             .filter_map(Scalar::number)

@@ -1,4 +1,5 @@
-//! How does QitOS write a trace? Three files in a directory, in three layouts that all call themselves `v1`.
+//! Reads traces of QitOS: a directory of three files. They have three layouts, all of which call
+//! themselves `v1`.
 
 mod event;
 mod manifest;
@@ -33,7 +34,7 @@ pub(super) static V03: Row = Row {
     recognise: |manifest| has(manifest, "token_usage"),
 };
 
-/// QitOS up to 0.1, which has no key of its own.
+/// QitOS up to 0.1. Its manifests have no key of their own.
 pub(super) static V01: Row = Row {
     format: Format {
         name: "QitOS up to 0.1",
@@ -56,7 +57,7 @@ const QITOS: Format = Format {
     ..Format::UNKNOWN
 };
 
-/// Whether a manifest has a key at its top level.
+/// Returns whether a manifest has a key at its top level.
 fn has(manifest: &str, key: &str) -> bool {
     walk::members(manifest).any(|(name, _)| name.trim_matches('"') == key)
 }

@@ -160,7 +160,7 @@ fn samples_read_in_pieces_are_the_same() {
 }
 
 #[test]
-fn a_cut_loses_only_what_stands_behind_it() {
+fn a_truncation_loses_only_what_follows() {
     for path in samples() {
         let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
         let mut seen = 0;

@@ -286,7 +286,7 @@ fn an_empty_error_is_none() {
 }
 
 #[test]
-fn a_failure_is_told_in_the_words_that_are_recorded() {
+fn a_failure_keeps_its_recorded_message() {
     let error = |result: &str| {
         let (head, ..) = read(&format!(
             r#"{{"step_id": 0, "decision": {{"mode": "act"}}, "action_results": [{result}]}}"#
@@ -355,7 +355,7 @@ fn the_first_critic_that_asks_for_anything_decides() {
 }
 
 #[test]
-fn what_cannot_be_decoded_costs_itself_alone() {
+fn undecodable_fields_lose_only_themselves() {
     let (head, remarks, _) =
         read(r#"{"step_id": 7, "critic_outputs": [{"score": 1e999, "action": "stop"}]}"#);
     assert_eq!(
@@ -410,7 +410,7 @@ fn the_beginning_of_a_long_argument_is_enough() {
 }
 
 #[test]
-fn a_count_in_a_manifest_that_is_none_is_an_issue_with_its_place() {
+fn an_invalid_count_in_a_manifest_is_an_issue_with_its_field() {
     let reasons = |text: &str| -> Vec<String> {
         let (_, remarks) = manifest(text.as_bytes()).unwrap();
         assert!(
@@ -440,6 +440,6 @@ fn a_count_in_a_manifest_that_is_none_is_an_issue_with_its_place() {
     assert_eq!(reasons(sound), [""; 0]);
     assert_eq!(
         reasons(r#"{"run_id": "a", "parent_run_id": "a"}"#),
-        ["/parent_run_id is the run itself"]
+        ["/parent_run_id names the run itself"]
     );
 }

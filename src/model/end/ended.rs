@@ -46,7 +46,7 @@ pub struct Ended {
     pub file: &'static str,
     /// The number of the event that records the end.
     pub event: Option<usize>,
-    /// What happened to later turns without steps, as the end of a sentence: "a further turn was
+    /// What happened to later turns without steps, as the end of a sentence: "a later turn was
     /// interrupted before any step". Empty if there were none.
     pub later: Box<str>,
 }

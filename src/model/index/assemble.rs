@@ -42,13 +42,13 @@ impl Index {
             .get(n)
             .is_none_or(|step| step.span.offset != span.offset)
         {
-            return Some(Err("no step begins there any more".to_owned()));
+            return Some(Err("no step starts at this offset anymore".to_owned()));
         }
         if self.step_skips.get(n).is_some()
             || self.parts_of(n).take(MAX_RECORDS).any(|at| at.is_none())
         {
             return Some(Err(
-                "its records are skipped: the run has more than the board keeps".to_owned(),
+                "its records were skipped because the run has more than the board keeps".to_owned(),
             ));
         }
         let places: Vec<Option<Span>> = self.places(n).collect();
@@ -104,7 +104,7 @@ impl Index {
             return;
         }
         let reason = format!(
-            "the step has more than {MAX_RECORDS} records, and only the first {MAX_RECORDS} are read"
+            "the step has more than {MAX_RECORDS} records, so only the first {MAX_RECORDS} are read"
         );
         let (line, offset) = (Some(step.line), Some(step.span.offset));
         self.issues.push(Issue {

@@ -176,17 +176,17 @@ impl Index {
         let (kind, reason) = if step.facts.is_some() {
             (
                 IssueKind::State,
-                format!("state_diff begins with another {key} than the step before left"),
+                format!("state_diff starts with a different {key} than the previous step left"),
             )
         } else if noted < MAX_OUTSIDE {
             let more = if noted + 1 == MAX_OUTSIDE {
-                "; later changes of this sort are not listed"
+                " (later changes like this aren't listed)"
             } else {
                 ""
             };
             (
                 IssueKind::Outside,
-                format!("{key} was changed after the step before, outside reduce{more}"),
+                format!("{key} changed after the previous step, outside reduce{more}"),
             )
         } else {
             return;

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_walked_as_a_slice_is() {
+    fn it_iterates_like_a_slice() {
         assert_eq!(List::<Item>::CHUNK, 8);
         for len in [0, 1, 7, 8, 9, 16, 33] {
             let (list, slice) = (list(len), (0..len).collect::<Vec<_>>());

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_takes_in_the_ranges_inside_of_it() {
+    fn a_skip_absorbs_the_ranges_inside_it() {
         let (mut skips, len) = skips(3, 1_000);
         for n in 0..10 {
             skips.next(false, len + n, span(1_004 + n as u64));

@@ -298,7 +298,7 @@ impl Index {
                 who: "the trace",
                 file: "",
                 line: None,
-                field: Cow::Borrowed("the record of its end"),
+                field: Cow::Borrowed("end record"),
             };
             let stated_before = stated
                 .iter()

@@ -13,7 +13,7 @@ fn text<T: Serialize + ?Sized>(value: &T) -> Result<String, NotJson> {
     let rest = out.strip_prefix("before ").unwrap().to_owned();
     assert!(
         done.is_ok() || rest.is_empty(),
-        "nothing stays after an error"
+        "nothing is written after an error"
     );
     done.map(|()| rest)
 }
@@ -119,7 +119,7 @@ fn an_outer_field_comes_before_the_place() {
 }
 
 #[test]
-fn a_key_that_is_no_text_is_refused_with_the_place_of_its_map() {
+fn a_key_that_is_not_text_is_an_error_with_the_path_of_its_map() {
     let maps = json_like("state", BTreeMap::from([(vec![1], 1)]));
     assert_eq!(
         fault(&maps),
@@ -132,7 +132,7 @@ fn a_key_that_is_no_text_is_refused_with_the_place_of_its_map() {
 }
 
 #[test]
-fn an_error_of_the_value_itself_is_told() {
+fn errors_of_the_value_itself_are_returned() {
     struct Failing;
     impl Serialize for Failing {
         fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
@@ -298,6 +298,6 @@ fn a_text_that_holds_blanks_and_escapes_is_indented_alike() {
     assert_eq!(
         indented(b"{\"a\": \"torn"),
         b"{\n  \"a\": \"torn",
-        "a torn text is no fault"
+        "a truncated text is not an error"
     );
 }

@@ -276,7 +276,7 @@ impl RunDir {
             (Some((_, name)), TraceFile::Steps | TraceFile::Events) => Ok(name),
             (Some(_), TraceFile::Manifest) => Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                "runs of this sort have no manifest",
+                "runs in this format have no manifest",
             )),
         }
     }
@@ -461,7 +461,7 @@ impl RunDir {
                 let (dir, name) = self.target(file)?;
                 match dir.look(&name)? {
                     (Kind::File, stamp) => Ok(stamp),
-                    _ => Err(refused("a link to something that is not a regular file")),
+                    _ => Err(refused("a link to something other than a regular file")),
                 }
             }
             _ => Err(refused("not a regular file")),
@@ -477,7 +477,7 @@ impl RunDir {
             inside.and_then(|inside| Some((inside.parent()?, inside.file_name()?)))
         else {
             return Err(refused(
-                "a symbolic link that leads out of the root; not followed",
+                "a symbolic link that leads outside the root (not followed)",
             ));
         };
         Ok((Dir::open(&self.root, parent)?, name.to_owned()))
@@ -564,7 +564,10 @@ impl RunDir {
     /// end), or the line is longer than any that is parsed.
     pub fn read_span(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
         if span.len > MAX_LINE_BYTES {
-            let what = format!("{} bytes in one line, more than {MAX_LINE_BYTES}", span.len);
+            let what = format!(
+                "the line has {} bytes, more than the limit of {MAX_LINE_BYTES}",
+                span.len
+            );
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
         // Opens the file before allocating memory, because the file may have been replaced.
@@ -621,7 +624,7 @@ impl RunDir {
         if stamp.size < span.offset.saturating_add(span.len) {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the file became shorter since it was indexed",
+                "the file was truncated since it was indexed",
             ));
         }
         Ok((Box::new(opened.from(span.offset).take(span.len)), span.len))
@@ -675,7 +678,7 @@ impl RunDir {
         if size > max {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("{size} bytes, more than {max}"),
+                format!("the file has {size} bytes, more than the limit of {max}"),
             ));
         }
         let mut bytes = Vec::new();

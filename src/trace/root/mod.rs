@@ -505,11 +505,9 @@ impl RootScanner {
             Origin::Tool(tool) if !tool.shape.is_directory() => None,
             Origin::Skipped(reason) => Some(format!("it can't be read as a trace: {reason}")),
             Origin::Tool(_) | Origin::Run | Origin::Unclear => {
-                Some("it is one file of a run; name the directory that it lies in".to_owned())
+                Some("it is one file of a run. Name the directory that contains it".to_owned())
             }
-            Origin::Other => {
-                Some("it is a file, and not a trace of a tool that the board knows".to_owned())
-            }
+            Origin::Other => Some("it is a file, but not a trace of a supported tool".to_owned()),
         };
         let listing = Listing {
             files: vec![file],
@@ -674,7 +672,7 @@ impl Visit {
             skip(
                 found,
                 &format!("{}/{link}", self.key),
-                "a link to a directory; not followed",
+                "a link to a directory (not followed)",
                 false,
             );
         }
@@ -779,15 +777,20 @@ impl Visit {
             && listing.tools().next().is_none()
         {
             match (listing.subdirs.is_empty(), self.depth == MAX_DEPTH) {
-                (true, _) => skip(found, &self.key, "no trace file in it", false),
-                (false, true) => skip(found, &self.key, "deeper than the board looks", false),
+                (true, _) => skip(found, &self.key, "contains no trace files", false),
+                (false, true) => skip(
+                    found,
+                    &self.key,
+                    "nested deeper than the board looks",
+                    false,
+                ),
                 (false, false) => {}
             }
         }
     }
 }
 
-const SAME_NAME: &str = "its name reads like that of another run";
+const SAME_NAME: &str = "its name looks the same as another run's";
 
 /// Lists a directory. Reuses the last listing if the directory hasn't changed.
 fn list(

@@ -17,7 +17,7 @@ fn runs_at_any_depth_up_to_eight() {
     let mut scanner = RootScanner::new(root.path().to_owned());
     let found = scanner.scan();
     assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e/f/g/h/i"]);
-    let reason = "no trace file in it".to_owned();
+    let reason = "contains no trace files".to_owned();
     assert_eq!(
         found.skipped,
         [Skipped {
@@ -40,10 +40,7 @@ fn a_root_that_is_missing_or_a_file_or_a_run() {
     );
     fs::write(&inside, "x").unwrap();
     let fault = RootScanner::new(inside.clone()).scan().fault.unwrap();
-    assert_eq!(
-        fault,
-        "it is a file, and not a trace of a tool that the board knows"
-    );
+    assert_eq!(fault, "it is a file, but not a trace of a supported tool");
     fs::remove_file(&inside).unwrap();
     fs::create_dir(&inside).unwrap();
     fs::write(inside.join("events.jsonl"), "{\"phase\": \"INIT\"}\n").unwrap();
@@ -88,7 +85,7 @@ fn a_look_at_a_part_of_a_root_goes_no_further() {
         (9, false, 50)
     );
     let (found, is_all) = RootScanner::new(root.path().to_owned()).scan_some(5);
-    assert_eq!((found.runs.len(), is_all), (0, false), "files alone");
+    assert_eq!((found.runs.len(), is_all), (0, false), "files only");
     let (found, is_all) = RootScanner::new(root.path().to_owned()).scan_some(81);
     assert_eq!((found.runs.len(), is_all), (40, true));
 }
@@ -156,7 +153,7 @@ fn a_root_may_be_one_file_that_holds_runs() {
     let fault = scanner.scan().fault.unwrap();
     assert_eq!(
         fault,
-        "it can't be read as a trace: not read yet: looks like a Copilot CLI session"
+        "it can't be read as a trace: unsupported format: looks like a Copilot CLI session"
     );
     fs::remove_file(&one).unwrap();
     assert_eq!(
@@ -203,7 +200,7 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
             ["begun", "damaged", "mixed", "named_as_ours/events.jsonl"],
             "{look}"
         );
-        let copilot = "not read yet: looks like a Copilot CLI session";
+        let copilot = "unsupported format: looks like a Copilot CLI session";
         let expected = [
             ("both/events.jsonl", copilot),
             ("both/manifest.json", "unknown format"),

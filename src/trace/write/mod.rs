@@ -165,7 +165,7 @@ impl RunWriter {
     /// Returns errors of the system, too.
     pub fn create(root: impl AsRef<Path>, run_id: &str) -> crate::Result<Self> {
         if let Some(fault) = id_fault(run_id) {
-            let message = format!("the run id {run_id:?} cannot name a directory: {fault}");
+            let message = format!("run id {run_id:?} can't be a directory name: {fault}");
             return Err(
                 Error::new(Kind::Usage, message).hint("use letters, digits, '-', '_' and '.'")
             );
@@ -183,10 +183,10 @@ impl RunWriter {
         let made = create().map_err(|error| cannot_create(&dir, error))?;
         let taken = |file: &TraceFile| std::fs::symlink_metadata(dir.join(file.name())).is_ok();
         if TraceFile::ALL.iter().any(taken) {
-            let message = format!("{} already holds a trace", dir.display());
+            let message = format!("{} already contains a trace", dir.display());
             let error = Error::new(Kind::Usage, message).hint("give the run another name");
             return Err(
-                error.hint("to go on with that one, a program opens it with `Earlier::open`")
+                error.hint("to continue that run in a program, open it with `Earlier::open`")
             );
         }
         Ok(Self {
@@ -222,10 +222,7 @@ impl RunWriter {
         }
         Err(Error::new(
             Kind::Usage,
-            format!(
-                "there is something under every name for the run in {}",
-                root.display()
-            ),
+            format!("every name for the run is taken in {}", root.display()),
         ))
     }
 
@@ -236,7 +233,7 @@ impl RunWriter {
     /// # Errors
     /// Another process is writing the run. Returns errors of the system, too.
     pub fn reopen(dir: &Path, is_alive: impl FnOnce() -> bool) -> crate::Result<Self> {
-        let cannot = || format!("cannot go on with {}", dir.display());
+        let cannot = || format!("cannot continue {}", dir.display());
         let dir = dir
             .canonicalize()
             .map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
@@ -249,8 +246,8 @@ impl RunWriter {
             .map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
         let alive = || {
             let error = Error::new(Kind::Unreadable, cannot())
-                .because(io::Error::other("somebody is writing it"));
-            error.hint("wait until the run is over, or end it")
+                .because(io::Error::other("another process is writing it"));
+            error.hint("wait until the run ends, or stop it")
         };
         Ok(Self::new(dir, name, Some(reserve.ok_or_else(alive)?)))
     }
@@ -306,7 +303,7 @@ impl RunWriter {
     /// errors in [`WriteError`], too.
     pub fn begin(&mut self, info: RunInfo) -> Result<(), WriteError> {
         if !matches!(self.stage, Stage::Created) {
-            return Err(WriteError::OutOfTurn("the run has begun already"));
+            return Err(WriteError::OutOfTurn("the run has already begun"));
         }
         // The reserve comes first. It's created exclusively, so the second of two writers stops
         // here.
@@ -404,7 +401,7 @@ impl RunWriter {
     /// The run hasn't begun or is already finished. Returns the errors in [`WriteError`], too.
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "a run has one end; whoever wants to keep it can clone it"
+        reason = "a run ends once, and callers that still need the value can clone it"
     )]
     pub fn finish(&mut self, end: RunEnd) -> Result<(), WriteError> {
         let files = self.files()?;
@@ -508,7 +505,7 @@ fn id_fault(run_id: &str) -> Option<&'static str> {
     } else if run_id.starts_with('.') {
         Some("it begins with a dot")
     } else if run_id.contains(['/', '\\']) || run_id.contains(char::is_control) || !plain {
-        Some("it holds a separator or a control character")
+        Some("it contains a separator or a control character")
     } else {
         None
     }
@@ -522,11 +519,11 @@ impl fmt::Display for WriteError {
             WriteError::TooLong { record, bytes } => {
                 write!(
                     f,
-                    "{record} has {bytes} bytes; a line has at most {MAX_LINE_BYTES}"
+                    "{record} has {bytes} bytes, more than the limit of {MAX_LINE_BYTES} a line"
                 )
             }
             WriteError::StepOrder { expected, got } => {
-                write!(f, "step {got} came where step {expected} was to come")
+                write!(f, "expected step {expected}, got step {got}")
             }
             WriteError::OutOfTurn(why) => f.write_str(why),
         }

@@ -270,7 +270,7 @@ fn what_json_does_not_have_is_refused_and_nothing_is_written() {
         "event DECIDE of step 2 cannot be written as JSON: payload has no fields"
     );
     let error = writer.event(&event(2, i64::MAX, ())).unwrap_err();
-    assert!(told(&error).contains("ts is no time between the years 0 and 9999"));
+    assert!(told(&error).contains("ts is not a time between the years 0 and 9999"));
     assert_eq!(writer.counts(), (0, 0));
     assert_eq!(
         text(&writer, "steps.jsonl") + &text(&writer, "events.jsonl"),
@@ -353,7 +353,7 @@ fn a_directory_with_a_trace_is_not_written_into() {
         let error =
             RunWriter::create(root.path(), dir.file_name().unwrap().to_str().unwrap()).unwrap_err();
         assert!(
-            error.to_string().ends_with("already holds a trace"),
+            error.to_string().ends_with("already contains a trace"),
             "{error}"
         );
         assert_eq!((error.kind(), error.hints().len()), (Kind::Usage, 2));
@@ -368,7 +368,7 @@ fn a_directory_with_a_trace_is_not_written_into() {
 }
 
 #[test]
-fn of_two_writers_of_one_directory_the_second_stops() {
+fn the_second_of_two_writers_of_a_directory_stops() {
     let root = tempfile::tempdir().unwrap();
     let mut first = RunWriter::create(root.path(), "run").unwrap();
     let mut second = RunWriter::create(root.path(), "run").unwrap();
@@ -462,7 +462,7 @@ fn the_reserve_lasts_from_the_beginning_to_the_end() {
 }
 
 #[test]
-fn no_reader_meets_half_a_manifest() {
+fn readers_never_see_half_a_manifest() {
     let root = tempfile::tempdir().unwrap();
     let mut writer = begun(root.path());
     let path = writer.dir().join("manifest.json");
@@ -473,7 +473,7 @@ fn no_reader_meets_half_a_manifest() {
             while !done.load(Ordering::Relaxed) {
                 let manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
                 let events = manifest["event_count"].as_u64().unwrap();
-                assert!(events >= highest, "counts never go back");
+                assert!(events >= highest, "counts never decrease");
                 highest = events;
             }
             highest
@@ -605,7 +605,7 @@ fn a_writer_that_writes_nothing_leaves_only_directories_that_were_there() {
     assert!(!dir("new").exists() && root.path().join("runs").exists());
     fs::create_dir(dir("there")).unwrap();
     drop(RunWriter::create(root.path().join("runs"), "there").unwrap());
-    assert!(dir("there").exists(), "somebody else made it");
+    assert!(dir("there").exists(), "the writer didn't create it");
     let mut writer = RunWriter::create(root.path().join("runs"), "begun").unwrap();
     writer.begin(RunInfo::default()).unwrap();
     drop(writer);

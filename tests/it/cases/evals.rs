@@ -139,7 +139,7 @@ mod inspect {
             .to_owned();
         assert_says(
             &second,
-            &["retried 2 times", "the last was RateLimitError(429)."],
+            &["retried 2 times", "The last one was: RateLimitError(429)."],
         );
     }
 
@@ -227,8 +227,7 @@ mod swe_agent {
         let row = case("sw_exit_exit_total_execution_time");
         let verdict = row["verdict"].as_str().unwrap();
         assert!(
-            verdict.starts_with("Time limit of the commands reached")
-                && !verdict.contains("750 ms"),
+            verdict.starts_with("Time limit for commands reached") && !verdict.contains("750 ms"),
             "{verdict}"
         );
         assert!(!verdict.contains("30 min"), "{verdict}");

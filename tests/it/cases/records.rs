@@ -256,7 +256,7 @@ mod totals {
         });
         assert_says(
             &told(&run).1,
-            &["The reward is 1, and the product of its parts (reward_breakdown) is 0"],
+            &["The reward is 1, but the product of its parts (reward_breakdown) is 0"],
         );
     }
 }
@@ -317,7 +317,7 @@ mod harbor {
         );
         assert_says(
             &told(&run).1,
-            &["result.json says AgentTimeoutError, the output of the agent says success"],
+            &["result.json says AgentTimeoutError, the agent's output says success"],
         );
         assert_eq!(row(run.path())["outcome"], "unknown");
     }

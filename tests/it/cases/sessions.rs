@@ -62,7 +62,7 @@ fn a_goal_turn_without_steps_does_not_replace_the_answer() {
     let why = board_json(&["why", GOAL]);
     assert_eq!(
         why["headline"],
-        "Answered at step 2; a turn that its goal started (turn_trigger goal) was interrupted 14 ms later, before any step"
+        "Answered at step 2; a turn started by its goal (turn_trigger goal) was interrupted 14 ms later, before any step"
     );
     assert_eq!(why["outcome"], "completed");
     assert_says(
@@ -116,7 +116,7 @@ fn a_prompt_that_got_no_step_keeps_the_answer_and_is_named() {
         ],
     );
     assert_eq!(why["outcome"], "completed");
-    let sentence = "Finished at step 0 (inferred from end_turn); a further turn was interrupted by the user, before any step";
+    let sentence = "Finished at step 0 (inferred from end_turn); a later turn was interrupted by the user, before any step";
     assert_eq!(why["headline"], sentence);
 }
 

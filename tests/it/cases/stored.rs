@@ -300,7 +300,10 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
         (&1.into(), &"ours".into())
     );
     let files = &list["skipped_files"];
-    assert_eq!(files["not read yet: looks like a Copilot CLI session"], 6);
+    assert_eq!(
+        files["unsupported format: looks like a Copilot CLI session"],
+        6
+    );
     assert_eq!(
         (&files["unknown format"], &files["empty file"]),
         (&1.into(), &1.into())
@@ -308,7 +311,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     assert_says(
         &board(&["list", dir]),
         &[
-            "skipped: 6 files: not read yet: looks like a Copilot CLI session",
+            "skipped: 6 files: unsupported format: looks like a Copilot CLI session",
             "skipped: 1 file: empty file",
         ],
     );

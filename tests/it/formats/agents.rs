@@ -505,7 +505,7 @@ fn what_a_result_says_that_was_read_is_compared_with_the_replies() {
     assert_eq!(told(10), [""; 0]);
     assert_eq!(
         told(4),
-        ["the result records 9 tokens, the steps add up to 15"]
+        ["the result records 9 tokens, but the steps add up to 15"]
     );
 }
 

@@ -55,7 +55,7 @@ fn only_what_the_agent_did_itself_is_a_step() {
         run.step(1)["model_response"]["text"],
         "A helper shall look for other places."
     );
-    let said = "No end is recorded after step 2: no ATIF trajectory says how its run ended";
+    let said = "No end is recorded after step 2: ATIF doesn't record how a run ended";
     assert_eq!(
         (
             row.verdict.sentence.as_str(),
@@ -131,7 +131,7 @@ fn gaps_and_totals_that_differ_are_issues() {
     let gap = (IssueKind::Gap, "step_id 5 follows 3");
     let count = (
         IssueKind::Count,
-        "final_metrics say 999 prompt tokens, the steps add up to 220",
+        "final_metrics say 999 prompt tokens, but the steps add up to 220",
     );
     assert_eq!(issues, [gap, count]);
     assert_eq!(
@@ -162,7 +162,7 @@ fn a_trial_ends_as_its_result_says() {
     assert_eq!(timeout.row.verdict.mark.word(), "limit");
     assert_eq!(
         timeout.row.verdict.sentence,
-        "Time limit of the agent reached after step 1: 30.5 s, limit 30.0 s: reward 0"
+        "Agent time limit reached after step 1: 30.5 s, limit 30.0 s: reward 0"
     );
     let none = trial("ledger__no_sandbox");
     assert_eq!((none.row.steps, none.row.verdict.mark.word()), (0, "error"));
@@ -258,10 +258,7 @@ fn a_trial_whose_times_contradict_each_other_ended_all_the_same() {
         .iter()
         .map(|issue| issue.reason.as_str())
         .collect();
-    assert_eq!(
-        reasons,
-        ["the trial is said to have finished before it started"]
-    );
+    assert_eq!(reasons, ["the trial's recorded finish is before its start"]);
     // The container's clock is ahead.
     let run = read(&with_result(temp.path(), |result| {
         result["finished_at"] = json!("2026-11-20T10:00:01Z")
@@ -511,7 +508,7 @@ fn a_step_that_is_there_twice_counts_once_and_one_of_nobody_is_an_issue() {
         reasons,
         [
             "it is there twice, and counts once",
-            "source \"robot\": the step counts for nobody"
+            "unknown source \"robot\", so this isn't counted as a step of the agent"
         ]
     );
 }
@@ -580,7 +577,7 @@ fn totals_that_no_step_accounts_for_are_named() {
     let run = read(&trial);
     assert_eq!(
         said(&run),
-        ["result.json says 0.07 USD, the steps add up to 0.007"]
+        ["result.json says 0.07 USD, but the steps add up to 0.007"]
     );
     assert_eq!(run.row.cost_usd, None, "neither record wins");
 }

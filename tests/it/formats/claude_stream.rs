@@ -181,7 +181,7 @@ fn a_duration_below_zero_is_none() {
             .map(|issue| issue.reason.as_str());
         assert_eq!(
             issue,
-            Some("the result's duration is below zero, and does not count")
+            Some("the result's duration is negative, so it is ignored")
         );
     }
 }

@@ -238,7 +238,7 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
     ] {
         let (sentence, is_task) = said(marker);
         assert!(
-            sentence.ends_with("a further turn was interrupted by the user, before any step")
+            sentence.ends_with("a later turn was interrupted by the user, before any step")
                 && !is_task,
             "{marker}"
         );

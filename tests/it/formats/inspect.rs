@@ -224,7 +224,7 @@ fn limits_and_errors_are_recorded() {
     let none = run("before-any-sample.json");
     assert_eq!(
         none.row.verdict.sentence,
-        "The evaluation ended by an error: no key for the model"
+        "The evaluation failed with an error: no key for the model"
     );
     assert_eq!(
         (none.row.steps, none.row.issues, none.row.model_calls),
@@ -321,7 +321,9 @@ fn a_path_to_one_of_several_runs() {
     let unknown = RunDir::of_file(&sample("tools/inspect/ledger.eval/rent_epoch_3"))
         .expect_err("no such run");
     assert!(
-        unknown.to_string().starts_with("no run of that name"),
+        unknown
+            .to_string()
+            .starts_with("no run in the file has that name"),
         "{unknown}"
     );
 }
@@ -413,7 +415,7 @@ fn a_document_that_is_replaced_has_other_runs() {
     .expect("written");
     let moved = run.line(|| &index, TraceFile::Steps, span);
     assert!(
-        moved.is_err_and(|why| why.contains("written anew")),
+        moved.is_err_and(|why| why.contains("was rewritten")),
         "no page shows bytes of another place"
     );
     fs::write(&path, whole.replace("\"epoch\": 2", "\"epoch\": 3")).expect("written");
@@ -433,7 +435,7 @@ fn an_archive_without_its_directory_is_named_with_its_place() {
     let (found, indexes) = read_all(temp.path());
     assert_eq!(found.runs.len(), 3);
     let said = format!(
-        "the archive has no directory: it is being written, or was cut; its members are whole up to byte {start}"
+        "the archive has no central directory (still being written, or truncated); its members are complete up to byte {start}"
     );
     assert_eq!(reasons(&found), [("l.eval", said.as_str())]);
     let torn = indexes[0].passing_issues();
@@ -471,7 +473,7 @@ fn names_are_no_paths_and_the_last_of_two_counts() {
     assert!(
         reasons(&found)[0]
             .1
-            .starts_with("members with the name of another: 1;")
+            .starts_with("members with a duplicate name: 1;")
     );
     let written: Vec<_> = fs::read_dir(temp.path())
         .expect("listed")

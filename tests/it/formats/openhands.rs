@@ -186,9 +186,9 @@ fn how_a_conversation_stands_is_what_its_state_says() {
         (
             "waiting_for_confirmation",
             "unknown",
-            "Waits for the user to confirm after step 2",
+            "Waiting for user confirmation after step 2",
         ),
-        ("idle", "unknown", "Waits to be run after step 2"),
+        ("idle", "unknown", "Waiting to run after step 2"),
         ("error", "error", "Ended by an error after step 2"),
         ("finished", "answered", "Answered at step 2"),
         (
