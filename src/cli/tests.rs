@@ -90,14 +90,14 @@ fn list_runs() {
     answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     answered  two      2   0.25  1 min ago  Answered at step 7 · 3 problems
     2 runs
-    skipped: empty: no trace file in it
+    skipped: empty: contains no trace files
     "#);
     assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
     status    run  steps  score    updated  verdict
     answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
     ignored: nonsense:x: there is no field nonsense. To search for the text, put it in quotes. The fields are run, path, run_id, manifest_status, liveness, outcome, status, stop, verdict, verdict_second, contradictions, certainty, steps, events, segments, errors, max_steps, max_steps_from, tokens, input, cached, output, reasoning, untold, tokens_estimated, model_calls, calls, tool_errors, cost, cost_recorded, cost_estimated, duration, duration_at_least, score, critic, model, models, title, task, parent, continues, format, writer, project, turns, children, files, started, updated, issues, problems, partial, duplicate_of, also_at, copies_say, copied_from, copied, agent, tool, err and `state.KEY changed`
-    skipped: empty: no trace file in it
+    skipped: empty: contains no trace files
     "#);
     let runs = json(root.path(), "list ROOT two --json");
     assert_eq!(
@@ -206,7 +206,7 @@ fn a_word_that_no_run_has_is_named() {
     let root = root();
     assert_snapshot!(board(root.path(), "list ROOT stop:critic").1, @r#"
     0 of 2 runs
-    skipped: empty: no trace file in it
+    skipped: empty: contains no trace files
     no run has stop:critic; recorded values: final
     "#);
     assert!(

@@ -56,6 +56,6 @@ fn a_job_is_told_why_its_runs_failed_and_keeps_their_pages() {
     assert_eq!(ours.len(), 2, "{ours:?}");
     for page in fs::read_dir(file("pages")).unwrap() {
         let page = fs::read_to_string(page.unwrap().path()).unwrap();
-        assert!(page.starts_with("<!doctype html>") && page.contains("blanked"));
+        assert!(page.starts_with("<!doctype html>") && page.contains(" redacted: values of keys"));
     }
 }

@@ -303,7 +303,7 @@ fn the_command_says_no_where_runs_differ() {
     let (code, said) = diff(&ours("fix_bug"), &ours("loop"), &[]);
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("At step 1 A calls run_command, B calls read_file."),
+        said.contains("The runs diverge at step 1: A calls run_command, B calls read_file."),
         "{said}"
     );
     assert!(said.contains("> 1 run_command"), "{said}");

@@ -58,7 +58,7 @@ fn runs_are_put_together_in_the_list_and_in_the_api() {
 #[test]
 fn the_list_takes_every_order_that_its_help_does_not_exclude() {
     let help = board(&["list", "--help"]).stdout;
-    let (_, fields) = help.split_once("Its fields:\n").unwrap();
+    let (_, fields) = help.split_once("Fields:\n").unwrap();
     let (fields, without) = fields
         .split_once("Fields that can't be sorted by:\n")
         .unwrap();

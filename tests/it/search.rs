@@ -235,5 +235,5 @@ fn a_search_goes_on_until_it_is_stopped() {
     );
     assert_eq!(last["hits"].as_array().unwrap().len(), 50);
     let page = Html::parse_document(board.get("/search?q=count").text());
-    assert!(texts(&page, "#found [role=status]")[0].starts_with("Stopped: "));
+    assert!(texts(&page, "#found [role=status]")[0].starts_with("Cancelled: "));
 }

@@ -471,7 +471,7 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
     assert!(exported_to(run, out_arg, &[]).contains(PASTED));
     let page = exported_to(run, out_arg, &["--redact"]);
     assert!(
-        page.contains("blanked") && !page.contains(PASTED),
+        page.contains(" redacted: values of keys") && !page.contains(PASTED),
         "the compressed one"
     );
     let board = Board::serve(temp.path());
@@ -480,7 +480,7 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
         let key = crate::client::segment(run["key"].as_str().unwrap());
         let page = board.get(&format!("/runs/{key}/export.html?redact=1"));
         assert!(
-            page.text().contains("blanked") && !page.text().contains(PASTED),
+            page.text().contains(" redacted: values of keys") && !page.text().contains(PASTED),
             "{key}"
         );
     }

@@ -421,7 +421,7 @@ fn a_schema_comes_from_a_file_of_bounded_size() {
             .stderr
             .contains("because: the schema of structured_output does not compile")
     );
-    assert!(ask("long.json").stderr.contains("it has more than 1 MiB"));
+    assert!(ask("long.json").stderr.contains("it is larger than 1 MiB"));
 }
 
 #[test]

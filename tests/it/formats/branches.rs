@@ -151,7 +151,9 @@ fn what_a_fork_repeats_of_another_session_counts_there() {
         .collect();
     let run = fork(late);
     assert_eq!(seen(&run), own);
-    assert!(reasons(&run, IssueKind::Copied)[0].contains(&format!("run {FIRST}: ")));
+    assert!(reasons(&run, IssueKind::Copied)[0].contains(&format!(
+        "copied from run {FIRST} (counted there, not here)"
+    )));
     // Copied with the old id, before the session's own lines.
     let run = session(SECOND, &[old.as_slice(), new.as_slice()].concat());
     assert_eq!((seen(&run), run.row.run_id.as_deref()), (own, Some(SECOND)));

@@ -230,7 +230,7 @@ fn a_score_of_the_run_as_a_whole_is_no_step_s() {
     assert!(
         text.lines()
             .next()
-            .is_some_and(|line| line.ends_with(": 1 critic of the run as a whole")),
+            .is_some_and(|line| line.ends_with(": 1 critic for the whole run")),
         "{text}"
     );
     let board = crate::board::Board::serve(&sample("tools/harbor"));

@@ -412,7 +412,7 @@ fn an_empty_root_says_what_is_wrong() {
             .iter()
             .map(|name| Skipped {
                 name: (*name).into(),
-                reason: "no trace file in it".into(),
+                reason: "contains no trace files".into(),
             })
             .collect(),
     };
