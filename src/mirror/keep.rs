@@ -18,8 +18,8 @@ use super::fetch::{Got, Here};
 use super::place::place;
 use super::plan::CachedObject;
 use super::sign::hex;
+use crate::cache_file::{self, Access};
 use crate::error::{Error, Kind, Result};
-use crate::own::{self, Access};
 
 /// So many boards may follow one store from one cache directory, each with a mirror of its own.
 const MAX_BOARDS: usize = 16;
@@ -313,7 +313,7 @@ fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
             format!("{name}-{number}")
         });
         private(&home)?;
-        let lock = own::open(&home.join("lock"), Access::Lock)?;
+        let lock = cache_file::open(&home.join("lock"), Access::Lock)?;
         match lock.try_lock() {
             Ok(()) => return Ok((home, lock)),
             Err(TryLockError::WouldBlock) => {}
@@ -359,7 +359,7 @@ fn line(key: &str, kept: Option<&CachedObject>) -> io::Result<Vec<u8>> {
 /// What the notes say, as far as the files agree.
 fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
     let mut objects = BTreeMap::new();
-    let file = match own::open(notes, Access::Read) {
+    let file = match cache_file::open(notes, Access::Read) {
         Ok(file) => file,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
@@ -371,7 +371,7 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
             return objects;
         }
     };
-    for line in own::lines(file, MAX_LINE_BYTES, MAX_NOTES_BYTES) {
+    for line in cache_file::lines(file, MAX_LINE_BYTES, MAX_NOTES_BYTES) {
         let Ok(note) = serde_json::from_slice::<Note>(&line) else {
             continue;
         };
