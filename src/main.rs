@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use trace_board::cli::{self, Args, Door, Look};
+use trace_board::cli::{self, Args, Look, TerminalFilter};
 use trace_board::error;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Err(usage) => return explain(&usage),
     };
     log();
-    let mut out = Door::new(BufWriter::new(io::stdout().lock()), &io::stdout());
+    let mut out = TerminalFilter::new(BufWriter::new(io::stdout().lock()), &io::stdout());
     match cli::run(args, &Look::of_stdout(), &mut out) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -42,7 +42,7 @@ fn log() {
         .filter(|_| !wanted.is_empty());
     let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| Door::new(io::stderr(), &io::stderr()))
+        .with_writer(|| TerminalFilter::new(io::stderr(), &io::stderr()))
         .with_ansi(cli::colours(&io::stderr()));
     tracing_subscriber::registry()
         .with(targets)
@@ -50,7 +50,7 @@ fn log() {
         .init();
 }
 
-/// Prints the help or a usage error. Arguments may be file names, so they go through [`Door`] too.
+/// Prints the help or a usage error. Arguments may be file names, so they go through [`TerminalFilter`] too.
 fn explain(usage: &clap::Error) -> ExitCode {
     let text = usage.render();
     let write = |out: &mut dyn Write, is_coloured: bool| match is_coloured {
@@ -60,11 +60,11 @@ fn explain(usage: &clap::Error) -> ExitCode {
     // If the output is closed, the exit code still reports the error.
     let _ = match usage.use_stderr() {
         true => write(
-            &mut Door::new(io::stderr(), &io::stderr()),
+            &mut TerminalFilter::new(io::stderr(), &io::stderr()),
             cli::colours(&io::stderr()),
         ),
         false => write(
-            &mut Door::new(io::stdout(), &io::stdout()),
+            &mut TerminalFilter::new(io::stdout(), &io::stdout()),
             cli::colours(&io::stdout()),
         ),
     };

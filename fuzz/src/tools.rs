@@ -72,7 +72,7 @@ fn pages(dir: &RunDir, index: &Index) {
             line,
             parts,
             unanswered,
-            is_left,
+            is_abandoned,
             is_nested,
             ..
         } = head.clone();
@@ -81,7 +81,7 @@ fn pages(dir: &RunDir, index: &Index) {
             line,
             parts,
             unanswered,
-            is_left,
+            is_abandoned,
             is_nested,
             outside: head.outside.clone(),
             links: Box::default(),

@@ -40,8 +40,8 @@ pub(super) fn is_fall(from: f64, to: f64) -> bool {
 
 /// A series of similar consecutive steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stretch {
-    pub(super) sort: Sort,
+pub(super) struct Pattern {
+    pub(super) kind: PatternKind,
     /// The first step, as an ordinal.
     pub(super) first: usize,
     /// The last step, as an ordinal.
@@ -52,7 +52,7 @@ pub(super) struct Stretch {
 
 /// What the steps of a stretch have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum PatternKind {
     /// The same call, answer or wait is repeated.
     Same,
     /// Two or three calls alternate.
@@ -67,23 +67,23 @@ pub(super) enum Sort {
     Growth,
 }
 
-impl Sort {
+impl PatternKind {
     /// Returns whether the steps repeat each other.
     pub(super) fn is_loop(self) -> bool {
-        matches!(self, Sort::Same | Sort::Turns)
+        matches!(self, PatternKind::Same | PatternKind::Turns)
     }
 }
 
 /// Returns up to two stretches that explain an end under `mark` and `reason`, best explanation
 /// first.
-pub(super) fn before_the_stop(
+pub(super) fn patterns_before_stop(
     index: &Index,
     mark: RunStatus,
     reason: Option<&str>,
-) -> Vec<Stretch> {
-    use Sort::{Error, Fall, Growth, Idle, Same, Turns};
+) -> Vec<Pattern> {
+    use PatternKind::{Error, Fall, Growth, Idle, Same, Turns};
     let reason = reason.map(StopReason::parse);
-    let wanted: &[Sort] = match (mark, reason) {
+    let wanted: &[PatternKind] = match (mark, reason) {
         (RunStatus::Limit, Some(StopReason::BudgetTokens | StopReason::ContextOverflow)) => {
             &[Growth, Same, Turns, Error, Idle]
         }
@@ -95,13 +95,13 @@ pub(super) fn before_the_stop(
         (RunStatus::Error, _) => &[Error],
         _ => return Vec::new(),
     };
-    let mut found: Vec<Stretch> = wanted
+    let mut found: Vec<Pattern> = wanted
         .iter()
-        .filter_map(|sort| stretch(index, *sort))
+        .filter_map(|kind| pattern(index, *kind))
         .collect();
     // Steps that repeat a call rarely change the state, so the loop is the better explanation.
-    if found.iter().any(|stretch| stretch.sort.is_loop()) {
-        found.retain(|stretch| stretch.sort != Idle);
+    if found.iter().any(|pattern| pattern.kind.is_loop()) {
+        found.retain(|pattern| pattern.kind != Idle);
     }
     found.truncate(2);
     found
@@ -117,21 +117,21 @@ fn just_ends(index: &Index) -> bool {
 }
 
 /// Returns the stretch of one sort that reaches the end of the newest run.
-fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
+fn pattern(index: &Index, kind: PatternKind) -> Option<Pattern> {
     // Abandoned steps, which the run later went back past, didn't lead to its end.
-    let steps = newest_run(index).filter(|(_, step)| !step.is_left);
-    let (first, text) = match sort {
-        Sort::Same | Sort::Turns => {
+    let steps = newest_run(index).filter(|(_, step)| !step.is_abandoned);
+    let (first, text) = match kind {
+        PatternKind::Same | PatternKind::Turns => {
             let mut repeats = Repeats::default();
             steps
                 .clone()
                 .for_each(|(n, step)| repeats.push(n, key(index, step)));
             let repeat = repeats
                 .now()
-                .filter(|repeat| (repeat.period == 1) == (sort == Sort::Same))?;
+                .filter(|repeat| (repeat.period == 1) == (kind == PatternKind::Same))?;
             (repeat.first, repeat.text(index))
         }
-        Sort::Error => {
+        PatternKind::Error => {
             let (last, step) = steps.clone().next_back()?;
             let last = failure(index, last, step)?;
             let (first, times) = tail(steps.clone(), |(n, step)| {
@@ -144,8 +144,8 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             (times >= MIN_ERRORS).then_some((first, text))?
         }
         // A format that can't record state doesn't show that the state is unchanged.
-        Sort::Idle if index.format().can.state == Can::No => return None,
-        Sort::Idle => {
+        PatternKind::Idle if index.format().can.state == Can::No => return None,
+        PatternKind::Idle => {
             if !index.format().tells_each_change() {
                 return None;
             }
@@ -155,13 +155,13 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             (times >= MIN_IDLE)
                 .then(|| (first, format!("the state didn't change for {times} steps")))?
         }
-        Sort::Fall => fall(index)?,
-        Sort::Growth => growth(index)?,
+        PatternKind::Fall => fall(index)?,
+        PatternKind::Growth => growth(index)?,
     };
     let (last, _) = steps.clone().next_back()?;
     let begin = steps.clone().find(|(n, _)| *n == first).map(label)?;
-    Some(Stretch {
-        sort,
+    Some(Pattern {
+        kind,
         first,
         last,
         text: format!("Starting at {begin}, {text}"),
@@ -292,7 +292,7 @@ pub(super) fn failure<'a>(
 
 /// Describes the error in a step head: a cancelled call, a missing model reply or a failed tool. A
 /// cancelled call isn't a failure.
-pub(super) fn told(error: &str) -> String {
+pub(super) fn describe_error(error: &str) -> String {
     match (error.strip_prefix(CANCELLED), error.strip_prefix(NO_REPLY)) {
         (Some(words), _) => format!("a call was cancelled: {words}"),
         (None, Some(words)) => format!("the model didn't reply: {words}"),

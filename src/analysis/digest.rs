@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 6;
 const MAX_ITEMS: usize = 6;
 
 /// Members that describe a record, the most informative first.
-const TELLING: [&str; 30] = [
+const INFORMATIVE_KEYS: [&str; 30] = [
     "error",
     "raw_output",
     "rationale",
@@ -50,7 +50,7 @@ const TELLING: [&str; 30] = [
     "description",
 ];
 /// Members that only identify or locate a record. Its row shows them already.
-const PLACING: [&str; 26] = [
+const LOCATING_KEYS: [&str; 26] = [
     // Available tools aren't calls.
     "tools",
     "tool_definitions",
@@ -80,7 +80,7 @@ const PLACING: [&str; 26] = [
     "model",
 ];
 
-/// The rank of a critic's output in [`TELLING`].
+/// The rank of a critic's output in [`INFORMATIVE_KEYS`].
 const CRITIC: usize = 8;
 
 /// Returns the digest of a record; empty if it has no informative members.
@@ -153,14 +153,19 @@ fn collect<'a>(
     depth: usize,
     found: &mut Vec<(usize, &'a str, String)>,
 ) {
-    let rank = TELLING.iter().position(|telling| *telling == key);
+    let rank = INFORMATIVE_KEYS
+        .iter()
+        .position(|informative| *informative == key);
     match value {
         Json::Object(members) if depth < MAX_DEPTH => {
             if let Some(said) = critic(value) {
                 found.push((CRITIC, "", said));
                 return;
             }
-            for (key, value) in members.iter().filter(|(key, _)| !PLACING.contains(&&**key)) {
+            for (key, value) in members
+                .iter()
+                .filter(|(key, _)| !LOCATING_KEYS.contains(&&**key))
+            {
                 collect(value, key, depth + 1, found);
             }
         }

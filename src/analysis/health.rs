@@ -148,7 +148,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         .segments()
         .iter()
         .enumerate()
-        .filter(|(at, segment)| *at == 0 || !segment.goes_on())
+        .filter(|(at, segment)| *at == 0 || !segment.continues_previous())
         .count();
     if runs > 1 {
         add(
@@ -313,7 +313,7 @@ fn back_in_time(index: &Index) -> Option<Issue> {
 /// Returns an issue for the first abandoned step, which the run went back past, with the number of
 /// such steps.
 fn left(index: &Index) -> Option<Issue> {
-    let left = index.tally().left;
+    let left = index.tally().abandoned;
     let first = index.steps().get(left.first?)?;
     let steps = counted(left.count, "step");
     let reason = format!("the run went back past {steps}, which didn't lead to its end");
@@ -470,7 +470,7 @@ fn without_line(index: &Index) -> Vec<Issue> {
             offset: Some(first.span.offset),
             reason: format!(
                 "{events} {of} {matches} no line in steps.jsonl{}",
-                anew(index, at)
+                interrupted_round_note(index, at)
             ),
         })
     })
@@ -479,11 +479,11 @@ fn without_line(index: &Index) -> Vec<Issue> {
 
 /// Describes what happened to an interrupted round when the run was resumed. `round` is an index
 /// into [`Index::groups`]. Empty if the run wasn't resumed there.
-pub fn anew(index: &Index, round: usize) -> &'static str {
+pub fn interrupted_round_note(index: &Index, round: usize) -> &'static str {
     let next = index
         .segment_of(round)
         .and_then(|at| index.segments().get(at + 1));
-    if !next.is_some_and(|next| next.goes_on() && next.first_group == round + 1) {
+    if !next.is_some_and(|next| next.continues_previous() && next.first_group == round + 1) {
         return "";
     }
     let id = index.groups().get(round).and_then(|group| group.step_id);

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::newest::goes_on_unread;
+use super::newest::has_unreadable_tail;
 use crate::model::{Ended, Index, Manifest};
 
 /// The liveness of a run.
@@ -57,7 +57,7 @@ impl Liveness {
 
 /// Facts about a run that its files don't contain. Times are microseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outside {
+pub struct ExternalFacts {
     /// The current time.
     pub now: i64,
     /// The modification times of the files: the oldest and the newest.
@@ -91,7 +91,8 @@ pub enum Silent {
     /// After a long time, it died: a run that ends normally records it.
     Died,
     /// After a long time, the state is unknown: the file is the same whether the run ended or not.
-    Untold,
+    #[serde(rename = "Untold")]
+    Inconclusive,
     /// It waits for its user. After a long time, the state is unknown.
     Waits,
 }
@@ -138,7 +139,7 @@ const COPIED_WITHIN: i64 = 2 * SECOND;
 const MAX_SKEW: i64 = 60 * SECOND;
 
 /// Determines the liveness of a run.
-pub fn life(index: &Index, outside: Outside) -> Life {
+pub fn life(index: &Index, outside: ExternalFacts) -> Life {
     let segment = index.segment();
     let manifest = index.manifest().get();
     let silent = silent(index, manifest);
@@ -158,9 +159,10 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     }
     // The end of another tool's run is read from all its records, regardless of the clocks of its
     // machines.
-    let has_end = |manifest: &Manifest| manifest.ended.is_some() || !index.is_outlived(manifest);
+    let has_end =
+        |manifest: &Manifest| manifest.ended.is_some() || !index.is_from_earlier_run(manifest);
     if silent != Silent::Waits
-        && !goes_on_unread(index)
+        && !has_unreadable_tail(index)
         && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest))
     {
         let died = manifest
@@ -224,14 +226,14 @@ pub fn life(index: &Index, outside: Outside) -> Life {
 fn silent(index: &Index, manifest: Option<&Manifest>) -> Silent {
     match manifest {
         // The user or the program wrote something after the last turn, and it's unknown what.
-        _ if goes_on_unread(index) => Silent::Untold,
+        _ if has_unreadable_tail(index) => Silent::Inconclusive,
         Some(manifest) if manifest.awaits_user => Silent::Waits,
         // The question has no answer, and what happened to the program is not recorded.
-        Some(manifest) if manifest.asks_user.is_some() => Silent::Untold,
+        Some(manifest) if manifest.asks_user.is_some() => Silent::Inconclusive,
         // The missing part of a truncated document may hold its end.
-        Some(manifest) if manifest.is_cut => Silent::Untold,
+        Some(manifest) if manifest.is_cut => Silent::Inconclusive,
         // Other tools leave the same file whether they were killed or wait for input.
-        _ if index.format().is_one_file() => Silent::Untold,
+        _ if index.format().is_one_file() => Silent::Inconclusive,
         _ => Silent::Died,
     }
 }
@@ -241,7 +243,7 @@ impl Silent {
     fn at_last(self) -> Liveness {
         match self {
             Silent::Died => Liveness::Died,
-            Silent::Untold | Silent::Waits => Liveness::Unknown,
+            Silent::Inconclusive | Silent::Waits => Liveness::Unknown,
         }
     }
 }
@@ -322,9 +324,9 @@ mod tests {
     fn at(index: &Index, second: i64) -> (Liveness, Basis) {
         let life = life(
             index,
-            Outside {
+            ExternalFacts {
                 now: second * SECOND,
-                ..Outside::default()
+                ..ExternalFacts::default()
             },
         );
         (life.liveness, life.basis)
@@ -383,10 +385,10 @@ mod tests {
         let judge = |index: &Index, second: i64, process| {
             let life = life(
                 index,
-                Outside {
+                ExternalFacts {
                     now: second * SECOND,
                     process,
-                    ..Outside::default()
+                    ..ExternalFacts::default()
                 },
             );
             (life.liveness, life.basis)
@@ -418,10 +420,10 @@ mod tests {
             let written = Some((oldest * SECOND, newest * SECOND));
             let life = life(
                 &index,
-                Outside {
+                ExternalFacts {
                     now: 5_000 * SECOND,
                     written,
-                    ..Outside::default()
+                    ..ExternalFacts::default()
                 },
             );
             (life.liveness, life.basis)
@@ -455,9 +457,9 @@ mod tests {
         let fresh = |second: i64| {
             life(
                 &index,
-                Outside {
+                ExternalFacts {
                     now: second * SECOND,
-                    ..Outside::default()
+                    ..ExternalFacts::default()
                 },
             )
         };

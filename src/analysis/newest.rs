@@ -108,7 +108,7 @@ pub fn took_ms(index: &Index) -> Option<f64> {
 }
 
 /// Returns whether the records don't show how many steps the run had.
-pub(super) fn is_untold(index: &Index) -> bool {
+pub(super) fn are_steps_unknown(index: &Index) -> bool {
     index
         .manifest()
         .get()
@@ -150,12 +150,12 @@ pub(super) fn is_answer_null(index: &Index) -> bool {
     index
         .answer()
         .agreed()
-        .is_some_and(|answer| answer.sort == AnswerSort::Nothing)
+        .is_some_and(|answer| answer.sort == AnswerSort::Null)
 }
 
 /// Returns whether the file of a session ends with a truncated or unreadable line after its last
 /// turn. That line may be the user's next message.
-pub(super) fn goes_on_unread(index: &Index) -> bool {
+pub(super) fn has_unreadable_tail(index: &Index) -> bool {
     let is_over = index
         .manifest()
         .get()

@@ -449,7 +449,7 @@ pub(crate) fn number_in_words(
 pub(crate) fn answer_in_words(index: &Index) -> Option<String> {
     let answer = index.answer();
     let show = |answer: &crate::model::index::Answer<'_>| match (answer.text, answer.step) {
-        _ if answer.sort == AnswerSort::Nothing => "none".to_owned(),
+        _ if answer.sort == AnswerSort::Null => "none".to_owned(),
         ("", _) if answer.sort == AnswerSort::Other => "a value that isn't text".to_owned(),
         (value, _) if answer.sort == AnswerSort::Other => format!("{value} (not text)"),
         (_, Some(_)) if answer.hash == crate::model::head::answer_hash("") => {
@@ -569,7 +569,7 @@ pub(crate) fn answered_at(index: &Index) -> Option<usize> {
     let hash = index.answer().agreed()?.hash;
     let gave = newest_run(index)
         .rev()
-        .filter(|(_, step)| !step.is_left && step.answer.is_some());
+        .filter(|(_, step)| !step.is_abandoned && step.answer.is_some());
     let mut same = gave
         .take_while(|(_, step)| step.answer == Some(hash))
         .map(|(n, _)| n);

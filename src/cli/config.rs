@@ -161,11 +161,11 @@ impl ConfigText<'_> {
 
     fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(self.text).map_err(|error| {
-            let told = error.to_string();
+            let message = error.to_string();
             let place = format!(" at line {} column {}", error.line(), error.column());
             self.wrong(
                 error.line().saturating_sub(1),
-                told.strip_suffix(&*place).unwrap_or(&told),
+                message.strip_suffix(&*place).unwrap_or(&message),
             )
         })
     }
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_line_and_key() {
-        for (text, told) in [
+        for (text, expected) in [
             (
                 "sessions = true\nrots = [\"x\"]\n",
                 ":2: unknown key `rots`, expected one of",
@@ -349,7 +349,7 @@ mod tests {
         ] {
             let error = config(text).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{text}");
-            assert!(error.to_string().contains(told), "{text}: {error}");
+            assert!(error.to_string().contains(expected), "{text}: {error}");
         }
     }
 
@@ -364,7 +364,7 @@ mod tests {
                 output: 2.5
             })
         );
-        for (text, told) in [
+        for (text, expected) in [
             (
                 "{\"prices\": {\"a\": {\n\"input\": 1,\n \"output\": true}}}",
                 ":3: output: invalid type: boolean `true`",
@@ -379,7 +379,7 @@ mod tests {
             ),
         ] {
             let error = prices(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
         let (_dir, settings) = written("[prices.a]\ninput = 9\noutput = 9");
         let (_other, own) = written("[prices.b]\ninput = 1\noutput = 1");

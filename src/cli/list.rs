@@ -179,7 +179,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             .map(|group| ((!group.is_alone).then(|| head(group, look)), depths(group)))
             .collect();
         write_text(out, &found.rows, &heads, &list, look)?;
-        for line in unheard_of(&query, &all) {
+        for line in unmatched_terms(&query, &all) {
             writeln!(out, "{}", visible_line(&line))?;
         }
     }
@@ -187,7 +187,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
 }
 
 /// Describes terms on fields with few words that match no run's word, since they may be misspelt.
-fn unheard_of(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
+fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
     let mut lines = Vec::new();
     for term in query.terms.iter().filter(|term| !term.negated) {
         let Test::Word { field, any, .. } = &term.test else {

@@ -14,7 +14,6 @@ mod check;
 mod config;
 mod demo;
 mod diff;
-mod door;
 mod export;
 mod list;
 mod look;
@@ -32,14 +31,15 @@ mod show;
 mod state;
 mod stores;
 mod table;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod whatif;
 mod why;
 
 pub use crate::analysis::format::visible;
-pub use door::Door;
 pub use look::{Look, colours};
+pub use terminal::TerminalFilter;
 
 /// The help text for RUN, shared by all commands.
 const RUN: &str =

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::look::Look;
 use crate::analysis::format::counted;
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
@@ -29,7 +29,7 @@ pub(super) struct Opened {
     pub(super) index: Index,
     pub(super) summary: Summary,
     dir: RunDir,
-    outside: Outside,
+    outside: ExternalFacts,
     /// The state of its files, if a new reading would give the same result until one of them
     /// changes.
     pub(super) stamps: Option<Stamps>,
@@ -77,7 +77,7 @@ impl Opened {
             .get()
             .and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
         let process = writer.and_then(|(host, pid)| is_running(host, pid));
-        let outside = Outside {
+        let outside = ExternalFacts {
             now,
             written: dir.written(),
             process,

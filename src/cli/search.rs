@@ -12,7 +12,7 @@ use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::query::Query;
 use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
 use crate::error::{Error, Kind, Result};
-use crate::live::{Library, Listener, search};
+use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::page::part::job::State;
 use crate::page::search::json::found;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         runs: runs.len(),
         ..Tally::default()
     };
-    let mut heard = Heard {
+    let mut printer = HitPrinter {
         look,
         out,
         key: String::new(),
@@ -72,19 +72,19 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     let began = Instant::now();
     for (key, dir) in &runs {
-        let (before, mut index) = (heard.tally.found, None);
-        heard.key = key.to_string();
+        let (before, mut index) = (printer.tally.found, None);
+        printer.key = key.to_string();
         // Reading what the lines are is worthwhile only if something is found.
         let mut index =
             || Arc::clone(index.get_or_insert_with(|| Arc::<Index>::new(read_index(dir))));
-        search(dir, &needle, &mut index, &mut heard);
-        if let Some(error) = heard.failed.take() {
+        search(dir, &needle, &mut index, &mut printer);
+        if let Some(error) = printer.failed.take() {
             return Err(error.into());
         }
-        heard.tally.runs_done += 1;
-        heard.tally.runs_with += usize::from(heard.tally.found > before);
+        printer.tally.runs_done += 1;
+        printer.tally.runs_with += usize::from(printer.tally.found > before);
     }
-    let mut tally = heard.tally;
+    let mut tally = printer.tally;
     (tally.bytes, tally.took) = (tally.bytes_done, began.elapsed());
     if args.json {
         let query = args.query.as_deref().unwrap_or_default();
@@ -129,7 +129,7 @@ fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
 }
 
 /// Prints hits as they're found, or collects them for the JSON document.
-struct Heard<'a> {
+struct HitPrinter<'a> {
     look: &'a Look,
     out: &'a mut dyn Write,
     key: String,
@@ -138,7 +138,7 @@ struct Heard<'a> {
     tally: Tally,
 }
 
-impl Heard<'_> {
+impl HitPrinter<'_> {
     fn print(&mut self, found: &LineMatch) -> std::io::Result<()> {
         let place = place(found);
         for hit in &found.line.hits {
@@ -170,7 +170,7 @@ impl Heard<'_> {
     }
 }
 
-impl Listener for Heard<'_> {
+impl HitSink for HitPrinter<'_> {
     fn read(&mut self, bytes: u64) -> bool {
         self.tally.bytes_done += bytes;
         true

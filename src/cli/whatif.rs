@@ -15,7 +15,7 @@ use super::{Done, write_json};
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{
-    Answer, Answers, RuleSet, StopTiming, Wrong, answers, rule_set, typed,
+    RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, report, rule_set, typed,
 };
 use crate::error::{Error, Kind, Result};
 use crate::page::whatif::json;
@@ -82,9 +82,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 if print.run.is_some() || print.first.is_some() {
                     seen.entry(known).or_insert_with(|| shown.clone());
                 }
-                let answers = answers(&rule_set, &run.summary, &run.index, &run);
+                let report = report(&rule_set, &run.summary, &run.index, &run);
                 if args.json {
-                    let whatif = Some(json::whatif(&answers, &run.summary, &run.index));
+                    let whatif = Some(json::whatif(&report, &run.summary, &run.index));
                     entries.push(Entry {
                         path: shown,
                         whatif,
@@ -96,7 +96,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                         let (path, other) = (visible_line(&shown), visible_line(&other));
                         writeln!(out, "{path}: duplicate of {other}; count it once")?;
                     }
-                    write_text(out, &run, &answers, look)?;
+                    write_text(out, &run, &report, look)?;
                 }
             }
             Err(error) if args.runs.len() == 1 => return Err(error.into()),
@@ -161,16 +161,16 @@ fn ask(rules: &[String]) -> Result<RuleSet> {
 
 /// Reads a schema.
 fn schema(file: &str) -> Result<Value, String> {
-    let told =
+    let unreadable =
         |error: &dyn std::fmt::Display| format!("can't read the schema file {file}: {error}");
     let mut text = Vec::new();
-    let opened = File::open(file).map_err(|error| told(&error))?;
+    let opened = File::open(file).map_err(|error| unreadable(&error))?;
     opened
         .take(MAX_SCHEMA_BYTES + 1)
         .read_to_end(&mut text)
-        .map_err(|error| told(&error))?;
+        .map_err(|error| unreadable(&error))?;
     if text.len() as u64 > MAX_SCHEMA_BYTES {
-        return Err(told(&"it is larger than 1 MiB"));
+        return Err(unreadable(&"it is larger than 1 MiB"));
     }
     serde_json::from_slice(&text)
         .map_err(|error| format!("the schema file {file} is not JSON: {error}"))
@@ -188,18 +188,23 @@ const COLUMNS: [(&str, bool); 7] = [
     ("answer", false),
 ];
 
-fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look) -> io::Result<()> {
+fn write_text(
+    out: &mut dyn Write,
+    run: &Opened,
+    report: &WhatIfReport,
+    look: &Look,
+) -> io::Result<()> {
     let path = visible_line(run.summary.path.trim_end_matches('/')).into_owned();
     writeln!(
         out,
         "{}: {}",
         look.paint(Ink::Heading, &path),
-        visible_line(&answers.headline)
+        visible_line(&report.headline)
     )?;
-    let rows: Vec<[String; 7]> = answers
+    let rows: Vec<[String; 7]> = report
         .rules
         .iter()
-        .map(|answer| cells(run, answer, answers.estimated))
+        .map(|answer| cells(run, answer, report.estimated))
         .collect();
     let widths: Vec<usize> = COLUMNS
         .iter()
@@ -234,7 +239,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
             &format!("{}  why", line(COLUMNS.map(|(head, _)| head)))
         )
     )?;
-    for (row, answer) in rows.iter().zip(&answers.rules) {
+    for (row, answer) in rows.iter().zip(&report.rules) {
         let text = line(row.each_ref().map(String::as_str));
         let ink = match answer.result.found {
             StopTiming::Earlier => Ink::Warning,
@@ -248,40 +253,40 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
             visible_line(&why(run, answer))
         )?;
     }
-    for fact in &answers.inferred {
+    for fact in &report.inferred {
         writeln!(
             out,
             "  {} {fact}",
             look.paint(Ink::Dim, "inferred, not recorded:")
         )?;
     }
-    if answers.begun && !answers.live {
+    if report.begun && !report.live {
         writeln!(
             out,
             "  the step in which it died has no line in steps.jsonl"
         )?;
     }
-    if answers.lost > 0 {
-        match answers.are_skipped {
-            true => writeln!(out, "  {}", answers.of_the_lost().trim_end_matches('.'))?,
+    if report.lost > 0 {
+        match report.are_skipped {
+            true => writeln!(out, "  {}", report.of_the_lost().trim_end_matches('.'))?,
             false => writeln!(
                 out,
                 "  {} ran without a line in steps.jsonl",
-                counted(answers.lost, "step")
+                counted(report.lost, "step")
             )?,
         }
     }
-    if answers.unread > 0 {
+    if report.unread > 0 {
         writeln!(
             out,
             "  the facts of {} couldn't be read",
-            counted(answers.unread, "step")
+            counted(report.unread, "step")
         )?;
     }
     Ok(())
 }
 
-fn why(run: &Opened, answer: &Answer) -> String {
+fn why(run: &Opened, answer: &RuleEffect) -> String {
     let result = &answer.result;
     let label = |step: u64| {
         usize::try_from(step).map_or_else(|_| step.to_string(), |step| run.index.label(step))
@@ -303,7 +308,7 @@ fn why(run: &Opened, answer: &Answer) -> String {
     }
 }
 
-fn cells(run: &Opened, answer: &Answer, estimated: bool) -> [String; 7] {
+fn cells(run: &Opened, answer: &RuleEffect, estimated: bool) -> [String; 7] {
     let result = &answer.result;
     let fires = matches!(result.found, StopTiming::Earlier | StopTiming::Same);
     let step = match result.step.and_then(|step| usize::try_from(step).ok()) {

@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
     let (summary, index) = (&run.summary, &run.index);
     let verdict = &summary.verdict;
-    let told = why(summary, index, run);
+    let explanation = why(summary, index, run);
     let mark = look.paint(ink_of(verdict), verdict.mark.word());
     writeln!(
         out,
@@ -75,7 +75,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         Certainty::Unknown => "unknown; the trace doesn't record why",
     };
     writeln!(out, "{}  {certainty}", look.paint(Ink::Dim, "certainty"))?;
-    if let Some(pace) = &told.pace {
+    if let Some(pace) = &explanation.pace {
         writeln!(
             out,
             "{}       {}",
@@ -83,10 +83,15 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
             visible_line(pace)
         )?;
     }
-    write_evidence(out, index, &told, look)?;
-    write_rules(out, &told.rules, !summary.life.liveness.may_grow(), look)?;
+    write_evidence(out, index, &explanation, look)?;
+    write_rules(
+        out,
+        &explanation.rules,
+        !summary.life.liveness.may_grow(),
+        look,
+    )?;
     writeln!(out)?;
-    if let Some(trouble) = &told.first_trouble {
+    if let Some(trouble) = &explanation.first_trouble {
         let place = place(index, trouble);
         writeln!(
             out,
@@ -95,7 +100,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
             visible_line(&trouble.text)
         )?;
     }
-    for contradiction in &told.contradictions {
+    for contradiction in &explanation.contradictions {
         writeln!(
             out,
             "{}  {}",
@@ -119,13 +124,19 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     )
 }
 
-fn write_evidence(out: &mut dyn Write, index: &Index, told: &Why, look: &Look) -> io::Result<()> {
-    if told.evidence.is_empty() {
+fn write_evidence(
+    out: &mut dyn Write,
+    index: &Index,
+    explanation: &Why,
+    look: &Look,
+) -> io::Result<()> {
+    if explanation.evidence.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{}", look.paint(Ink::Heading, "evidence"))?;
-    for piece in &told.evidence {
-        let place = whence(index, piece).map_or_else(String::new, |place| format!("  [{place}]"));
+    for piece in &explanation.evidence {
+        let place =
+            source_of(index, piece).map_or_else(String::new, |place| format!("  [{place}]"));
         writeln!(
             out,
             "  {}{}",
@@ -217,7 +228,7 @@ fn write_rules(
 }
 
 /// Returns the source of a piece of evidence.
-fn whence(index: &Index, piece: &Evidence) -> Option<String> {
+fn source_of(index: &Index, piece: &Evidence) -> Option<String> {
     match (piece.event, piece.step, piece.last_step) {
         (Some(event), ..) => Some(format!("event {event}")),
         (None, Some(first), Some(last)) if last != first => Some(format!(

@@ -27,7 +27,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
     format: Format {
         name: "ATIF trajectory",
         file: "trajectory",
-        untold: UNTOLD,
+        no_end_reason: UNTOLD,
         // Only trajectories that this program exported have scores.
         can: Capabilities {
             scores: Can::Partly,
@@ -170,7 +170,7 @@ pub(super) struct Trajectory {
     took: Option<f64>,
     /// The last step made tool calls, and the time of their results is not recorded: the format
     /// only has the time of the reply.
-    end_untold: bool,
+    end_unknown: bool,
 }
 
 /// Usage: input tokens, output tokens, US dollars.
@@ -256,7 +256,7 @@ impl Reader for Trajectory {
                 self.took = number(board.took)
                     .filter(|ms| *ms >= 0.0)
                     .map(|ms| ms / 1e3);
-                self.end = end(&board).map(|end| end.told_by(event));
+                self.end = end(&board).map(|end| end.at_event(event));
                 let scored = board.scores.into_iter().flat_map(walk::members);
                 let score = |(name, given): (&str, &str)| {
                     let score = number(Some(given));
@@ -349,7 +349,7 @@ impl Reader for Trajectory {
         run.scores = std::mem::take(&mut self.scores);
         run.steps_unknown = self.steps_unknown;
         (run.started_at, run.latency_s) = (self.began, self.took);
-        run.end_untold = self.end_untold;
+        run.end_unknown = self.end_unknown;
         run.is_closed = self.is_alone;
         run.ended = goes_on.or(end).map(Box::new);
     }
@@ -442,7 +442,7 @@ impl Trajectory {
             "agent" => {
                 let part = part_of(record);
                 let asked = own.map_or(before, |own| micros(own.began));
-                self.end_untold = !part.calls.is_empty() && ended.is_none();
+                self.end_unknown = !part.calls.is_empty() && ended.is_none();
                 let n = draft.reply(
                     None,
                     asked,

@@ -427,7 +427,7 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
             Outcome::Completed,
             Certainty::Recorded,
         );
-        return Some(end.aside(rewards));
+        return Some(end.note(rewards));
     };
     let kind = text(exception.kind).unwrap_or_default();
     let message = text(exception.message).unwrap_or_default();
@@ -441,10 +441,10 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
         let limit = seconds
             .map(|seconds| seconds * 1e3)
             .or_else(|| timeout(result));
-        return Some(end.aside(rewards).compare(took, limit, "ms"));
+        return Some(end.note(rewards).compare(took, limit, "ms"));
     }
     let line = message.lines().next().unwrap_or_default();
-    Some(end.detail(cut(line)).aside(rewards))
+    Some(end.detail(cut(line)).note(rewards))
 }
 
 /// Returns the verifier's rewards for the trial, or for each of its steps if there are none for the

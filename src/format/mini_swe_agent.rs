@@ -364,8 +364,12 @@ impl Trajectory {
             )
         });
         let of_exit = self.exit.as_ref().filter(|(_, word, _)| !word.is_empty());
-        let of_exit = of_exit
-            .map(|(event, word, _)| ("the exit message", self.ending(word, words).told_by(*event)));
+        let of_exit = of_exit.map(|(event, word, _)| {
+            (
+                "the exit message",
+                self.ending(word, words).at_event(*event),
+            )
+        });
         let told: Vec<(&str, Ended)> = of_exit.into_iter().chain(of_info).collect();
         if told.is_empty() {
             // In a bare list of messages, only the submitting command shows how the run ended.

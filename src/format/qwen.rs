@@ -260,7 +260,7 @@ impl Session {
                 Certainty::Inferred,
             );
             let end = end.detail(short(told.message).unwrap_or_default());
-            self.end = Some(end.told_by(at));
+            self.end = Some(end.at_event(at));
         }
     }
 }

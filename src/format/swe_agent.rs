@@ -27,7 +27,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "trajectory",
-        untold: "SWE-agent records it only when the run ends",
+        no_end_reason: "SWE-agent records it only when the run ends",
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },
@@ -252,7 +252,7 @@ impl Trajectory {
         self.counted = count(stats.api_calls);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
         self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
-        self.end = status.map(|word| ended(&word).told_by(at));
+        self.end = status.map(|word| ended(&word).at_event(at));
         let run = draft.run();
         run.cost_usd = above_zero(stats.instance_cost);
         let [input, output] = [stats.tokens_sent, stats.tokens_received].map(count);
@@ -405,7 +405,7 @@ fn ended(word: &str) -> Ended {
     match (outcome, cause == word) {
         (Outcome::Unknown, _) => end.detail(word),
         (_, true) => end,
-        (_, false) => end.aside("the work so far was submitted"),
+        (_, false) => end.note("the work so far was submitted"),
     }
 }
 

@@ -485,12 +485,12 @@ impl Simulation {
             _ => of("Ended", Outcome::Unknown),
         };
         // Beside a limit, the reward would read like another of its figures.
-        let has_figures = end.measured.is_some() || !end.among.is_empty();
+        let has_figures = end.measured.is_some() || !end.candidates.is_empty();
         let reward = given
             .filter(|_| !has_figures)
             .map(|reward| format!("reward {reward}"));
         let note = self.note.as_deref().map(cut).unwrap_or_default();
-        end.detail(note).aside(reward.unwrap_or_default())
+        end.detail(note).note(reward.unwrap_or_default())
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 pub use roots::{Listed, list};
 pub use run::{FETCH_PATIENCE, Run};
-pub use search::{Listener, search};
+pub use search::{HitSink, search};
 
 pub use crate::mirror::Status as MirrorStatus;
 
@@ -147,9 +147,9 @@ impl Library {
             .mirrors
             .iter()
             .filter_map(|mirror| {
-                let told = Arc::downgrade(&shared);
+                let weak = Arc::downgrade(&shared);
                 mirror.listen(move || {
-                    told.upgrade()
+                    weak.upgrade()
                         .into_iter()
                         .for_each(|shared| shared.raise(|_| {}))
                 });

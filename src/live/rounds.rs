@@ -17,7 +17,7 @@ pub(super) struct Rounds {
     /// All runs. The one that waited longest is first.
     ring: VecDeque<Arc<Run>>,
     /// How many of them have to be checked immediately.
-    owed: usize,
+    urgent: usize,
 }
 
 impl Rounds {
@@ -66,18 +66,18 @@ impl Rounds {
     }
 
     /// Schedules an immediate check of all runs, because any may have changed.
-    pub(super) fn owe_all(&mut self) {
-        self.owed = self.ring.len();
+    pub(super) fn mark_all_urgent(&mut self) {
+        self.urgent = self.ring.len();
     }
 
     /// Returns the next run to check immediately.
-    pub(super) fn next_owed(&mut self) -> Option<Arc<Run>> {
-        self.owed = self.owed.checked_sub(1)?;
+    pub(super) fn next_urgent(&mut self) -> Option<Arc<Run>> {
+        self.urgent = self.urgent.checked_sub(1)?;
         self.next()
     }
 
-    pub(super) fn is_owed(&self) -> bool {
-        self.owed > 0
+    pub(super) fn has_urgent(&self) -> bool {
+        self.urgent > 0
     }
 
     /// Returns the run that waited longest. Removes the runs that are gone.

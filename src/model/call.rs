@@ -21,9 +21,9 @@ pub enum CallEnd {
     /// No result yet.
     Open,
     /// A result is recorded, but not whether the call succeeded.
-    Untold,
+    Unknown,
     /// Succeeded.
-    Well,
+    Succeeded,
     /// Failed.
     Failed,
     /// Cancelled, or skipped.
@@ -81,8 +81,8 @@ impl CallEnd {
     /// Returns whether the call succeeded, or `None` if unknown.
     pub fn is_ok(self) -> Option<bool> {
         match self {
-            CallEnd::Open | CallEnd::Untold => None,
-            CallEnd::Well => Some(true),
+            CallEnd::Open | CallEnd::Unknown => None,
+            CallEnd::Succeeded => Some(true),
             CallEnd::Failed | CallEnd::Stopped => Some(false),
         }
     }
@@ -112,9 +112,9 @@ impl CallEnd {
         ) {
             (true, _) => CallEnd::Failed,
             (false, Some(NO_ANSWER)) => CallEnd::Open,
-            (false, Some(NOT_RECORDED)) => CallEnd::Untold,
+            (false, Some(NOT_RECORDED)) => CallEnd::Unknown,
             _ if result.is_none() && invocation.is_none() => CallEnd::Open,
-            _ => CallEnd::Well,
+            _ => CallEnd::Succeeded,
         }
     }
 }

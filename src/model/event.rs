@@ -215,7 +215,7 @@ pub struct InitNote {
     pub max_seconds: Option<f64>,
     /// Whether this run continues the previous run in the directory, whose steps then belong to
     /// this run too.
-    pub goes_on: bool,
+    pub continues_previous: bool,
 }
 
 /// The content of a `CHECK_STOP` event that stopped the run.
@@ -230,7 +230,7 @@ pub struct StopNote {
     /// The answer at that moment, which may be empty.
     pub answer: Option<Box<str>>,
     /// The recorded answer if it isn't a text: `null` or another value.
-    pub odd_answer: Option<Said>,
+    pub non_text_answer: Option<Said>,
 }
 
 /// The content of an END event.

@@ -27,13 +27,13 @@ pub struct Format {
     pub file: &'static str,
     /// Why a trace of this format may end without recording an end, whatever the reason was, as the
     /// end of a sentence. Empty if a run whose trace ends this way has died.
-    pub untold: &'static str,
+    pub no_end_reason: &'static str,
     /// Whether its files are named by ids, so that only the task describes a run.
     pub is_session: bool,
     /// Whether its records are in chronological order, so that an exception is an issue.
     pub is_in_order: bool,
     /// Whether a step is one reply of the model. If not, the number of replies is unknown.
-    pub tells_replies: bool,
+    pub has_reply_steps: bool,
     /// Assembles the line of step `n` from its records, or `None` if each step has its own line.
     pub assemble: Option<fn(usize, &[String]) -> String>,
 }
@@ -89,10 +89,10 @@ impl Format {
         counters: &["current_step"],
         prompts_hold_news: false,
         file: "",
-        untold: "",
+        no_end_reason: "",
         is_session: false,
         is_in_order: false,
-        tells_replies: true,
+        has_reply_steps: true,
         assemble: None,
     };
 }

@@ -100,7 +100,7 @@ impl Scalar<'_> {
     pub(crate) fn odd(&self) -> Option<Said> {
         Some(match self {
             Scalar::Absent | Scalar::Str(_) => return None,
-            Scalar::Null => Said::Nothing,
+            Scalar::Null => Said::Null,
             Scalar::Bool(value) => Said::Other(value.to_string().into()),
             Scalar::Int(value) => Said::Other(value.to_string().into()),
             Scalar::Float(value) => Said::Other(value.to_string().into()),

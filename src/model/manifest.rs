@@ -147,14 +147,14 @@ pub struct Manifest {
     /// The points at which the conversation was compacted.
     pub compactions: Vec<Compaction>,
     /// Whether some replies of the model aren't in the records, so that their number is unknown.
-    pub replies_untold: bool,
+    pub replies_unknown: bool,
     /// Whether the tokens are the sum of what the steps record.
     pub tokens_of_steps: bool,
     /// Whether the records don't show where each step of the run begins, so that the number of
     /// steps is unknown.
     pub steps_unknown: bool,
     /// Whether the last step made a tool call whose result has no recorded time.
-    pub end_untold: bool,
+    pub end_unknown: bool,
     /// The records that were copied from another run into this one's file.
     pub copied: Option<Copied>,
     /// The scores of the run as a whole.

@@ -28,7 +28,7 @@ pub enum Said {
     /// A number.
     Number(f64),
     /// `null`.
-    Nothing,
+    Null,
     /// A value of an unexpected type: a number as written, or `an object`.
     Other(Box<str>),
 }

@@ -32,7 +32,7 @@ pub struct Step<'a> {
     /// How each call was carried out, if recorded separately from its result.
     pub invocations: List<Invocation<'a>>,
     /// Whether invocations are recorded, even as an empty list.
-    pub tells_invocations: bool,
+    pub has_invocations: bool,
     /// The tool results.
     pub results: List<Outcome<'a>>,
     /// The critics' outputs, in order.
@@ -48,7 +48,7 @@ pub struct Step<'a> {
     /// The model's text.
     pub text: Option<Value<'a>>,
     /// Whether the record omits the model's text, so that it's unknown whether there was any.
-    pub is_text_untold: bool,
+    pub is_text_unknown: bool,
     /// The tokens of this step's own requests.
     pub tokens: Option<u64>,
     /// These tokens by kind.

@@ -7,7 +7,7 @@ use askama::Template;
 use jiff::tz::TimeZone;
 
 use crate::analysis::facts::tests::Files;
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};
 use crate::analysis::verdict::RunStatus;
 use crate::model::RunKey;
@@ -59,7 +59,7 @@ impl Recorded {
             &RunKey::new("a/b"),
             String::new(),
             &files.index,
-            Outside::default(),
+            ExternalFacts::default(),
         );
         Self {
             files,

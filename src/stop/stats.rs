@@ -136,7 +136,7 @@ pub struct Whole {
     /// Duration in milliseconds.
     pub took_ms: Option<u64>,
     /// Whether the end time of the last step is missing although another of its times is recorded.
-    pub end_untold: bool,
+    pub end_unknown: bool,
     /// The judges that scored the run.
     pub judges: Vec<String>,
     /// Number of replies of sub-agents without recorded tokens.
@@ -312,7 +312,7 @@ impl Stats {
             .iter()
             .filter_map(|facts| Some((facts.latest_ms()?, facts.step)))
             .max();
-        let newest = newest.filter(|_| whole.took_ms.is_some() || whole.end_untold);
+        let newest = newest.filter(|_| whole.took_ms.is_some() || whole.end_unknown);
         self.took = newest.map(|(until_ms, step)| Took {
             step,
             until_ms,

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use trace_board::analysis::life::Outside;
+use trace_board::analysis::life::ExternalFacts;
 use trace_board::analysis::summary::summary;
 use trace_board::model::{Index, RunKey};
 use trace_board::trace::{RunDir, RunReader};
@@ -48,9 +48,9 @@ fn in_the_index(writer: &mut Writer, steps: u64, appends: u64, is_held: bool) {
     let mut index = Arc::new(Index::default());
     // The run is still in progress.
     let now = jiff::Timestamp::now().as_microsecond();
-    let outside = Outside {
+    let outside = ExternalFacts {
         now,
-        ..Outside::default()
+        ..ExternalFacts::default()
     };
     loop {
         let delta = reader.refresh(LIMIT);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use trace_board::analysis::life::Outside;
+use trace_board::analysis::life::ExternalFacts;
 use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::{Index, RunKey, TraceFile};
 use trace_board::trace::{RunDir, read_index};
@@ -55,9 +55,9 @@ pub(crate) fn read(path: &Path) -> Read {
         &RunKey::new("run"),
         String::new(),
         &index,
-        Outside {
+        ExternalFacts {
             now,
-            ..Outside::default()
+            ..ExternalFacts::default()
         },
     );
     Read { dir, index, row }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use trace_board::analysis::health;
-use trace_board::analysis::life::Outside;
+use trace_board::analysis::life::ExternalFacts;
 use trace_board::analysis::newest::newest_run;
 use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::index::Tally;
@@ -311,9 +311,9 @@ fn told(index: &Index) -> Summary {
         &RunKey::new("r"),
         String::new(),
         index,
-        Outside {
+        ExternalFacts {
             now: 1 << 50,
-            ..Outside::default()
+            ..ExternalFacts::default()
         },
     )
 }

@@ -83,7 +83,7 @@ pub struct Column {
     /// Whether the values of several runs can be added up.
     pub sums: bool,
     /// Returns a lower bound in milliseconds if the value is unknown.
-    least: Option<fn(&Summary) -> Option<f64>>,
+    lower_bound: Option<fn(&Summary) -> Option<f64>>,
     /// Whether the value is a token sum over the steps of a run. Some steps may not record their
     /// tokens.
     of_tokens: bool,
@@ -242,17 +242,17 @@ impl Column {
     /// Returns the value that a table shows for `run`: the value, or else its lower bound.
     pub fn shown<'a>(&self, run: &'a Summary) -> Option<Value<'a>> {
         self.value(run)
-            .or_else(|| self.least?(run).map(Value::Millis))
+            .or_else(|| self.lower_bound?(run).map(Value::Millis))
     }
 
     /// Returns whether the true value of `run` may be higher than the known one, which is then a
     /// lower bound.
-    pub fn is_least(&self, run: &Summary) -> bool {
+    pub fn is_lower_bound(&self, run: &Summary) -> bool {
         let is_bound = || {
-            self.least
-                .is_some_and(|least| self.value(run).is_none() && least(run).is_some())
+            self.lower_bound
+                .is_some_and(|lower_bound| self.value(run).is_none() && lower_bound(run).is_some())
         };
-        self.of_tokens && run.tokens_untold > 0 || is_bound()
+        self.of_tokens && run.tokens_unknown > 0 || is_bound()
     }
 
     /// Returns whether the value of `run` includes estimated tokens.
@@ -264,23 +264,23 @@ impl Column {
     pub fn bound(&self, run: &Summary, words: &str) -> String {
         format!(
             "{}{words}",
-            format::bound(self.is_least(run), self.is_estimate(run))
+            format::bound(self.is_lower_bound(run), self.is_estimate(run))
         )
     }
 
     /// Explains the prefix that [`Column::bound`] adds. Returns `None` if it adds none.
     pub fn bound_words(&self, run: &Summary) -> Option<String> {
-        let least = self.is_least(run).then(|| match self.of_tokens {
+        let lower_bound = self.is_lower_bound(run).then(|| match self.of_tokens {
             true => format!(
                 "token counts missing for {}",
-                format::counted(run.tokens_untold, "step")
+                format::counted(run.tokens_unknown, "step")
             ),
             false => "the clock went backwards, so this is a lower bound".to_owned(),
         });
         let estimate = self
             .is_estimate(run)
             .then(|| format::SOME_ESTIMATED.to_owned());
-        let words: Vec<String> = least.into_iter().chain(estimate).collect();
+        let words: Vec<String> = lower_bound.into_iter().chain(estimate).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 

@@ -264,7 +264,7 @@ pub static COLUMNS: &[Column] = &[
     )
     .sums()
     .alias("dur")
-    .least(|run| run.duration_at_least_ms)
+    .lower_bound(|run| run.duration_at_least_ms)
     .cell(60, "duration", Width::Number)
     .optional()
     .of_step(OfStep::Numbers(step::seconds)),
@@ -432,7 +432,7 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         phase: None,
         long: false,
         sums: false,
-        least: None,
+        lower_bound: None,
         of_tokens: false,
         groups: false,
         cell: None,
@@ -485,9 +485,9 @@ impl Column {
     }
 
     /// Sets the lower bound that is shown if the value is unknown.
-    const fn least(self, least: fn(&Summary) -> Option<f64>) -> Self {
+    const fn lower_bound(self, lower_bound: fn(&Summary) -> Option<f64>) -> Self {
         Self {
-            least: Some(least),
+            lower_bound: Some(lower_bound),
             ..self
         }
     }
@@ -601,7 +601,7 @@ fn is_status_word(word: &str) -> bool {
 /// the run is still being read or lines are missing.
 fn erred(run: &Summary) -> Option<bool> {
     let failed = run.verdict.outcome == Outcome::Failed && !run.partial;
-    let is_whole = !run.partial && !run.errors_untold;
+    let is_whole = !run.partial && !run.errors_unknown;
     if run.errors > 0 || failed {
         Some(true)
     } else {

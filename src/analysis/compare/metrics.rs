@@ -30,11 +30,11 @@ pub struct Measure {
     /// The number; `None` if it is not recorded, or if a line that may affect it is unreadable.
     pub value: Option<f64>,
     /// The lower bound, if the number is unknown.
-    pub least: Option<f64>,
+    pub lower_bound: Option<f64>,
     /// Whether a line that may affect the number is unreadable.
     pub unread: bool,
     /// Whether the number is a lower bound.
-    pub is_least: bool,
+    pub is_lower_bound: bool,
     /// Whether part of the number is an estimate.
     pub is_estimate: bool,
 }
@@ -44,11 +44,11 @@ impl Measure {
     pub fn words(&self) -> String {
         match self.value {
             _ if self.unread => "unknown".to_owned(),
-            None if self.least.is_some() => format!("≥{}", self.unit.words(self.least)),
+            None if self.lower_bound.is_some() => format!("≥{}", self.unit.words(self.lower_bound)),
             None => self.unit.words(None),
             value => format!(
                 "{}{}",
-                format::bound(self.is_least, self.is_estimate),
+                format::bound(self.is_lower_bound, self.is_estimate),
                 self.unit.words(value)
             ),
         }
@@ -92,9 +92,9 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             "tokens" => unread_steps && !counted,
             _ => unread_steps,
         };
-        let least = summary.duration_at_least_ms.filter(|_| id == "duration_ms");
-        let (is_least, is_estimate) = match id {
-            "tokens" => (summary.tokens_untold > 0, summary.tokens_estimated),
+        let lower_bound = summary.duration_at_least_ms.filter(|_| id == "duration_ms");
+        let (is_lower_bound, is_estimate) = match id {
+            "tokens" => (summary.tokens_unknown > 0, summary.tokens_estimated),
             _ => (false, false),
         };
         Measure {
@@ -102,9 +102,9 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             name,
             unit,
             value: value.filter(|_| !unread),
-            least,
+            lower_bound,
             unread,
-            is_least,
+            is_lower_bound,
             is_estimate,
         }
     };

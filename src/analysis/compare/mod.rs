@@ -84,7 +84,7 @@ impl Relation {
     }
 
     /// Returns whether the runs do something different here.
-    pub fn is_parting(self) -> bool {
+    pub fn is_divergence(self) -> bool {
         self <= Relation::Answer
     }
 }
@@ -126,11 +126,11 @@ pub fn compare(a: &Index, b: &Index) -> Comparison {
         }
     };
     let rows: Vec<Row> = align(a, b).into_iter().map(row).collect();
-    let parts = rows.iter().position(|row| row.relation.is_parting());
+    let parts = rows.iter().position(|row| row.relation.is_divergence());
     let differs = rows.iter().position(|row| row.relation.differs());
     let common = rows
         .iter()
-        .position(|row| row.relation.is_parting() || row.relation == Relation::Unreadable);
+        .position(|row| row.relation.is_divergence() || row.relation == Relation::Unreadable);
     let common = common.unwrap_or(rows.len());
     Comparison {
         first: parts.or(differs),

@@ -1,6 +1,6 @@
 use super::align::tests::run;
 use super::*;
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
 use crate::model::RunKey;
 use crate::model::json::Json;
@@ -389,7 +389,12 @@ fn earlier_differences_are_mentioned() {
 
 fn settings(a: &str, b: &str) -> Config {
     let index = run(&[]);
-    let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
+    let summary = summary(
+        &RunKey::new("r"),
+        String::new(),
+        &index,
+        ExternalFacts::default(),
+    );
     config(
         (&summary, Json::parse(a).as_ref()),
         (&summary, Json::parse(b).as_ref()),
@@ -521,7 +526,12 @@ fn items_that_share_a_name_are_compared_as_a_list() {
 #[test]
 fn numbers_that_are_not_recorded_stay_unknown() {
     let index = run(&[end("yes", "retry")]);
-    let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
+    let summary = summary(
+        &RunKey::new("r"),
+        String::new(),
+        &index,
+        ExternalFacts::default(),
+    );
     let of = |id: &str| {
         measures(&summary, &index)
             .into_iter()
@@ -602,7 +612,12 @@ fn an_unreadable_line_is_not_a_difference() {
         assert!(sentence.ends_with("a line is unreadable."), "{sentence}");
     }
     let measure = |index: &Index, id: &str| {
-        let summary = summary(&RunKey::new("a"), String::new(), index, Outside::default());
+        let summary = summary(
+            &RunKey::new("a"),
+            String::new(),
+            index,
+            ExternalFacts::default(),
+        );
         let measures = measures(&summary, index);
         let found = measures.iter().find(|measure| measure.id == id).unwrap();
         (found.value, found.words())

@@ -2,7 +2,7 @@
 
 use super::{Comparison, Relation};
 use crate::analysis::facts::lost;
-use crate::analysis::newest::is_untold;
+use crate::analysis::newest::are_steps_unknown;
 use crate::analysis::number::counted;
 use crate::model::{CriticAction, Index, StepHead};
 
@@ -19,7 +19,9 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
             0 if lost(a).or(lost(b)).is_some() => {
                 "Neither run has step records, although steps ran.".to_owned()
             }
-            0 if is_untold(a) || is_untold(b) => "Neither run has step records.".to_owned(),
+            0 if are_steps_unknown(a) || are_steps_unknown(b) => {
+                "Neither run has step records.".to_owned()
+            }
             0 => "Neither run has any steps.".to_owned(),
             n if unread > 0 => format!(
                 "No known differences in {}. At {}, a line is unreadable{}.",
@@ -49,7 +51,7 @@ pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String 
             },
         };
     };
-    if !row.relation.is_parting() {
+    if !row.relation.is_divergence() {
         let n = comparison.rows.len();
         let steps = match unread {
             0 => all(n),
@@ -210,7 +212,7 @@ fn absent(
             "{name} has no more lines ({} ran without one)",
             counted(lost.count, "step")
         ),
-        None if is_untold(index) => format!("{name} has no more recorded steps"),
+        None if are_steps_unknown(index) => format!("{name} has no more recorded steps"),
         None => format!("{name} has no more steps"),
     }
 }

@@ -83,7 +83,7 @@ impl CopyDifferences {
     fn amounts(&mut self, copy: &Summary, run: &Summary, children: Option<u64>) {
         let mut differ = |words: String| self.contradict(words);
         let are_exact = |run: &Summary| {
-            run.tokens_untold == 0
+            run.tokens_unknown == 0
                 && !run.tokens_estimated
                 && !run.tokens_of_thread
                 && !run.total_explained
@@ -100,7 +100,9 @@ impl CopyDifferences {
         {
             if theirs != own.saturating_add(below) {
                 differ(format!("{} ({} here)", tokens(theirs), tokens(own)));
-            } else if let Some(part) = apart(copy.usage, run.usage).filter(|_| below == 0) {
+            } else if let Some(part) =
+                usage_difference(copy.usage, run.usage).filter(|_| below == 0)
+            {
                 differ(part);
             }
         }
@@ -213,7 +215,7 @@ fn tokens(tokens: u64) -> String {
 }
 
 /// Returns the part of the tokens that differs, if the sums are equal.
-fn apart(theirs: Usage, own: Usage) -> Option<String> {
+fn usage_difference(theirs: Usage, own: Usage) -> Option<String> {
     let parts = [
         ("input tokens", theirs.input, own.input),
         ("cached tokens", theirs.cached, own.cached),

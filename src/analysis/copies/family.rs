@@ -18,7 +18,7 @@ const SLACK_MICROS: i64 = 2_000_000;
 
 /// The child runs that have separate rows, with their tokens.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Apart {
+pub struct SeparateChildren {
     /// The run ids of the children.
     pub ids: Vec<String>,
     /// The sum of their tokens; `None` if the tokens of any of them are unknown.
@@ -27,7 +27,7 @@ pub struct Apart {
     pub usage: Usage,
 }
 
-impl Apart {
+impl SeparateChildren {
     /// Returns the steps in the parent's file that belong to these children, by ordinal.
     pub fn steps(&self, index: &Index) -> BTreeSet<usize> {
         let nested = || newest_run(index).filter(|(_, step)| step.is_nested);
@@ -194,7 +194,11 @@ impl Families {
 
     /// Returns the part of the run at `at` that counts in its children's rows; `None` if there is
     /// none.
-    pub(super) fn apart(&self, runs: &[Arc<Summary>], at: usize) -> Option<Apart> {
+    pub(super) fn separate_children(
+        &self,
+        runs: &[Arc<Summary>],
+        at: usize,
+    ) -> Option<SeparateChildren> {
         let run = runs
             .get(at)
             .filter(|run| run.totals_with_children || run.steps_nested > 0)?;
@@ -208,7 +212,7 @@ impl Families {
             .filter_map(|child| runs.get(*child)?.run_id.clone())
             .collect();
         let (tokens, usage) = sum(runs, &below);
-        Some(Apart { ids, tokens, usage })
+        Some(SeparateChildren { ids, tokens, usage })
     }
 }
 
@@ -235,7 +239,7 @@ fn is_within(run: &Summary, child: &Summary) -> bool {
 fn sum(runs: &[Arc<Summary>], members: &[usize]) -> (Option<u64>, Usage) {
     let members = || members.iter().filter_map(|at| runs.get(*at));
     let tokens = members()
-        .map(|run| run.tokens.filter(|_| run.tokens_untold == 0))
+        .map(|run| run.tokens.filter(|_| run.tokens_unknown == 0))
         .sum::<Option<u64>>();
     (
         tokens,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use differences::CopyDifferences;
-pub use family::Apart;
+pub use family::SeparateChildren;
 
 use super::format::counted;
 use super::related::nearest;
@@ -118,7 +118,7 @@ pub struct Relation {
     /// The id of the parent run, if other records show a nearer parent than this run's own.
     pub parent: Option<String>,
     /// The part of the run that counts in the rows of its children.
-    pub apart: Option<Apart>,
+    pub separate_children: Option<SeparateChildren>,
 }
 
 /// The relation of a run that shares no records with others.
@@ -132,7 +132,7 @@ static ALONE: Relation = Relation {
     cost_usd: None,
     children: None,
     parent: None,
-    apart: None,
+    separate_children: None,
 };
 
 /// The relation of a run to others, in the size of a pointer. Most runs share no records with
@@ -176,7 +176,7 @@ impl Relation {
         Self {
             duplicate_of: None,
             copied: None,
-            apart: None,
+            separate_children: None,
             cost_usd: None,
             ..self
         }
@@ -197,11 +197,11 @@ impl Relation {
             ([one], _) => Some(format!("also at {one}")),
             ([first, ..], copies) => Some(format!("also at {first} and {} more", copies - 1)),
         };
-        let apart = self.apart.as_ref().map(|apart| {
-            let runs = counted(apart.ids.len(), "sub-agent");
+        let separate_children = self.separate_children.as_ref().map(|separate_children| {
+            let runs = counted(separate_children.ids.len(), "sub-agent");
             format!(
                 "the usage of {runs} is counted in {}",
-                if apart.ids.len() == 1 {
+                if separate_children.ids.len() == 1 {
                     "its own row"
                 } else {
                     "their own rows"
@@ -209,7 +209,7 @@ impl Relation {
             )
         });
         let differences = self.copies_say.iter().take(MAX_SHOWN).cloned();
-        [duplicate, copied, also, apart]
+        [duplicate, copied, also, separate_children]
             .into_iter()
             .flatten()
             .chain(differences.collect::<Vec<_>>())
@@ -318,7 +318,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         relation.children =
             children.filter(|_| runs.get(at).is_some_and(|run| run.children != children));
         relation.parent = families.parent(at);
-        relation.apart = families.apart(runs, at);
+        relation.separate_children = families.separate_children(runs, at);
     }
     let mut below: HashMap<usize, Option<u64>> = HashMap::new();
     for at in 0..runs.len() {

@@ -48,7 +48,7 @@ pub(super) fn record<'a>(
     let says_tokens =
         |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
     let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
-    let mut teller = Teller {
+    let mut builder = FactsBuilder {
         index,
         origin,
         clock_until,
@@ -65,7 +65,7 @@ pub(super) fn record<'a>(
     }
     for (ordinal, head) in steps {
         if is_whole && head.is_nested {
-            let (usage, cost_usd) = (teller.usage(ordinal, false), head.cost_usd);
+            let (usage, cost_usd) = (builder.usage(ordinal, false), head.cost_usd);
             let nested = StepFacts {
                 usage,
                 cost_usd,
@@ -76,16 +76,16 @@ pub(super) fn record<'a>(
                 .push((record.facts.len().saturating_sub(1), nested));
             continue;
         }
-        let mut facts = teller.step(ordinal, head);
+        let mut facts = builder.step(ordinal, head);
         let is_read =
-            depth == Depth::Heads || teller.texts(ordinal, head, lines, &mut facts).is_ok();
+            depth == Depth::Heads || builder.texts(ordinal, head, lines, &mut facts).is_ok();
         record.unread += usize::from(!is_read || facts.is_unread);
         record.facts.push(facts);
     }
     if let Some(segment) = index.segment() {
-        teller.end(segment, &mut record.facts);
+        builder.end(segment, &mut record.facts);
     }
-    teller.answered(&mut record.facts);
+    builder.answered(&mut record.facts);
     if !record.nested.is_empty() {
         record.inferred.push(NESTED);
         record.count_nested();
@@ -94,7 +94,7 @@ pub(super) fn record<'a>(
 }
 
 /// Collects facts from the records of one run, in order.
-struct Teller<'a> {
+struct FactsBuilder<'a> {
     index: &'a Index,
     /// The start of the run; microseconds since the Unix epoch.
     origin: Option<i64>,
@@ -106,7 +106,7 @@ struct Teller<'a> {
     scripted_is_free: bool,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> FactsBuilder<'a> {
     /// Returns the time of an event since the start of the run; milliseconds.
     fn ms(&self, at: usize) -> Option<u64> {
         self.since(
@@ -143,7 +143,7 @@ impl<'a> Teller<'a> {
         let is_told = !is_unread
             && head.outside.is_empty()
             && self.index.format().tells_each_change()
-            && (head.tells_changes || self.index.format().is_one_file());
+            && (head.has_state_diff || self.index.format().is_one_file());
         self.changes += u64::from(!head.changed.is_empty() || !is_told);
         let usage = self.usage(ordinal, scripted);
         let error = self.error(group, head);
@@ -279,7 +279,7 @@ impl<'a> Teller<'a> {
             let record = lines.record(TraceFile::Steps, head.span)?;
             let step = format::step(&record).ok_or("the line isn't a step")?;
             let text = step.text.and_then(Value::string).map(Cow::into_owned);
-            facts.text = text.map(Text::Known).unwrap_or(if step.is_text_untold {
+            facts.text = text.map(Text::Known).unwrap_or(if step.is_text_unknown {
                 Text::Unknown
             } else {
                 Text::default()

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::newest::{is_untold, newest_run};
+use super::newest::{are_steps_unknown, newest_run};
 use super::stated;
 use crate::format;
 use crate::model::event::SpentNote;
@@ -48,7 +48,7 @@ pub struct Record {
     pub disordered: bool,
     /// Whether the records don't show where each step begins, so that `facts` has only some of the
     /// steps.
-    pub untold: bool,
+    pub steps_unknown: bool,
     /// Whether the next step had begun: it is in progress, or the run died in it.
     pub begun: bool,
     /// Whether the cost of any step is an estimate.
@@ -190,7 +190,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let begun = lost.is_none() && index.pending_group().is_some();
     let disordered = index.has_disordered_steps();
     if index.format().can.facts != Can::Yes {
-        let untold = is_untold(index);
+        let steps_unknown = are_steps_unknown(index);
         let manifest = index
             .manifest()
             .get()
@@ -199,7 +199,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             lost,
             foreign,
             disordered,
-            untold,
+            steps_unknown,
             begun,
             ..inferred::record(index, (steps, count), lines, depth)
         };
@@ -215,7 +215,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             record.whole.cost_usd = agreed("usd", manifest.cost_usd.is_some());
             record.whole.took_ms =
                 agreed("ms", manifest.latency_s.is_some()).map(|ms| ms.round() as u64);
-            record.whole.end_untold = manifest.end_untold;
+            record.whole.end_unknown = manifest.end_unknown;
             record.whole.judges = manifest
                 .scores
                 .iter()
@@ -311,14 +311,14 @@ pub(super) fn kept(index: &Index) -> Option<Record> {
             .is_some_and(|answer| !answer.is_empty())
         {
             // A head holds the start of an answer on one line.
-            facts.final_answer = Some(UNTOLD_ANSWER.to_owned());
+            facts.final_answer = Some(UNKNOWN_ANSWER.to_owned());
         }
     }
     Some(record)
 }
 
 /// Replaces an answer that the index holds only in part. It isn't blank and contains no word.
-const UNTOLD_ANSWER: &str = "\u{fffd}";
+const UNKNOWN_ANSWER: &str = "\u{fffd}";
 
 /// Refuses to read lines, so that only the index is used.
 struct NoLines;

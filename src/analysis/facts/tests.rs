@@ -294,12 +294,12 @@ fn told(files: &Files, rule: &str) -> (&'static str, Option<u64>) {
 }
 
 fn row(files: &Files) -> crate::analysis::summary::Summary {
-    use crate::analysis::life::Outside;
+    use crate::analysis::life::ExternalFacts;
     crate::analysis::summary::summary(
         &crate::model::RunKey::new("r"),
         String::new(),
         &files.index,
-        Outside::default(),
+        ExternalFacts::default(),
     )
 }
 

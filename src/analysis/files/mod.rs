@@ -79,7 +79,7 @@ pub struct Edited {
     /// Whether the call succeeded; `None` if unknown.
     pub ok: Option<bool>,
     /// Whether the run later went back to before the step and continued from there.
-    pub is_left: bool,
+    pub is_abandoned: bool,
 }
 
 /// The list of a run as far as it has been read. An update reads only the steps that are new or
@@ -241,7 +241,7 @@ fn print(head: &StepHead) -> u64 {
         .hash(&mut hash);
     (
         &head.parts,
-        head.is_left,
+        head.is_abandoned,
         head.fate.is_readable(),
         head.actions,
         head.failed_calls,
@@ -309,7 +309,7 @@ fn of_step(
             to,
             lines,
             ok,
-            is_left: head.is_left,
+            is_abandoned: head.is_abandoned,
         }
     };
     for (call, wanted) in step.calls.iter().enumerate() {
@@ -349,7 +349,7 @@ fn of_step(
             let edit = |edit: Option<&Edit<'_>>| edited(None, at, edit, Some(true));
             found.push((
                 path.to_owned(),
-                with_recorded(path, &change, |told| edit(told)),
+                with_recorded(path, &change, |recorded_edit| edit(recorded_edit)),
             ));
         }
     }

@@ -188,8 +188,8 @@ pub fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
 pub const SOME_ESTIMATED: &str = "some tokens are estimated";
 
 /// Returns the prefix of a number: `≥` for a lower bound, `≈` if part of it is estimated.
-pub fn bound(is_least: bool, is_estimate: bool) -> &'static str {
-    match (is_least, is_estimate) {
+pub fn bound(is_lower_bound: bool, is_estimate: bool) -> &'static str {
+    match (is_lower_bound, is_estimate) {
         (false, false) => "",
         (false, true) => "≈",
         (true, false) => "≥",

@@ -1,6 +1,6 @@
 //! Sample runs for tests.
 
-use crate::analysis::life::{Basis, Life, Liveness, Outside, Silent};
+use crate::analysis::life::{Basis, ExternalFacts, Life, Liveness, Silent};
 use crate::analysis::summary::{Summary, summary};
 use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
 use crate::model::{Index, Origin, Outcome, RunKey};
@@ -12,7 +12,7 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
         &RunKey::new(key),
         format!("./runs/{key}"),
         &Index::default(),
-        Outside::default(),
+        ExternalFacts::default(),
     );
     let liveness = match mark {
         RunStatus::Running => Liveness::Running,
@@ -54,7 +54,7 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
         from: LimitFrom::SetBy(Origin::Task),
     });
     (run.steps, run.steps_now, run.events) = (6, 6, 80);
-    (run.errors_untold, run.events_untold) = (false, false);
+    (run.errors_unknown, run.events_unknown) = (false, false);
     run.duration_ms = Some(90_500.0);
     run.updated = Some(1_000_000_000_000 - 60_000_000);
     run.issues = (0, 0);

@@ -218,7 +218,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
         steps.extend(run.steps_known().map(|steps| steps as f64));
         durations.extend(run.duration_ms);
         tokens.extend(run.tokens.map(|tokens| tokens as f64));
-        tokens_inexact |= run.tokens.is_some() && (run.tokens_estimated || run.tokens_untold > 0);
+        tokens_inexact |= run.tokens.is_some() && (run.tokens_estimated || run.tokens_unknown > 0);
         scores.extend(run.last_score);
     }
     strip.ends = ways(ends);

@@ -5,7 +5,7 @@ use thin_vec::thin_vec;
 
 use super::*;
 use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP};
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::index::FileState;
@@ -391,7 +391,7 @@ fn a_contradiction_is_counted_that_the_verdict_lists() {
         manifest: Some(ManifestState::Read(Box::new(manifest))),
         ..Delta::default()
     });
-    let run = summary(&RunKey::new("x"), "x", &index, Outside::default());
+    let run = summary(&RunKey::new("x"), "x", &index, ExternalFacts::default());
     assert_eq!(
         survey(&[Arc::new(run)], &Query::default())
             .strip

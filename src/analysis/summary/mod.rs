@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thin_vec::ThinVec;
 
-use super::copies::{Apart, CopiedPart, Fingerprint, Related, Relation};
+use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
 use super::format;
-use super::life::{Life, Outside, life};
+use super::life::{ExternalFacts, Life, life};
 use super::stated::{cost_usd, tokens};
 use super::verdict::{RunStatus, Verdict, verdict};
 use super::{
     facts, health,
     life::Liveness,
-    newest::{copied, is_untold, kept_answer, newest_run, own_least_ms, own_ms},
+    newest::{are_steps_unknown, copied, kept_answer, newest_run, own_least_ms, own_ms},
 };
 use crate::model::index::{Distinct, RunTally};
 use crate::model::price::Prices;
@@ -89,7 +89,8 @@ pub struct Summary {
     pub tokens_of_thread: bool,
     /// Steps that don't record their tokens, if that makes the tokens of the run a lower bound or
     /// unknown.
-    pub tokens_untold: usize,
+    #[serde(rename = "tokens_untold")]
+    pub tokens_unknown: usize,
     /// Steps that don't record their tokens, whether or not the run records a total.
     pub steps_without_tokens: usize,
     /// The cost in US dollars, if recorded.
@@ -183,9 +184,11 @@ pub struct Summary {
     /// Steps in which something failed, according to lines and events.
     pub errors: usize,
     /// Whether lines or events that may contain more such steps are missing.
-    pub errors_untold: bool,
+    #[serde(rename = "errors_untold")]
+    pub errors_unknown: bool,
     /// Whether the events file is missing.
-    pub events_untold: bool,
+    #[serde(rename = "events_untold")]
+    pub events_unknown: bool,
     /// Whether the reader has more bytes to index, so that all counts are lower bounds.
     pub partial: bool,
     /// The data that the run shares with its copies.
@@ -234,7 +237,8 @@ pub struct Spent {
     /// All output tokens.
     pub output: u64,
     /// Steps that don't record their tokens.
-    pub untold: usize,
+    #[serde(rename = "untold")]
+    pub unknown: usize,
     /// The cost of the steps that record it, in US dollars. Their tokens aren't included in the
     /// sums.
     pub paid: f64,
@@ -372,9 +376,9 @@ impl Summary {
             .as_ref()
             .map(|(_, steps)| *steps)
             .filter(|_| self.copied.is_none());
-        let own = match (copied, &relation.apart) {
+        let own = match (copied, &relation.separate_children) {
             (Some(steps), _) => self.without_copied(&index(), steps),
-            (None, Some(apart)) => self.without_children(&index(), apart),
+            (None, Some(separate_children)) => self.without_children(&index(), separate_children),
             (None, None) => self,
         };
         let cost_usd = own
@@ -408,9 +412,9 @@ impl Summary {
     }
 
     /// Removes what counts in the rows of the child runs.
-    fn without_children(mut self, index: &Index, apart: &Apart) -> Self {
+    fn without_children(mut self, index: &Index, separate_children: &SeparateChildren) -> Self {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
-        for n in apart.steps(index) {
+        for n in separate_children.steps(index) {
             let Some(step) = index.steps().get(n) else {
                 continue;
             };
@@ -428,7 +432,7 @@ impl Summary {
                 .map(|errors| errors.saturating_sub(u64::from(step.failed_calls)));
             if step.tokens.is_none() {
                 self.steps_without_tokens = self.steps_without_tokens.saturating_sub(1);
-                self.tokens_untold = self.tokens_untold.saturating_sub(1);
+                self.tokens_unknown = self.tokens_unknown.saturating_sub(1);
             }
             tokens = tokens
                 .zip(step.tokens)
@@ -436,7 +440,7 @@ impl Summary {
             usage = usage.plus(step.usage.get());
         }
         let (tokens, usage) = if self.totals_with_children {
-            (apart.tokens, apart.usage)
+            (separate_children.tokens, separate_children.usage)
         } else {
             (tokens, usage)
         };
@@ -477,7 +481,7 @@ impl Summary {
         let tokens = before
             .tokens_so_far
             .or((before.readable == 0 || is_of_steps).then_some(0));
-        let tokens = tokens.filter(|_| is_of_steps || before.untold_tokens == 0);
+        let tokens = tokens.filter(|_| is_of_steps || before.unknown_tokens == 0);
         let less = |all: Option<u64>, less: Option<u64>| Some(all?.saturating_sub(less?));
         let copied_events = last.min(self.events);
         self.copied = Some(CopiedPart {
@@ -493,10 +497,10 @@ impl Summary {
             .tokens
             .filter(|tokens| *tokens == 0)
             .or(less(self.tokens, tokens));
-        self.tokens_untold = self.tokens_untold.saturating_sub(before.untold_tokens);
+        self.tokens_unknown = self.tokens_unknown.saturating_sub(before.unknown_tokens);
         self.steps_without_tokens = self
             .steps_without_tokens
-            .saturating_sub(before.untold_tokens);
+            .saturating_sub(before.unknown_tokens);
         let usage = self.usage;
         self.usage = if before.readable == 0 {
             usage
@@ -511,14 +515,14 @@ impl Summary {
         let all_paid = before
             .spent
             .iter()
-            .all(|(_, spent)| spent.untold == 0 && spent.input == 0 && spent.output == 0);
+            .all(|(_, spent)| spent.unknown == 0 && spent.input == 0 && spent.output == 0);
         let paid: f64 = before.spent.iter().map(|(_, spent)| spent.paid).sum();
         let own_cost =
             |cost: Option<f64>| cost.filter(|_| all_paid).map(|cost| (cost - paid).max(0.0));
         (self.cost_usd, self.cost_by_run_usd) =
             (own_cost(self.cost_usd), own_cost(self.cost_by_run_usd));
-        let cut_off = self.spent.iter().map(|spent| spent.untold).sum::<usize>();
-        let cut_off = cut_off.saturating_sub(before.untold_tokens + own.untold_tokens);
+        let cut_off = self.spent.iter().map(|spent| spent.unknown).sum::<usize>();
+        let cut_off = cut_off.saturating_sub(before.unknown_tokens + own.unknown_tokens);
         if !self.spent.is_empty() {
             self.spent = spent(index, &own, cut_off).into();
         }
@@ -563,18 +567,18 @@ impl Summary {
 
     /// Returns the number of events, if known.
     pub fn events_known(&self) -> Option<usize> {
-        (!self.events_untold).then_some(self.events)
+        (!self.events_unknown).then_some(self.events)
     }
 
     /// Returns the number of steps in which something failed, if known.
     pub fn errors_known(&self) -> Option<usize> {
-        (!self.errors_untold).then_some(self.errors)
+        (!self.errors_unknown).then_some(self.errors)
     }
 
     /// Returns the number of segments, or `None` if the events file that would show them is
     /// missing.
     pub fn segments_known(&self) -> Option<usize> {
-        (self.segments > 0 || !self.events_untold).then_some(self.segments)
+        (self.segments > 0 || !self.events_unknown).then_some(self.segments)
     }
 
     /// Formats the tokens: with "at least" if a step doesn't record its tokens, and "about" if some
@@ -590,15 +594,15 @@ impl Summary {
             self.tokens_bound(),
             format::count(self.tokens?)
         );
-        Some(match self.tokens_untold {
+        Some(match self.tokens_unknown {
             0 => tokens,
-            untold => format!("{tokens}; {} not record tokens", steps_do(untold)),
+            unknown => format!("{tokens}; {} not record tokens", steps_do(unknown)),
         })
     }
 
     /// Returns the qualifier for the number of tokens.
     pub fn tokens_bound(&self) -> &'static str {
-        match (self.tokens_untold > 0, self.tokens_estimated) {
+        match (self.tokens_unknown > 0, self.tokens_estimated) {
             (false, false) => "",
             (false, true) => "about ",
             (true, false) => "at least ",
@@ -673,7 +677,7 @@ impl Summary {
             } else {
                 prices.cost(&spent.model, usage)?
             };
-            (spent.untold == 0).then_some(tokens + spent.paid)
+            (spent.unknown == 0).then_some(tokens + spent.paid)
         };
         self.spent.iter().map(cost).sum()
     }
@@ -730,9 +734,10 @@ fn model_calls(index: &Index) -> Option<u64> {
     let format = index.format();
     if format.is_one_file() {
         let manifest = index.manifest().get();
-        let untold =
-            manifest.is_some_and(|manifest| manifest.steps_unknown || manifest.replies_untold);
-        let seen = (format.tells_replies && !untold).then_some(index.tally().run.readable as u64);
+        let unknown =
+            manifest.is_some_and(|manifest| manifest.steps_unknown || manifest.replies_unknown);
+        let seen =
+            (format.has_reply_steps && !unknown).then_some(index.tally().run.readable as u64);
         return manifest.and_then(|manifest| manifest.model_calls).or(seen);
     }
     let outputs: usize = index
@@ -744,8 +749,8 @@ fn model_calls(index: &Index) -> Option<u64> {
 }
 
 /// Returns the tokens by model, if the run records no cost. Steps without a model name count for
-/// the run's model, as do `untold` steps that have no line.
-fn spent(index: &Index, tally: &RunTally, untold: usize) -> Vec<Spent> {
+/// the run's model, as do `unknown` steps that have no line.
+fn spent(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent> {
     let manifest = index.manifest().get();
     if manifest.is_some_and(|manifest| manifest.cost_usd.is_some()) {
         return Vec::new();
@@ -761,26 +766,26 @@ fn spent(index: &Index, tally: &RunTally, untold: usize) -> Vec<Spent> {
         input: tally.input,
         cached: tally.cached,
         output: tally.output,
-        untold: tally.untold,
+        unknown: tally.unknown,
         paid: tally.paid,
     };
     let all = || tally.spent.iter();
     // Without any known tokens there's nothing to estimate.
-    let told = all().any(|(_, spent)| spent.input + spent.output > 0 || spent.paid > 0.0);
-    if !told {
+    let has_usage = all().any(|(_, spent)| spent.input + spent.output > 0 || spent.paid > 0.0);
+    if !has_usage {
         return Vec::new();
     }
     let mut models: Vec<Spent> = all().map(spent).collect();
     match models.iter_mut().find(|spent| spent.model == of_run) {
-        Some(spent) => spent.untold += untold,
-        None if untold > 0 => {
+        Some(spent) => spent.unknown += unknown,
+        None if unknown > 0 => {
             let model = of_run.to_owned();
             models.push(Spent {
                 model,
                 input: 0,
                 cached: 0,
                 output: 0,
-                untold,
+                unknown,
                 paid: 0.0,
             });
         }
@@ -852,7 +857,7 @@ pub fn summary(
     key: &RunKey,
     path: impl Into<Arc<str>>,
     index: &Index,
-    outside: Outside,
+    outside: ExternalFacts,
 ) -> Summary {
     let life = life(index, outside);
     let written = outside.written.map(|(_, newest)| newest);
@@ -904,15 +909,15 @@ pub fn summary(
         && unread == 0
         && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
     let took = own_ms(index);
-    let steps_unknown = is_untold(index) || !is_counted || index.away().is_some();
-    let events_untold = !index.format().is_one_file() && !index.events_file().exists;
+    let steps_unknown = are_steps_unknown(index) || !is_counted || index.away().is_some();
+    let events_unknown = !index.format().is_one_file() && !index.events_file().exists;
     // An unreadable event may contain an error.
-    let errors_untold = steps_unknown
-        || events_untold
+    let errors_unknown = steps_unknown
+        || events_unknown
         || unread > 0
         || segments.iter().any(|segment| segment.unreadable > 0);
     // If no step of a run is recorded, what steps do can't be counted.
-    let nothing_told = run.readable == 0 && is_untold(index);
+    let no_steps_recorded = run.readable == 0 && are_steps_unknown(index);
     let whole = Summary {
         key: key.clone(),
         path: path.into(),
@@ -953,9 +958,9 @@ pub fn summary(
         },
         tokens_estimated: run.tokens_estimated || broken_off.is_some_and(|spent| spent.is_estimate),
         tokens_of_thread: manifest.is_some_and(|manifest| manifest.tokens_of_thread),
-        tokens_untold: if are_of_steps { run.untold_tokens } else { 0 }
+        tokens_unknown: if are_of_steps { run.unknown_tokens } else { 0 }
             + if is_summed_up { 0 } else { cut_off },
-        steps_without_tokens: run.untold_tokens + cut_off,
+        steps_without_tokens: run.unknown_tokens + cut_off,
         cost_usd: cost_usd(index)
             .filter(|_| manifest.is_none_or(|manifest| !manifest.cost_estimated)),
         cost_by_run_usd: manifest
@@ -1006,9 +1011,9 @@ pub fn summary(
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
         turns: manifest
             .and_then(|manifest| manifest.turns)
-            .filter(|turns| *turns > 0 || !nothing_told),
+            .filter(|turns| *turns > 0 || !no_steps_recorded),
         children: manifest.and_then(|manifest| manifest.children),
-        steps_are_replies: index.format().tells_replies,
+        steps_are_replies: index.format().has_reply_steps,
         child_ids: manifest
             .iter()
             .flat_map(|manifest| &manifest.child_ids)
@@ -1029,10 +1034,10 @@ pub fn summary(
             None => usage(index),
         },
         model_calls: model_calls(index),
-        tool_calls: Some(run.calls).filter(|_| has_calls && !nothing_told),
+        tool_calls: Some(run.calls).filter(|_| has_calls && !no_steps_recorded),
         // If the result of a call isn't recorded, it's unknown whether the call failed.
         tool_errors: Some(run.failed_calls)
-            .filter(|_| !run.untold_calls && has_calls && !nothing_told),
+            .filter(|_| !run.unknown_calls && has_calls && !no_steps_recorded),
         files_changed: files_changed(index),
         started: manifest
             .and_then(|manifest| manifest.started_at)
@@ -1050,8 +1055,8 @@ pub fn summary(
         },
         issues: health::counts(index),
         errors: index.failed_steps() + failed_without_line(index),
-        errors_untold,
-        events_untold,
+        errors_unknown,
+        events_unknown,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),
         copied: None,

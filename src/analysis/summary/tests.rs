@@ -48,7 +48,12 @@ fn index(steps: &[String], events: &[String], manifest: &str) -> Index {
 }
 
 fn told(index: &Index) -> Summary {
-    summary(&RunKey::new("r"), String::new(), index, Outside::default())
+    summary(
+        &RunKey::new("r"),
+        String::new(),
+        index,
+        ExternalFacts::default(),
+    )
 }
 
 /// Three steps; in the second, the clock goes back by an hour.
@@ -92,14 +97,14 @@ fn where_no_step_says_its_tokens_none_of_them_does() {
         &[],
         r#"{"run_id": "r", "status": "completed"}"#,
     ));
-    assert_eq!((run.tokens, run.tokens_untold), (None, 3));
+    assert_eq!((run.tokens, run.tokens_unknown), (None, 3));
     let whole = told(&index(
         &steps,
         &[],
         r#"{"run_id": "r", "status": "completed", "token_usage": 12}"#,
     ));
     assert_eq!(
-        (whole.tokens, whole.tokens_untold),
+        (whole.tokens, whole.tokens_unknown),
         (Some(12), 0),
         "the run records the total"
     );
@@ -463,20 +468,20 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
 
 #[test]
 fn a_cost_limit_over_an_estimate_says_so() {
-    use crate::analysis::whatif::{RuleSet, StopTiming, answers};
+    use crate::analysis::whatif::{RuleSet, StopTiming, report};
 
     let tokens = r#", "context": {"input_tokens_total": 100000, "output_tokens": 0}"#;
     let steps: Vec<_> = (0..4).map(|n| step(n, tokens)).collect();
     let index = index(&steps, &[], r#"{"status": "completed", "model_id": "m"}"#);
     let ask = |summary: &Summary| {
         let rule_set = RuleSet::new(vec!["max_cost=0.15".parse().unwrap()]).unwrap();
-        let answers = answers(&rule_set, summary, &index, &Gone);
-        let first = answers.rules[0].result.clone();
+        let report = report(&rule_set, summary, &index, &Gone);
+        let first = report.rules[0].result.clone();
         (
             first.found,
             first.step,
             first.detail,
-            answers.inferred.iter().any(|fact| fact.contains("prices")),
+            report.inferred.iter().any(|fact| fact.contains("prices")),
         )
     };
     assert_eq!(ask(&told(&index)).0, StopTiming::Unknown);

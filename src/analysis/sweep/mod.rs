@@ -202,7 +202,7 @@ impl From<RuleResult> for SweepResult {
 
 /// A run and the effect of each rule on it.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct RunEffects {
     /// The run.
     pub key: RunKey,
     /// Whether it ended well with an answer.
@@ -254,7 +254,7 @@ impl PreparedSweep {
     }
 
     /// Evaluates one run.
-    pub fn ask(&self, summary: &Summary, record: &Record) -> Answer {
+    pub fn ask(&self, summary: &Summary, record: &Record) -> RunEffects {
         let answered = summary.verdict.answered;
         let (results, mut whole) = self.rule_set.ask_all(record, answered);
         if let Some(lost) = record.lost {
@@ -286,7 +286,7 @@ impl PreparedSweep {
                     (most(saved.tokens, whole.tokens), most(saved.ms, whole.ms));
             }
         }
-        Answer {
+        RunEffects {
             key: summary.key.clone(),
             answered,
             going: summary.life.liveness.may_grow(),

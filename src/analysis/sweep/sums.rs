@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{Answer, SweepResult, anywhere, by_frequency, count};
+use super::{RunEffects, SweepResult, anywhere, by_frequency, count};
 use crate::analysis::whatif::StopTiming;
 use crate::model::RunKey;
 
@@ -234,7 +234,7 @@ impl Effect {
         }
     }
 
-    fn add(&mut self, answer: &Answer, result: &SweepResult) {
+    fn add(&mut self, answer: &RunEffects, result: &SweepResult) {
         match result.found {
             _ if result.cuts => self.cut += 1,
             StopTiming::Earlier | StopTiming::Same => self.same += 1,
@@ -257,7 +257,7 @@ impl Effect {
     fn add_sum(
         &mut self,
         measure: Measure,
-        answer: &Answer,
+        answer: &RunEffects,
         result: &SweepResult,
         whole: u64,
         saved: u64,
@@ -329,7 +329,7 @@ impl Sweep {
     }
 
     /// Adds a run.
-    pub fn add(&mut self, answer: &Answer) {
+    pub fn add(&mut self, answer: &RunEffects) {
         self.runs += 1;
         self.answers += u64::from(answer.answered);
         self.going += u64::from(answer.going);

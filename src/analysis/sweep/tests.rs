@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
 use crate::stop::{Gate, StepFacts, Usage};
 
@@ -31,7 +31,7 @@ fn blank(name: &str) -> Summary {
         &RunKey::new(name),
         name.to_owned(),
         &crate::model::Index::default(),
-        Outside::default(),
+        ExternalFacts::default(),
     )
 }
 
@@ -468,7 +468,7 @@ fn the_runs_in_this_repository_are_swept() {
             &RunKey::new(&name),
             name.to_string(),
             &files.index,
-            Outside::default(),
+            ExternalFacts::default(),
         );
         sweep.add(&prepared.ask(&summary, &files.record(prepared.depth())));
     }
@@ -522,7 +522,7 @@ fn any_told() -> impl Strategy<Value = SweepResult> {
         })
 }
 
-fn any_answer() -> impl Strategy<Value = Answer> {
+fn any_answer() -> impl Strategy<Value = RunEffects> {
     let whole = (
         50_u64..90,
         proptest::option::of(50_u64..90),
@@ -538,7 +538,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         .prop_map(|(key, well, going, (ran, tokens, ms), told)| {
             let answered = well || told.iter().any(|told| told.answer_lost);
             let whole = Tally { ran, tokens, ms };
-            Answer {
+            RunEffects {
                 key: RunKey::new(&key),
                 answered,
                 going,
@@ -560,7 +560,7 @@ proptest! {
         for (place, answer) in answers.iter_mut().enumerate() {
             answer.key = RunKey::new(&format!("{}-{place}", answer.key));
         }
-        let add = |answers: &[Answer]| {
+        let add = |answers: &[RunEffects]| {
             let mut sweep = Sweep::new(2, 3);
             answers.iter().for_each(|answer| sweep.add(answer));
             sweep

@@ -141,7 +141,7 @@ impl Run {
         let prompts = self.index.manifest().get()?.turns?;
         let mut count = prompts;
         for step in self.index.steps() {
-            if step.is_left || step.calls.len() < step.actions as usize {
+            if step.is_abandoned || step.calls.len() < step.actions as usize {
                 return None;
             }
             let answered = step
@@ -160,7 +160,7 @@ impl Run {
             return None;
         }
         let manifest = self.index.manifest().get();
-        let told = manifest
+        let detail = manifest
             .and_then(|manifest| manifest.ended.as_deref())
             .map(|ended| &*ended.detail);
         let fatal = || {
@@ -177,7 +177,7 @@ impl Run {
                 .map(|(_, text)| &**text)
         };
         let filled = |text: &&str| !text.is_empty();
-        let text = told
+        let text = detail
             .filter(filled)
             .or_else(|| fatal().filter(filled))
             .or_else(|| stop().filter(filled));
@@ -198,7 +198,9 @@ impl Run {
     fn steps_missing(&self) -> Option<i64> {
         self.record
             .lost
-            .map_or((!self.record.untold).then_some(0), |lost| whole(lost.count))
+            .map_or((!self.record.steps_unknown).then_some(0), |lost| {
+                whole(lost.count)
+            })
     }
 
     /// Returns the sum of the steps' tokens. `None` if a step doesn't record its tokens or has no
@@ -207,7 +209,7 @@ impl Run {
         let sum = self.course.last().map_or(Some(0), |last| last.tokens)?;
         // A run that records no tokens may still have used some.
         let is_whole = self.record.lost.is_none() && self.record.foreign.is_none();
-        let is_whole = is_whole && !self.record.untold && !self.record.begun;
+        let is_whole = is_whole && !self.record.steps_unknown && !self.record.begun;
         let is_known = (sum > 0 || self.record.inferred.is_empty()) && is_whole;
         if is_known { whole(sum) } else { None }
     }

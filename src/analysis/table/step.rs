@@ -28,11 +28,11 @@ pub struct Step {
 
 /// Returns the rows for the steps of a run, in order.
 pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
-    let untold = run.record.untold.then_some(0);
+    let unknown_from = run.record.steps_unknown.then_some(0);
     let first = [
         run.record.lost.map(|lost| lost.from),
         run.record.foreign,
-        untold,
+        unknown_from,
     ]
     .into_iter()
     .flatten()
@@ -41,15 +41,15 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     // Copied steps have their rows in the run they're copied from.
     let own = run.index.newest_start() + run.summary.copied_steps();
     // So do steps of sub-agents that have their own rows.
-    let apart = run
+    let separate_children = run
         .summary
         .relation
-        .apart
+        .separate_children
         .as_ref()
-        .map(|apart| apart.steps(&run.index))
+        .map(|separate_children| separate_children.steps(&run.index))
         .unwrap_or_default();
     newest_run(&run.index)
-        .filter(move |(n, _)| *n >= own && !apart.contains(n))
+        .filter(move |(n, _)| *n >= own && !separate_children.contains(n))
         .map(move |(n, head)| {
             let usage = head.usage_alone(run.index.tokens_before(n));
             // A reply of a sub-agent doesn't change what the run's limits counted.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
 use crate::analysis::facts::{Depth, record};
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
 use crate::analysis::why::{Standing, ended_by, why};
 use crate::model::RunKey;
@@ -67,7 +67,7 @@ fn a_cost_that_no_step_records_is_no_0() {
         &RunKey::new("a"),
         String::new(),
         &files.index,
-        Outside::default(),
+        ExternalFacts::default(),
     );
     let record = record(&files.index, &files, Depth::Heads);
     assert!(
@@ -106,7 +106,7 @@ fn steps_of_our_own_engine_that_asked_no_model_used_no_tokens() {
         &RunKey::new("a"),
         String::new(),
         &files.index,
-        Outside::default(),
+        ExternalFacts::default(),
     );
     assert_eq!(summary.tokens, Some(0));
     let record = record(&files.index, &files, Depth::Heads);
@@ -157,7 +157,7 @@ fn a_line_that_stands_there_twice_counts_once() {
                 &RunKey::new("a"),
                 String::new(),
                 &files.index,
-                Outside::default(),
+                ExternalFacts::default(),
             );
             let record = record(&files.index, files, Depth::Heads);
             let counts = (
@@ -222,7 +222,7 @@ fn rows_say_what_pages_say() {
             &RunKey::new("a b"),
             String::new(),
             &files.index,
-            Outside::default(),
+            ExternalFacts::default(),
         );
         // The rule that ended the run measured the same value as the table of rules on the page.
         let why = why(&summary, &files.index, &files);
@@ -295,7 +295,7 @@ fn of_a_step_whose_line_cannot_be_read_nothing_is_told() {
         &RunKey::new("r"),
         String::new(),
         &files.index,
-        Outside::default(),
+        ExternalFacts::default(),
     );
     let record = record(&files.index, &files, Depth::Heads);
     let run = Arc::new(Run::new(summary, files.index, record, RunSource::default()));

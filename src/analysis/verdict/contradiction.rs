@@ -245,22 +245,22 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         }
         return;
     };
-    if let (Some(told), Some(kept)) = (
+    if let (Some(in_event), Some(kept)) = (
         end.stop.as_deref(),
         manifest.and_then(|manifest| manifest.stop.as_deref()),
-    ) && told != kept
+    ) && in_event != kept
         && !is_disputed(facts.index)
     {
         let said = |stop: &StopVerdict| match stop.step {
             Some(step) => format!("{} by {} after step {step}", stop.code, stop.criterion),
             None => format!("{} by {}", stop.code, stop.criterion),
         };
-        let (kept_as, told_as) = (said(kept), said(told));
+        let (kept_as, in_event_as) = (said(kept), said(in_event));
         let is_disputed = facts.index.limit_of_stop().disputed().is_some();
-        let unlike = unlike(kept, told, is_disputed);
-        if kept_as != told_as {
+        let unlike = unlike(kept, in_event, is_disputed);
+        if kept_as != in_event_as {
             found.push(format!(
-                "The manifest records {kept_as}, the END event {told_as}"
+                "The manifest records {kept_as}, the END event {in_event_as}"
             ));
         } else if !unlike.is_empty() {
             found.push(format!(
@@ -299,25 +299,25 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
 
 /// Lists the fields in which two verdicts differ, with both values. Omits the limit if it's already
 /// reported.
-fn unlike(kept: &StopVerdict, told: &StopVerdict, without_limit: bool) -> String {
+fn unlike(kept: &StopVerdict, in_event: &StopVerdict, without_limit: bool) -> String {
     let fields = |stop: &StopVerdict| match serde_json::to_value(stop) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
     };
-    let (kept, told) = (fields(kept), fields(told));
-    let names: BTreeSet<&String> = kept.keys().chain(told.keys()).collect();
+    let (kept, in_event) = (fields(kept), fields(in_event));
+    let names: BTreeSet<&String> = kept.keys().chain(in_event.keys()).collect();
     let words = |value: Option<&serde_json::Value>| {
         value.map_or_else(|| "missing".to_owned(), ToString::to_string)
     };
     let is_named = |name: &String| without_limit && name == "limit";
     let differs = names
         .into_iter()
-        .filter(|name| kept.get(*name) != told.get(*name) && !is_named(name));
+        .filter(|name| kept.get(*name) != in_event.get(*name) && !is_named(name));
     let say = |name: &String| {
         format!(
             "{name} is {} vs. {}",
             words(kept.get(name)),
-            words(told.get(name))
+            words(in_event.get(name))
         )
     };
     differs.map(say).collect::<Vec<_>>().join(", ")

@@ -150,7 +150,7 @@ fn cents(value: f64) -> String {
 
 impl Facts<'_> {
     /// Describes a run that has a truncated line after the end of its last turn.
-    pub(super) fn goes_on_unread(&self) -> String {
+    pub(super) fn unreadable_tail(&self) -> String {
         let ended = self.manifest.and_then(|manifest| manifest.ended.as_deref());
         let turn = match ended {
             Some(ended) if ended.outcome == Outcome::Completed => {

@@ -11,8 +11,8 @@ use super::facts::lost;
 use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use super::newest::{
-    after_the_end, goes_on_unread, has_answer, is_answer_blank, is_answer_null, kept_answer, label,
-    newest_run,
+    after_the_end, has_answer, has_unreadable_tail, is_answer_blank, is_answer_null, kept_answer,
+    label, newest_run,
 };
 use super::retrace::{Retraced, retrace};
 use super::stated;
@@ -30,9 +30,9 @@ mod now;
 mod recorded;
 mod rounds;
 mod second;
+mod stop_word;
 #[cfg(test)]
 mod tests;
-mod told;
 
 pub use super::run_status::RunStatus;
 pub(crate) use super::stated::tokens;
@@ -190,14 +190,14 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             sentence,
         );
     }
-    if goes_on_unread(index) {
+    if has_unreadable_tail(index) {
         let (outcome, mark, certainty) = match life.liveness {
             Liveness::Running => (Outcome::Running, RunStatus::Running, Certainty::Inferred),
             Liveness::Quiet => (Outcome::Running, RunStatus::Quiet, Certainty::Inferred),
             Liveness::Stalled => (Outcome::Running, RunStatus::Stalled, Certainty::Inferred),
             _ => (Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown),
         };
-        return verdict(outcome, mark, certainty, facts.goes_on_unread());
+        return verdict(outcome, mark, certainty, facts.unreadable_tail());
     }
     if let Some(ended) = index
         .manifest()
@@ -205,10 +205,10 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         .and_then(|manifest| manifest.ended.as_deref())
     {
         let (mark, sentence) = ended::read(&facts, ended);
-        let told = verdict(ended.outcome, mark, ended.certainty, sentence);
+        let base = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict {
             stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()),
-            ..told
+            ..base
         };
     }
     let is_over =
@@ -219,10 +219,10 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         .and_then(|manifest| manifest.presumed_end.as_deref());
     if let Some(ended) = presumed.filter(|_| is_over) {
         let (mark, sentence) = ended::read(&facts, ended);
-        let told = verdict(ended.outcome, mark, ended.certainty, sentence);
+        let base = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict {
             stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()),
-            ..told
+            ..base
         };
     }
     if let Some(said) = stated::end_by_who(index).filter(|_| life.liveness.is_over()) {
@@ -293,11 +293,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         ),
         (Liveness::Unknown, _) => {
             // No process waits for a user here, but that doesn't show that the program was killed.
-            let closed = life.basis == Basis::Closed && index.format().untold.is_empty();
+            let closed = life.basis == Basis::Closed && index.format().no_end_reason.is_empty();
             let sentence = if closed {
                 format!("No end is recorded{}", facts.step_after("after"))
             } else {
-                facts.untold()
+                facts.unrecorded_end()
             };
             verdict(
                 Outcome::Unknown,
@@ -411,7 +411,7 @@ impl<'a> Facts<'a> {
                 .and_then(|n| Some((n, index.steps().get(n)?))),
             false => newest_run(index)
                 .rev()
-                .filter(|(_, step)| !step.is_left)
+                .filter(|(_, step)| !step.is_abandoned)
                 .nth(after),
         };
         let (stop, done) = (index.stop(), index.newest_len().saturating_sub(after));
@@ -559,10 +559,13 @@ impl<'a> Facts<'a> {
     }
 
     /// Describes a run without a recorded end in a format that may end without one.
-    fn untold(&self) -> String {
-        match self.index.format().untold {
+    fn unrecorded_end(&self) -> String {
+        match self.index.format().no_end_reason {
             "" => self.broken_off(),
-            untold => format!("No end is recorded{}: {untold}", self.step_after("after")),
+            unrecorded_end => format!(
+                "No end is recorded{}: {unrecorded_end}",
+                self.step_after("after")
+            ),
         }
     }
 
@@ -624,7 +627,7 @@ impl<'a> Facts<'a> {
             .rev()
             .find(|event| event.fate.is_readable())
         else {
-            return told::without_events(self.index, self.step());
+            return stop_word::without_events(self.index, self.step());
         };
         if let Some(word) = stop {
             return format!(
@@ -678,7 +681,7 @@ impl<'a> Facts<'a> {
         let own = || {
             newest_run(self.index)
                 .rev()
-                .find(|(_, step)| !step.is_left && !step.is_nested)
+                .find(|(_, step)| !step.is_abandoned && !step.is_nested)
         };
         let last = self.last.filter(|(_, step)| !step.is_nested).or_else(own)?;
         let at = usize::from(last.1.unanswered?.get() - 1);

@@ -1,6 +1,6 @@
 //! Describes in one sentence what a run is doing now, based on its newest event.
 
-use super::{Facts, capitalised, label, told};
+use super::{Facts, capitalised, label, stop_word};
 use crate::model::EventKind;
 use crate::model::index::Group;
 
@@ -14,7 +14,7 @@ impl Facts<'_> {
                     "{}{of} done; no events show what it's doing now",
                     capitalised(&step)
                 ),
-                (None, true) => told::nothing_yet(self.index).to_owned(),
+                (None, true) => stop_word::nothing_yet(self.index).to_owned(),
                 (None, false) => "Setting up".to_owned(),
             };
         };

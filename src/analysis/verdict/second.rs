@@ -80,12 +80,12 @@ impl Facts<'_> {
         let kept = kept_answer(self.index).is_some() && self.manifest.is_some();
         // The first sentence already covers an answer in the last step.
         let unanswered = ended && !has_answer(self.index) && !self.answers();
-        let stretches = chain::before_the_stop(self.index, mark, self.reason);
-        let stretch = |is_loop: bool| {
-            let found = stretches
+        let patterns = chain::patterns_before_stop(self.index, mark, self.reason);
+        let pattern = |is_loop: bool| {
+            let found = patterns
                 .iter()
-                .find(|stretch| stretch.sort.is_loop() == is_loop);
-            found.map(|stretch| format!("{}.", stretch.text))
+                .find(|pattern| pattern.kind.is_loop() == is_loop);
+            found.map(|pattern| format!("{}.", pattern.text))
         };
         let low_counts = unanswered && matches!(mark, RunStatus::Limit | RunStatus::Error);
         // A refused answer may be the last step's, and doesn't count as accepted.
@@ -93,9 +93,9 @@ impl Facts<'_> {
         // Each of these may walk all steps, so they're evaluated only when needed.
         let refused = may_be_refused.then(|| self.refused()).flatten();
         refused
-            .or_else(|| stretch(true))
+            .or_else(|| pattern(true))
             .or_else(|| self.last_error())
-            .or_else(|| stretch(false))
+            .or_else(|| pattern(false))
             .or_else(|| low_counts.then(|| self.low_score()).flatten())
             // A run recorded as answered gave an answer, even if it isn't recorded.
             .or_else(|| {
@@ -141,7 +141,7 @@ impl Facts<'_> {
             format!(
                 "In {}, {}.",
                 label(last),
-                chain::told(error).trim_end_matches('.')
+                chain::describe_error(error).trim_end_matches('.')
             )
         })
     }

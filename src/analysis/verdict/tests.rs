@@ -1,5 +1,5 @@
 use super::*;
-use crate::analysis::life::{Outside, life};
+use crate::analysis::life::{ExternalFacts, life};
 use crate::model::{Delta, Issue, IssueKind, ManifestState, Names, TraceFile};
 
 /// Judges a run with these lines, long after it was written.
@@ -37,10 +37,10 @@ fn judged_at(now: i64, steps: &[&str], events: &[&str], manifest: Option<&str>) 
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
     index.apply(delta);
-    let outside = Outside {
+    let outside = ExternalFacts {
         now,
         written: Some((0, 0)),
-        ..Outside::default()
+        ..ExternalFacts::default()
     };
     verdict(&index, &life(&index, outside))
 }
@@ -590,7 +590,8 @@ fn a_run_that_cannot_be_read_right_now_gets_no_verdict_of_its_own() {
             passing: vec![away(file)],
             ..Delta::default()
         });
-        let life = crate::analysis::life::life(&index, crate::analysis::life::Outside::default());
+        let life =
+            crate::analysis::life::life(&index, crate::analysis::life::ExternalFacts::default());
         let found = verdict(&index, &life);
         assert_eq!(
             found.sentence,

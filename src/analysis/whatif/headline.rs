@@ -17,7 +17,7 @@ pub(super) fn headline(
     index: &Index,
 ) -> String {
     let live = summary.life.liveness.may_grow();
-    if record.untold {
+    if record.steps_unknown {
         return format!(
             "{}, so rules can't be evaluated.",
             capitalised(STEPS_UNTOLD)
@@ -149,9 +149,9 @@ fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::super::{RuleSet, answers};
+    use super::super::{RuleSet, report};
     use crate::analysis::facts::tests::Files;
-    use crate::analysis::life::Outside;
+    use crate::analysis::life::ExternalFacts;
     use crate::analysis::summary::summary;
     use crate::model::RunKey;
 
@@ -161,11 +161,11 @@ mod tests {
             &RunKey::new("x"),
             run.to_owned(),
             &files.index,
-            Outside::default(),
+            ExternalFacts::default(),
         );
         let rule_set =
             RuleSet::new(rules.iter().map(|rule| rule.parse().unwrap()).collect()).unwrap();
-        answers(&rule_set, &summary, &files.index, &files).headline
+        report(&rule_set, &summary, &files.index, &files).headline
     }
 
     #[test]

@@ -10,15 +10,15 @@ use crate::stop::{
     Stats, StepFacts, StopSet, StopSpec, Stopped, Tally,
 };
 
-mod answers;
 mod headline;
 mod near;
+mod report;
 #[cfg(test)]
 mod tests;
 mod typed;
 
-pub use answers::{Answer, Answers, EndCause, answers};
 pub use near::near;
+pub use report::{EndCause, RuleEffect, WhatIfReport, report};
 pub use typed::{Typed, Wrong, rule_set, typed};
 
 /// The effect of a rule on a run.
@@ -373,7 +373,7 @@ fn missing(
     last: Option<u64>,
 ) -> Option<(String, u64, Option<u64>)> {
     let stopped = first.stop.as_ref().and_then(|stop| stop.step);
-    if record.untold {
+    if record.steps_unknown {
         return Some((STEPS_UNTOLD.to_owned(), 0, None));
     }
     if record.disordered {

@@ -1,10 +1,10 @@
 //! Collects the evidence for why a run stopped: sentences with their sources, most important first.
 
 use super::{Evidence, Kind};
-use crate::analysis::chain::{self, Sort};
+use crate::analysis::chain::{self, PatternKind};
 use crate::analysis::format;
 use crate::analysis::life::{Basis, Liveness};
-use crate::analysis::newest::{is_untold, newest_run};
+use crate::analysis::newest::{are_steps_unknown, newest_run};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{RunStatus, reading, under_way};
@@ -33,7 +33,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     // decisions.
     from_silence(summary, index, &mut evidence);
     from_tool(index, &mut evidence);
-    if is_untold(index) {
+    if are_steps_unknown(index) {
         evidence.push(Evidence::at(Kind::Gap, None, UNCOUNTED.to_owned()));
     }
     from_record(summary, index, &mut evidence);
@@ -71,16 +71,17 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
 /// Adds the sequences of similar steps that led up to the end.
 fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let verdict = &summary.verdict;
-    for stretch in chain::before_the_stop(index, verdict.mark, verdict.stop_reason.as_deref()) {
+    for pattern in chain::patterns_before_stop(index, verdict.mark, verdict.stop_reason.as_deref())
+    {
         // The sentence for a stagnation already says this, and the rule shows its steps.
-        if stretch.sort == Sort::Idle && verdict.sentence.starts_with("State unchanged") {
+        if pattern.kind == PatternKind::Idle && verdict.sentence.starts_with("State unchanged") {
             continue;
         }
-        let (last_step, repeats) = (Some(stretch.last), stretch.sort.is_loop());
+        let (last_step, repeats) = (Some(pattern.last), pattern.kind.is_loop());
         evidence.push(Evidence {
             last_step,
             repeats,
-            ..Evidence::at(Kind::Chain, Some(stretch.first), stretch.text)
+            ..Evidence::at(Kind::Chain, Some(pattern.first), pattern.text)
         });
     }
 }
@@ -146,7 +147,7 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
         "" => format!("The {}", index.format().file_name(TraceFile::Events)),
         file => file.to_owned(),
     };
-    let told = if ended.certainty == Certainty::Recorded {
+    let verb = if ended.certainty == Certainty::Recorded {
         "says"
     } else {
         "ends with"
@@ -160,7 +161,7 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
     let text = match &*ended.word {
         // No record names the end, so the sentence is what the board inferred.
         "" => format!("{}{detail}", ended.headline),
-        word => format!("{file} {told} {word}{detail}"),
+        word => format!("{file} {verb} {word}{detail}"),
     };
     evidence.push(Evidence {
         event: ended.event,
@@ -195,12 +196,12 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             });
         // The verdict in the event is already listed. Its other fields are listed only if they add
         // something.
-        let told = end
+        let is_listed = end
             .stop
             .as_ref()
             .is_some_and(|stop| Some(&*stop.stop_reason) == end.reason.as_deref());
         let well = if *ok { "" } else { " (not ok)" };
-        if !told {
+        if !is_listed {
             add(
                 Kind::End,
                 *event,
@@ -299,10 +300,10 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     };
     if index.format().is_one_file() {
         let last = index.events().len().checked_sub(1);
-        if summary.verdict.mark == RunStatus::Unknown && !index.format().untold.is_empty() {
+        if summary.verdict.mark == RunStatus::Unknown && !index.format().no_end_reason.is_empty() {
             let replied = newest_run(index)
                 .next_back()
-                .is_some_and(|(_, step)| step.actions == 0 && !step.is_left);
+                .is_some_and(|(_, step)| step.actions == 0 && !step.is_abandoned);
             add(last, if replied { REPLIED } else { UNTOLD }.to_owned());
         }
         if summary.verdict.mark == RunStatus::Died {
@@ -383,7 +384,7 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
         };
         let message = failure.message.trim_end_matches('.');
         let is_told = message.chars().count() > QUOTED_ONCE
-            && evidence.iter().any(|told| told.text.contains(message));
+            && evidence.iter().any(|piece| piece.text.contains(message));
         let message = if is_told {
             "same text as above"
         } else {

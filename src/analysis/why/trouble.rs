@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::chain::{Repeat, Repeats, WAIT, failure, is_fall, key, told};
+use crate::analysis::chain::{Repeat, Repeats, WAIT, describe_error, failure, is_fall, key};
 use crate::analysis::format::score;
 use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, CriticMark, Index, StepHead, Symbol};
@@ -74,7 +74,7 @@ fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64
         signs.push(error.to_string());
     } else if let Some(error) = failure(index, n, step) {
         signs.push(if step.error.is_some() {
-            told(&error)
+            describe_error(&error)
         } else {
             error.into_owned()
         });

@@ -188,11 +188,11 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
     let dir = live::own_dir(recording, root)?;
     if !quiet {
         let (dir, root) = (dir.display(), root.display());
-        let told = writeln!(
+        let written = writeln!(
             out,
             "writing {dir}\nwatch it with: board serve {root}\nCtrl-C writes the rest at once"
         );
-        told.and_then(|()| out.flush()).map_err(|error| {
+        written.and_then(|()| out.flush()).map_err(|error| {
             Error::new(Kind::Unreadable, "can't write the output").because(error)
         })?;
     }

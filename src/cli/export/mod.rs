@@ -117,7 +117,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut buffered = io::BufWriter::with_capacity(1 << 16, &mut file);
     write(args, &run, look, &mut buffered).map_err(|error| match error {
         Failure::Output(error) => Failure::from(failed(error)),
-        told => told,
+        other => other,
     })?;
     buffered.flush().map_err(failed)?;
     drop(buffered);

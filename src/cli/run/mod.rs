@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use self::ask::Terminal;
-use self::begin::{Begin, begin};
 use self::hangup::hung_up;
 use self::progress::Progress;
+use self::start::{Start, start};
 use super::look::{Look, colours};
 use super::open::Opened;
 use super::{Done, Failure, write_json};
@@ -24,9 +24,9 @@ use crate::serve::asked_to_stop;
 use crate::stop::{Outcome, StopVerdict};
 
 mod ask;
-mod begin;
 mod hangup;
 mod progress;
+mod start;
 
 /// The variable with the file descriptor of the pipe that contains the key, set when the program
 /// re-executes itself.
@@ -120,7 +120,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         runtime.map_err(|error| Error::new(Kind::Bug, "can't start the runtime").because(error))?;
     let servers = runtime.block_on(file.mcp_servers(&around))?;
     let engine = servers.join(engine);
-    let (begin, dir) = begin(args, task, &file, look)?;
+    let (start, dir) = start(args, task, &file, look)?;
     let run = dir
         .file_name()
         .unwrap_or_default()
@@ -144,11 +144,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             "commands inherit the open files of this process: {error}"
         ));
     }
-    for line in begin.told() {
+    for line in start.messages() {
         progress.say(&line);
     }
     progress.say(&format!("recording {}", dir.display()));
-    let result = drive(&runtime, engine, begin, &progress).inspect_err(|_| {
+    let result = drive(&runtime, engine, start, &progress).inspect_err(|_| {
         // Without records, an empty directory would look like a run. A directory that contains
         // files isn't removed.
         let _ = std::fs::remove_dir(&dir);
@@ -247,7 +247,7 @@ fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
     }
     // A pipe as agent file can be read only once.
     if key.is_some() && std::fs::metadata(&args.file).is_ok_and(|agent| agent.is_file()) {
-        begin_anew(name, &key);
+        reexec_without_key(name, &key);
     }
     Ok(key)
 }
@@ -256,7 +256,7 @@ fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
 /// can't be wiped. The key is passed through a pipe. If that isn't possible, returns and the run
 /// continues.
 #[cfg(unix)]
-fn begin_anew(name: &str, key: &Secret) {
+fn reexec_without_key(name: &str, key: &Secret) {
     use std::os::fd::AsRawFd as _;
     use std::os::unix::process::CommandExt as _;
 
@@ -277,13 +277,13 @@ fn begin_anew(name: &str, key: &Secret) {
 }
 
 #[cfg(not(unix))]
-fn begin_anew(_: &str, _: &Secret) {}
+fn reexec_without_key(_: &str, _: &Secret) {}
 
 /// Runs the engine until it finishes or the user stops it.
 fn drive(
     runtime: &tokio::runtime::Runtime,
     engine: Builder<FileAgent>,
-    begin: Begin,
+    start: Start,
     progress: &Arc<Progress>,
 ) -> Result<RunResult<Work>> {
     let cancel = Cancel::new();
@@ -295,15 +295,15 @@ fn drive(
         .hook(progress.clone())
         .person(person);
     if progress.is_terminal() {
-        let heard = progress.clone();
-        engine = engine.on_text(move |text| heard.hear(text));
+        let output = progress.clone();
+        engine = engine.on_text(move |text| output.show_text(text));
     }
-    let (engine, begin) = match begin {
-        Begin::Anew { task, writer } => (engine.record(*writer), Ok(task)),
-        Begin::Again(earlier) => (engine, Err(earlier)),
+    let (engine, start) = match start {
+        Start::New { task, writer } => (engine.record(*writer), Ok(task)),
+        Start::Resumed(earlier) => (engine, Err(earlier)),
     };
     let engine = engine.build()?;
-    let told = progress.clone();
+    let notices = progress.clone();
     runtime.block_on(async move {
         tokio::spawn(async move {
             tokio::select! {
@@ -312,13 +312,13 @@ fn drive(
                 // the run is closed.
                 () = hung_up() => {}
             }
-            told.say("ending the run; a second signal ends the program");
+            notices.say("ending the run; a second signal ends the program");
             cancel.now();
             asked_to_stop().await;
             // The exit code that Unix shells report for a program ended by Ctrl-C.
             std::process::exit(130);
         });
-        match begin {
+        match start {
             Ok(task) => Ok(engine.run(task).await),
             Err(earlier) => engine.go_on(*earlier).await,
         }

@@ -51,7 +51,7 @@ impl Progress {
     }
 
     /// Shows a piece of the model's text.
-    pub(super) fn hear(&self, text: &str) {
+    pub(super) fn show_text(&self, text: &str) {
         let mut inside_line = self
             .inside_line
             .lock()

@@ -75,14 +75,14 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
             .map(|tokens| format!("{}{tokens} tokens", summary.tokens_bound())),
     );
     writeln!(out, "{}\n", facts.join(" · "))?;
-    let told = why(summary, &run.index, run);
+    let explanation = why(summary, &run.index, run);
     if !summary.verdict.second.is_empty() {
         writeln!(out, "{}\n", escape(&summary.verdict.second))?;
     }
-    for piece in &told.evidence {
+    for piece in &explanation.evidence {
         writeln!(out, "- {}", escape(&piece.text))?;
     }
-    for contradiction in &told.contradictions {
+    for contradiction in &explanation.contradictions {
         writeln!(out, "- Contradiction: {}", escape(contradiction))?;
     }
     if let Some(answer) = &summary.answer {

@@ -356,12 +356,12 @@ fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::R
                 .take(segment.unwrap_or_default() + 1);
             let words = if branched {
                 "the steps above are copied from its parent".to_owned()
-            } else if began.is_some_and(Segment::goes_on) {
+            } else if began.is_some_and(Segment::continues_previous) {
                 "resumed here".to_owned()
             } else {
                 format!(
                     "run {} in this directory",
-                    upto.filter(|segment| !segment.goes_on()).count()
+                    upto.filter(|segment| !segment.continues_previous()).count()
                 )
             };
             writeln!(out, "{}", look.paint(Ink::Dim, &format!("-- {words}")))?;
@@ -406,10 +406,12 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
             .decision
             .as_ref()
             .map_or_else(String::new, |call| format!(": {call}"));
-        let line = match health::anew(index, at) {
+        let line = match health::interrupted_round_note(index, at) {
             "" => format!("{id} has {events} but no line in steps.jsonl{decided}"),
             // The step may have a line by now, from when it was repeated.
-            anew => format!("{events} of {id} belong to no line of steps.jsonl{anew}"),
+            interrupted_round_note => {
+                format!("{events} of {id} belong to no line of steps.jsonl{interrupted_round_note}")
+            }
         };
         writeln!(out, "{}", visible_line(&line))?;
         if let Some((_, error)) = &group.error {

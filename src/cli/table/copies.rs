@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Opened;
 use crate::analysis::copies::{Keys, Mark, Relation, alike, keys, marks, relate};
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};
 use crate::live::Listed;
 use crate::model::Index;
@@ -69,7 +69,7 @@ fn begin(run: &Listed) -> Keys {
         &run.key,
         String::new(),
         &index,
-        Outside::default(),
+        ExternalFacts::default(),
     ))
 }
 

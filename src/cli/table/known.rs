@@ -82,7 +82,7 @@ pub(super) struct TableNote {
     pub(super) parts: BTreeMap<String, Look>,
     /// The state that files were about to have when a call was interrupted. It may not have been
     /// reached.
-    pub(super) coming: BTreeMap<String, Look>,
+    pub(super) pending: BTreeMap<String, Look>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ enum Line {
     #[serde(rename = "file")]
     Part(String, Look),
     #[serde(rename = "coming")]
-    Coming(String, Look),
+    Pending(String, Look),
 }
 
 impl TableNote {
@@ -115,7 +115,7 @@ impl TableNote {
                 Ok(Line::Head(line)) => head = head.or(Some(line)),
                 Ok(Line::Run(key, entry)) => drop(known.runs.insert(key, *entry)),
                 Ok(Line::Part(name, look)) => drop(known.parts.insert(name, look)),
-                Ok(Line::Coming(name, look)) => drop(known.coming.insert(name, look)),
+                Ok(Line::Pending(name, look)) => drop(known.pending.insert(name, look)),
                 Err(_) => {}
             }
         }
@@ -124,8 +124,8 @@ impl TableNote {
     }
 
     /// Returns the valid states of the table's file `name`.
-    pub(super) fn looks(&self, name: &str) -> impl Iterator<Item = Look> {
-        [self.parts.get(name), self.coming.get(name)]
+    pub(super) fn valid_states(&self, name: &str) -> impl Iterator<Item = Look> {
+        [self.parts.get(name), self.pending.get(name)]
             .into_iter()
             .flatten()
             .copied()
@@ -135,8 +135,8 @@ impl TableNote {
     ///
     /// # Errors
     /// Returns errors from the system.
-    pub(super) fn announce(path: &Path, name: &str, look: Look) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&Line::Coming(name.to_owned(), look))?;
+    pub(super) fn record_pending(path: &Path, name: &str, look: Look) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&Line::Pending(name.to_owned(), look))?;
         line.push(b'\n');
         File::options().append(true).open(path)?.write_all(&line)
     }
@@ -158,8 +158,8 @@ impl TableNote {
         for (name, look) in &self.parts {
             line(&Line::Part(name.clone(), *look))?;
         }
-        for (name, look) in &self.coming {
-            line(&Line::Coming(name.clone(), *look))?;
+        for (name, look) in &self.pending {
+            line(&Line::Pending(name.clone(), *look))?;
         }
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.persist(path).map_err(|error| error.error)?;

@@ -63,7 +63,7 @@ pub(super) fn keep(
         Failure::Told(Error::new(Kind::Unreadable, what).because(error))
     };
     let (notes, table) = (dir.join(NOTES), dir.join(maker.table.name()));
-    apart(&table, roots, failed)?;
+    check_outside_roots(&table, roots, failed)?;
     let note = notes.join(format!("{}.jsonl", maker.table.name()));
     let lock_file = note.with_extension("lock");
     [&notes, &table]
@@ -140,7 +140,7 @@ pub(super) fn keep(
 }
 
 /// Checks that the table isn't inside a directory that is only read, and doesn't contain one.
-fn apart(
+fn check_outside_roots(
     table: &Path,
     roots: &[PathBuf],
     failed: impl Fn(io::Error) -> Failure,
@@ -447,7 +447,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         }
         // Announced before the file is renamed, so that it's recognised as the table's own even if
         // the program is killed.
-        TableNote::announce(self.note, name, Look::of_file(file.as_file())?)?;
+        TableNote::record_pending(self.note, name, Look::of_file(file.as_file())?)?;
         file.persist(&path).map_err(|error| error.error)?;
         Ok(true)
     }

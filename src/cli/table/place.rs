@@ -84,10 +84,10 @@ pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
     directory(path.parent().unwrap_or(table))?;
     file(&path)?;
     let look = Look::of(&path);
-    if look.is_none() || known.looks(name).any(|known| Some(known) == look) {
+    if look.is_none() || known.valid_states(name).any(|known| Some(known) == look) {
         return Ok(());
     }
-    let why = match known.looks(name).next() {
+    let why = match known.valid_states(name).next() {
         Some(_) => "it has changed since it was written",
         None => "the table's note doesn't list it",
     };

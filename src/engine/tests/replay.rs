@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::facts::{Depth, tests::Files};
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
 use crate::analysis::whatif::{RuleSet, StopTiming};
 use crate::analysis::why::{Standing, why};
@@ -228,7 +228,7 @@ proptest! {
         prop_assert!(judged || from_heads == Some((recorded.criterion.clone(), recorded.step)), "{:?}", from_heads);
         // The explanation names the rule of the verdict, and each recorded rule evaluated
         // independently would have done what it did.
-        let summary = summary(&RunKey::new("r"), "r".to_owned(), &files.index, Outside::default());
+        let summary = summary(&RunKey::new("r"), "r".to_owned(), &files.index, ExternalFacts::default());
         let told = why(&summary, &files.index, &files);
         let fired: Vec<_> = told.rules.iter().filter(|rule| rule.result == Standing::Fired).collect();
         prop_assert_eq!(fired.len(), 1);

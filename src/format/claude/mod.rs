@@ -322,7 +322,7 @@ impl Session {
         self.lines
             .add(line, step)
             .into_iter()
-            .for_each(|(step, is_left)| draft.leave(step, is_left));
+            .for_each(|(step, is_abandoned)| draft.leave(step, is_abandoned));
     }
 
     /// Takes the facts about the whole session from a line.
@@ -460,7 +460,7 @@ impl Session {
                     Outcome::Cancelled,
                     Certainty::Recorded,
                 );
-                self.end = Some(end.told_by(at));
+                self.end = Some(end.at_event(at));
             }
             return;
         }
@@ -491,7 +491,7 @@ impl Session {
                 Outcome::Cancelled,
                 Certainty::Recorded,
             );
-            self.end = Some(end.told_by(at));
+            self.end = Some(end.at_event(at));
             return;
         }
         let is_command = words.starts_with("<command-")
@@ -549,7 +549,7 @@ impl Session {
                 Outcome::Failed,
                 Certainty::Recorded,
             );
-            self.end = Some(end.detail(cut(&words)).told_by(at));
+            self.end = Some(end.detail(cut(&words)).at_event(at));
         }
     }
 
@@ -574,7 +574,7 @@ impl Session {
                 );
                 // The program's number includes the turn that it didn't start.
                 let max = number(attachment.max);
-                self.end = Some(end.compare(max, max, "turns").told_by(at));
+                self.end = Some(end.compare(max, max, "turns").at_event(at));
             }
             "budget_usd" => self.budget = number(attachment.total).or(self.budget),
             _ => {}

@@ -247,7 +247,7 @@ impl Reader for Stream {
                     self.ends.begin(self.steps(), end, answer, None);
                 }
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
-                (self.end, self.is_between) = (Some(end.told_by(at)), true);
+                (self.end, self.is_between) = (Some(end.at_event(at)), true);
                 self.totals(&line, draft);
                 // Each result covers its own turn.
                 let took = number(line.duration_ms).filter(|ms| *ms >= 0.0);
@@ -279,7 +279,7 @@ impl Reader for Stream {
         run.children = Some(self.children.len() as u64);
         run.child_ids = self.agents.listed();
         // A sub-agent's last reply isn't printed, and the program counts turns, not replies.
-        run.replies_untold = !self.is_qwen && !self.children.is_empty();
+        run.replies_unknown = !self.is_qwen && !self.children.is_empty();
     }
 }
 

@@ -28,7 +28,7 @@ pub(in crate::format) static STREAM: Tool = Tool {
             ..Capabilities::NONE
         },
         file: CAPTURED,
-        tells_replies: false,
+        has_reply_steps: false,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
     },
@@ -140,7 +140,7 @@ impl Reader for Stream {
                 self.follow(draft);
                 let at = draft.event(mark);
                 let end = Ended::new(&kind, "Answered", Outcome::Completed, Certainty::Recorded);
-                self.end = Some(end.told_by(at));
+                self.end = Some(end.at_event(at));
                 let usage = line.usage.map(Tokens::of).unwrap_or_default();
                 let parts = [usage.input_tokens, usage.output_tokens].map(count);
                 if parts.iter().any(Option::is_some) {

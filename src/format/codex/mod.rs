@@ -609,7 +609,7 @@ impl Rollout {
                     failed: true,
                     ..mark
                 });
-                self.end = Some(failure(payload.code, payload.message).told_by(at));
+                self.end = Some(failure(payload.code, payload.message).at_event(at));
             }
             "task_complete" | "turn_complete" => {
                 let error = payload
@@ -642,7 +642,7 @@ impl Rollout {
                         Certainty::Recorded,
                     ),
                 };
-                self.end = Some(end.told_by(at));
+                self.end = Some(end.at_event(at));
                 self.replying = false;
             }
             "turn_aborted" => {
@@ -661,7 +661,7 @@ impl Rollout {
                 };
                 let word = if reason.is_empty() { word } else { &*reason };
                 let end = Ended::new(word, headline, outcome, Certainty::Recorded);
-                self.end = Some(end.told_by(at));
+                self.end = Some(end.at_event(at));
                 self.replying = false;
             }
             _ => {

@@ -266,11 +266,11 @@ impl<'a> Draft<'a> {
     }
 
     /// Step `n` is on a branch that the run left, or not any more.
-    pub fn leave(&mut self, n: usize, is_left: bool) {
-        let changed = self.open.left.set(n, is_left);
+    pub fn leave(&mut self, n: usize, is_abandoned: bool) {
+        let changed = self.open.left.set(n, is_abandoned);
         // The head of a step that is new in this look is made when it ends.
         if changed && n < self.known {
-            self.delta.left.push((n, is_left));
+            self.delta.abandoned.push((n, is_abandoned));
         }
     }
 
@@ -683,7 +683,7 @@ impl<'a> Draft<'a> {
                 .map_or_else(|| step.part.all_tokens(), |_| step.tokens);
             let head = settled.unwrap_or_else(|| step.head(*n, names));
             let head = StepHead {
-                is_left: open.left.contains(*n),
+                is_abandoned: open.left.contains(*n),
                 ..head
             };
             let counted = Sums::of(head.tokens, tokens);

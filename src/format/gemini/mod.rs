@@ -31,7 +31,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "session file",
-        untold: "Gemini CLI doesn't record it (answered, stopped at a limit, killed, or waiting for its user)",
+        no_end_reason: "Gemini CLI doesn't record it (answered, stopped at a limit, killed, or waiting for its user)",
         is_session: true,
         is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record, n)))),
@@ -408,7 +408,7 @@ impl Session {
             ),
             _ => return,
         };
-        self.end = Some(end.detail(cut(words)).told_by(at));
+        self.end = Some(end.detail(cut(words)).at_event(at));
     }
 
     /// A list of all messages, as a resumed session begins with it: those that are known are not read again. Of the others

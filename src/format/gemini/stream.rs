@@ -134,7 +134,7 @@ impl Reader for Stream {
                     self.ends
                         .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
                 }
-                self.end = Some(ended(&line, self.looped).told_by(at));
+                self.end = Some(ended(&line, self.looped).at_event(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
                 // A program that counts nothing says nothing of what was taken before.
                 if let Some(tokens) = count(stats.total_tokens).filter(|tokens| *tokens > 0) {

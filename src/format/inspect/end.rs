@@ -624,7 +624,7 @@ impl Facts {
         let mut told: Vec<(&str, Ended)> = Vec::new();
         told.extend(self.failed().map(|end| ("sample.error", end)));
         if let Some((at, limit)) = self.limit.clone() {
-            told.push(("sample.limit", self.stopped(&limit).told_by(at)));
+            told.push(("sample.limit", self.stopped(&limit).at_event(at)));
         }
         // A program may catch the exception of a limit and continue. So the event alone counts only
         // if nothing else ended the sample.
@@ -633,7 +633,7 @@ impl Facts {
             .clone()
             .filter(|_| self.limit.is_some() || told.is_empty())
         {
-            told.push(("the sample_limit event", self.stopped(&event).told_by(at)));
+            told.push(("the sample_limit event", self.stopped(&event).at_event(at)));
         }
         if let Some((end, conflict)) = Ended::agreed(told) {
             self.conflicts.extend(conflict);
@@ -652,7 +652,7 @@ impl Facts {
             Some((headline, outcome)) => ("error", headline, outcome),
             None => ("error", "Ended by an error", Outcome::Failed),
         };
-        let end = Ended::new(word, headline, outcome, Certainty::Recorded).told_by(*at);
+        let end = Ended::new(word, headline, outcome, Certainty::Recorded).at_event(*at);
         Some(if outcome == Outcome::Cancelled {
             end
         } else {

@@ -43,7 +43,7 @@ const FORMAT: Format = Format {
 /// A log without samples, which records no steps.
 static LOG_ALONE: Format = Format {
     file: "log",
-    tells_replies: false,
+    has_reply_steps: false,
     ..FORMAT
 };
 

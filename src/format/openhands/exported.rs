@@ -169,7 +169,7 @@ impl Reader for Trajectory {
                     .is_some_and(|end| end.outcome == Outcome::Completed);
                 let end = standing(&state, &filled(extras.reason).unwrap_or_default());
                 if let Some(end) = end.filter(|_| !(is_over && state == "stopped")) {
-                    self.end = Some(end.told_by(at));
+                    self.end = Some(end.at_event(at));
                 }
             }
             (false, ..) if event.cause.is_some() || event.metadata.is_some() => {

@@ -209,7 +209,7 @@ impl Reader for Conversation {
                 });
                 self.end = Some(
                     self.fault(&code, &text(event.detail).unwrap_or_default())
-                        .told_by(at),
+                        .at_event(at),
                 );
             }
             ("PauseEvent" | "InterruptEvent", _) => {
@@ -223,7 +223,7 @@ impl Reader for Conversation {
                     Outcome::Cancelled,
                     Certainty::Recorded,
                 );
-                self.end = Some(end.told_by(at));
+                self.end = Some(end.at_event(at));
             }
             _ => {
                 if kind.starts_with("Condensation") {

@@ -129,7 +129,7 @@ impl Exported {
         run.tokens = self.tokens.filter(|_| self.tokens != of_steps);
         // Steps may record less about the same tokens than the run, such as no cached tokens.
         run.usage = self.usage;
-        (run.model_calls, run.replies_untold) = (self.model_calls, self.model_calls.is_none());
+        (run.model_calls, run.replies_unknown) = (self.model_calls, self.model_calls.is_none());
         run.cost_usd = self.cost.or(self.estimated);
         run.cost_estimated = self.cost.is_none() && self.estimated.is_some();
         run.steps_unknown = self.steps_unknown;

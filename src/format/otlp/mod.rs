@@ -534,8 +534,8 @@ impl Reader for Trace {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let told = self.exported.as_ref().and_then(|told| told.end.as_ref());
         let ended = self.root.as_ref().map(|(fault, at)| match (told, fault) {
-            (Some(end), _) => end.clone().told_by(*at),
-            (None, Some((kind, words))) => raised(kind, words).told_by(*at),
+            (Some(end), _) => end.clone().at_event(*at),
+            (None, Some((kind, words))) => raised(kind, words).at_event(*at),
             (None, None) => quiet(self.last.and_then(|n| draft.step(n)), self.answer.is_some()),
         });
         let said = self.last.and_then(|n| draft.said(n));
@@ -552,7 +552,7 @@ impl Reader for Trace {
             let (kind, words) = fault.as_ref()?;
             Some(Ended {
                 certainty: Certainty::Inferred,
-                ..raised(kind, words).told_by(*at)
+                ..raised(kind, words).at_event(*at)
             })
         });
         let (total, of_agents) = (self.of_run(), self.of_agents.unwrap_or_default());
@@ -1036,7 +1036,7 @@ fn reply(span: &Span<'_>, part: &mut Part) {
     }
     if messages.is_none() {
         // Recording the messages is optional.
-        part.is_text_untold =
+        part.is_text_unknown =
             part.text.is_empty() && part.calls.is_empty() && span.fault().is_none();
     }
     let reasons = span.json(&["gen_ai.response.finish_reasons"]);

@@ -67,7 +67,7 @@ pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
         Some(_) if is_refusal(word) => Ended::refused(word),
         Some(part) if !part.text.is_empty() => Ended::answered(word),
         // Its text isn't recorded, but its finish reason is.
-        Some(part) if part.is_text_untold && is_over(word) => Ended::answered(word),
+        Some(part) if part.is_text_unknown && is_over(word) => Ended::answered(word),
         _ if has_answer => Ended::answered("final_result"),
         _ => Ended::new(
             "no error",

@@ -36,7 +36,7 @@ impl Part {
             let mut response = Object::new();
             response.text("text", Some(&joined(&self.text)));
             out.json("model_response", &response.end());
-        } else if self.is_text_untold {
+        } else if self.is_text_unknown {
             out.json("model_response", "{\"text\":null}");
         }
         self.usage(&mut out);

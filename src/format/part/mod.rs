@@ -39,7 +39,7 @@ pub struct Part {
     /// What it said next, where a text goes on that an earlier record began.
     pub tail: Vec<String>,
     /// What it said is left out of the record.
-    pub is_text_untold: bool,
+    pub is_text_unknown: bool,
     /// What it asks for.
     pub calls: Vec<CallDraft>,
     /// What came back; of a call that is not the step's own, it is left out.
@@ -177,7 +177,7 @@ impl Part {
         replace(&mut self.tokens, more.tokens);
         replace(&mut self.cost, more.cost);
         replace(&mut self.error, more.error);
-        self.is_text_untold |= more.is_text_untold;
+        self.is_text_unknown |= more.is_text_unknown;
         self.is_nested |= more.is_nested;
         self.thought.extend(more.thought);
         self.text.extend(more.text);
@@ -332,7 +332,7 @@ impl Part {
             (true, false) => Some("final"),
             (true, true) if has_thought => Some("thought"),
             // An omitted text isn't an empty one.
-            (true, true) => self.is_text_untold.then_some(NOT_RECORDED),
+            (true, true) => self.is_text_unknown.then_some(NOT_RECORDED),
         }
     }
 

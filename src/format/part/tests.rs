@@ -138,7 +138,7 @@ fn a_head_is_that_of_the_line() {
                         finish: finish.map(Into::into),
                         thought: if at > 1 { text.clone() } else { vec![] },
                         text: text.clone(),
-                        is_text_untold: at == 0,
+                        is_text_unknown: at == 0,
                         calls: calls.clone(),
                         answers: answers.clone(),
                         beside: if at == 2 { answers.clone() } else { vec![] },

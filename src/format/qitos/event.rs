@@ -305,7 +305,7 @@ impl EventWire<'_> {
                     .final_result
                     .str()
                     .map(|text| capped(text, MAX_ANSWER_BYTES)),
-                odd_answer: payload.final_result.odd(),
+                non_text_answer: payload.final_result.odd(),
             }))),
             ("CRITIC", "outputs") => {
                 let outputs = payload
@@ -422,7 +422,7 @@ impl PayloadWire<'_> {
             max_steps: budget.and_then(|budget| budget.max_steps.int()),
             max_tokens: budget.and_then(|budget| budget.max_tokens.int()),
             max_seconds: budget.and_then(|budget| budget.max_runtime_seconds.number()),
-            goes_on: self.resumed.value().is_some(),
+            continues_previous: self.resumed.value().is_some(),
         }
     }
 }

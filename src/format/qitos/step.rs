@@ -154,7 +154,7 @@ impl<'a> Line<'a> {
         let results = Pointer::new("/action_results");
         step.results = list(self.action_results, results, outcome);
         let invocations = Pointer::new("/tool_invocations");
-        step.tells_invocations = self.tool_invocations.is_some_and(|list| list != "null");
+        step.has_invocations = self.tool_invocations.is_some_and(|list| list != "null");
         step.invocations = list(self.tool_invocations, invocations, invocation);
         step.critics = self.critics();
         step.changes = self.state_diff.map(|text| {
@@ -197,7 +197,7 @@ impl<'a> Line<'a> {
     fn usage(&self, step: &mut Step<'a>) {
         let response = self.model_response.map(Response::of).unwrap_or_default();
         step.text = some(response.text, Pointer::new("/model_response/text"));
-        step.is_text_untold = response.text == Some("null");
+        step.is_text_unknown = response.text == Some("null");
         if let Some(decision) = &mut step.decision {
             decision.rationale = decision.rationale.or_else(|| thought(response.fields));
         }

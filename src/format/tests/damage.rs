@@ -86,7 +86,7 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
         delta
             .left
             .into_iter()
-            .for_each(|(n, is_left)| heads[n].is_left = is_left);
+            .for_each(|(n, is_abandoned)| heads[n].is_abandoned = is_abandoned);
         assert_eq!(delta.events.len(), some.len(), "every record is one event");
     }
     for (n, head) in heads.iter().enumerate() {
@@ -103,7 +103,7 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
             line,
             parts,
             unanswered,
-            is_left,
+            is_abandoned,
             is_nested,
             ..
         } = head.clone();
@@ -114,7 +114,7 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
                 line,
                 parts,
                 unanswered,
-                is_left,
+                is_abandoned,
                 is_nested,
                 links: Box::default(),
                 ..page
@@ -146,7 +146,7 @@ fn samples_read_in_pieces_are_the_same() {
                         head.result_hash,
                         head.tokens,
                         head.error,
-                        head.is_left,
+                        head.is_abandoned,
                     )
                 })
                 .collect()

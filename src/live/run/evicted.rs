@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Run, now};
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::{Delta, Index, Issue, IssueKind, TraceFile};
@@ -117,7 +117,7 @@ impl Run {
             &self.key,
             self.path.clone(),
             &index,
-            Outside {
+            ExternalFacts {
                 now: now(),
                 written,
                 process: None,

@@ -1,7 +1,7 @@
 //! Holds what is known of one run, and brings it up to date.
 
-mod behind;
 mod evicted;
+mod reload;
 
 use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-use behind::Held;
 pub use evicted::FETCH_PATIENCE;
+use reload::Held;
 
 use crate::analysis::copies::{Fingerprint, Mark, Relation, marks};
-use crate::analysis::life::{Liveness, Outside, life};
+use crate::analysis::life::{ExternalFacts, Liveness, life};
 use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::price::Prices;
@@ -131,9 +131,9 @@ impl Run {
             key,
             path,
             &index,
-            Outside {
+            ExternalFacts {
                 now: now(),
-                ..Outside::default()
+                ..ExternalFacts::default()
             },
         );
         let run = Self::holding(dir, settle, Held::Unread, unread.unread());
@@ -394,12 +394,12 @@ impl Run {
         self.used.store(now(), Ordering::Relaxed);
         // Readers of the index usually read lines as well.
         self.dir.unpack();
-        let mut behind = self.begin_again(std::mem::take(&mut *held));
-        while behind.read_patiently(PIECE_BYTES) {}
+        let mut reload = self.begin_again(std::mem::take(&mut *held));
+        while reload.read_patiently(PIECE_BYTES) {}
         // Reading a large file may take longer than an unused run stays open.
         self.used.store(now(), Ordering::Relaxed);
-        let index = Arc::clone(&behind.index);
-        *held = self.catch_up(behind);
+        let index = Arc::clone(&reload.index);
+        *held = self.catch_up(reload);
         self.check_summary(&index);
         index
     }
@@ -485,7 +485,7 @@ impl Run {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
             Held::Open(reader) if !self.may_change() => reader.stamps(),
-            Held::Unread | Held::Open(_) | Held::Behind(_) | Held::Failed(_) => None,
+            Held::Unread | Held::Open(_) | Held::Reloading(_) | Held::Failed(_) => None,
         }
     }
 
@@ -551,7 +551,7 @@ impl Run {
         let waits = match &*held {
             Held::Parked(stamps) => Some(Some(*stamps)),
             Held::Failed(stamps) => Some(*stamps),
-            Held::Unread | Held::Open(_) | Held::Behind(_) => None,
+            Held::Unread | Held::Open(_) | Held::Reloading(_) => None,
         };
         if let Some(stamps) = waits
             && Stamps::of(&self.dir) == stamps
@@ -569,10 +569,10 @@ impl Run {
                 (delta, seen != reader.seen(), more, waits)
             }
             other => {
-                let mut behind = self.begin_again(std::mem::take(other));
-                behind.read(limit);
-                *other = self.catch_up(behind);
-                return self.tell_of_rereading(other);
+                let mut reload = self.begin_again(std::mem::take(other));
+                reload.read(limit);
+                *other = self.catch_up(reload);
+                return self.summarize_reload(other);
             }
         };
         drop(held);
@@ -700,8 +700,8 @@ impl Run {
         self.show(fresh, &index)
     }
 
-    fn outside(&self) -> Outside {
-        Outside {
+    fn outside(&self) -> ExternalFacts {
+        ExternalFacts {
             now: now(),
             written: self.dir.written(),
             process: process(&self.current()),
@@ -772,7 +772,7 @@ impl Run {
         let unsettled = match self.held.try_lock() {
             Ok(held) => match &*held {
                 Held::Open(reader) => reader.is_unsettled(),
-                Held::Behind(_) => true,
+                Held::Reloading(_) => true,
                 Held::Unread | Held::Parked(_) | Held::Failed(_) => false,
             },
             // Another thread is reloading it.

@@ -22,7 +22,7 @@ pub(super) struct Compared {
     /// When a change that may affect the result first occurred, if one did.
     due_since: Option<Instant>,
     /// Whether the status says that all runs are compared.
-    told: bool,
+    was_reported: bool,
     not_before: Option<Instant>,
     /// The runs that were in a group, by address.
     grouped: HashMap<usize, Arc<Run>>,
@@ -37,7 +37,7 @@ impl Compared {
     /// Schedules a comparison, because runs were added, removed or replaced.
     pub(super) fn outdate(&mut self) {
         self.due_since.get_or_insert_with(Instant::now);
-        self.told = false;
+        self.was_reported = false;
     }
 
     /// Schedules a comparison if the run differs from `before` in a way that matters.
@@ -143,7 +143,7 @@ impl Scanner {
 
     /// Updates the status to say that all runs are compared, unless some are unread.
     fn tell_compared(&mut self, unread: usize) {
-        if unread == 0 && !std::mem::replace(&mut self.compared.told, true) {
+        if unread == 0 && !std::mem::replace(&mut self.compared.was_reported, true) {
             self.shared.set_status(|status| status.uncompared = false);
         }
     }

@@ -40,7 +40,7 @@ const IDLE_EVERY: Duration = Duration::from_secs(60);
 /// gone.
 const WATCH_AGAIN_EVERY: Duration = Duration::from_secs(60);
 /// The time for runs with an immediate check, before other work gets its turn.
-const OWED_BUDGET: Duration = Duration::from_millis(20);
+const URGENT_BUDGET: Duration = Duration::from_millis(20);
 /// The interval between checks of runs whose files are being decompressed, and how many are checked
 /// at a time.
 const WAITING_EVERY: Duration = Duration::from_millis(20);
@@ -223,7 +223,7 @@ impl Scanner {
     /// Returns whether runs wait for an immediate check.
     #[cfg(test)]
     pub(super) fn owes(&self) -> bool {
-        self.rounds.is_owed()
+        self.rounds.has_urgent()
     }
 
     /// Reads everything once.
@@ -280,9 +280,9 @@ impl Scanner {
                 self.look_at_runs();
                 live_due = Instant::now() + LIVE_EVERY.min(self.options.poll.unwrap_or(LIVE_EVERY));
             }
-            self.look_at_owed();
+            self.check_urgent();
             self.look_at_waiting();
-            let due = if self.backlog.is_empty() && !self.rounds.is_owed() {
+            let due = if self.backlog.is_empty() && !self.rounds.has_urgent() {
                 live_due.min(roots_due)
             } else {
                 Instant::now()
@@ -347,7 +347,7 @@ impl Scanner {
         let mut dirs: HashSet<&Path> = HashSet::new();
         let mut rescan = inbox.rescan;
         if inbox.lost {
-            self.rounds.owe_all();
+            self.rounds.mark_all_urgent();
         }
         for path in &inbox.paths {
             // The runs of a file that is being listed are checked once all of them are known. There
@@ -405,7 +405,7 @@ impl Scanner {
         // others.
         let start = Instant::now();
         for run in runs {
-            if start.elapsed() > OWED_BUDGET && !inbox.rescan {
+            if start.elapsed() > URGENT_BUDGET && !inbox.rescan {
                 self.backlog.push(run);
                 continue;
             }
@@ -609,10 +609,10 @@ impl Scanner {
     }
 
     /// Checks runs that may have changed, within a time budget.
-    pub(super) fn look_at_owed(&mut self) {
+    pub(super) fn check_urgent(&mut self) {
         let start = Instant::now();
-        while start.elapsed() < OWED_BUDGET
-            && let Some(run) = self.rounds.next_owed()
+        while start.elapsed() < URGENT_BUDGET
+            && let Some(run) = self.rounds.next_urgent()
         {
             if run.is_known() {
                 self.refresh(&run);
@@ -625,7 +625,7 @@ impl Scanner {
         // If the clock was set back, every run's computed silence may be wrong.
         let clock = std::mem::replace(&mut self.clock, now());
         if self.clock < clock {
-            self.rounds.owe_all();
+            self.rounds.mark_all_urgent();
         }
         if self.fault.is_some() && self.options.poll.is_none() && Instant::now() >= self.watch_due {
             self.ask_again();

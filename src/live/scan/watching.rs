@@ -70,7 +70,7 @@ impl Scanner {
         };
         match root.watch(watcher) {
             // Earlier changes produced no events.
-            Ok(true) => self.rounds.owe_all(),
+            Ok(true) => self.rounds.mark_all_urgent(),
             Ok(false) => {}
             Err(fault) => self.fault = Some(fault),
         }

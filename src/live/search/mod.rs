@@ -15,7 +15,7 @@ use crate::trace::RunDir;
 const MAX_MANIFEST_SEARCHED: u64 = 16 << 20;
 
 /// Receives the progress and the results of a search.
-pub trait Listener {
+pub trait HitSink {
     /// Reports that `bytes` more bytes were searched. Returning false ends the search.
     fn read(&mut self, bytes: u64) -> bool;
     /// Reports a line that contains the text. Returning false ends the search.
@@ -30,27 +30,27 @@ pub fn search(
     dir: &RunDir,
     needle: &Needle,
     index: &mut dyn FnMut() -> Arc<Index>,
-    listener: &mut dyn Listener,
+    sink: &mut dyn HitSink,
 ) -> bool {
     if dir.is_document() {
         let index = index();
-        return manifest(dir, needle, listener)
-            && records(dir, needle, &index, listener)
-            && beside_records(dir, needle, &index, listener);
+        return manifest(dir, needle, sink)
+            && records(dir, needle, &index, sink)
+            && beside_records(dir, needle, &index, sink);
     }
-    manifest(dir, needle, listener)
+    manifest(dir, needle, sink)
         && dir
             .line_files()
             .iter()
-            .all(|file| lines(dir, *file, needle, index, listener))
+            .all(|file| lines(dir, *file, needle, index, sink))
 }
 
 /// Searches the manifest, which is one document over many lines.
-fn manifest(dir: &RunDir, needle: &Needle, listener: &mut dyn Listener) -> bool {
+fn manifest(dir: &RunDir, needle: &Needle, sink: &mut dyn HitSink) -> bool {
     let file = TraceFile::Manifest;
     let bytes = match dir.read_all(file, MAX_MANIFEST_SEARCHED) {
         Ok(bytes) => bytes,
-        Err(error) => return missing(file, &error, listener),
+        Err(error) => return missing(file, &error, sink),
     };
     let line = if needle.candidates(&bytes).next().is_some() {
         needle.look(&bytes)
@@ -58,12 +58,12 @@ fn manifest(dir: &RunDir, needle: &Needle, listener: &mut dyn Listener) -> bool 
         InLine::default()
     };
     let goes_on = line.found == 0
-        || listener.found(LineMatch {
+        || sink.found(LineMatch {
             file,
             place: LinePlace::default(),
             line,
         });
-    goes_on && listener.read(bytes.len() as u64)
+    goes_on && sink.read(bytes.len() as u64)
 }
 
 fn lines(
@@ -71,23 +71,23 @@ fn lines(
     file: TraceFile,
     needle: &Needle,
     index: &mut dyn FnMut() -> Arc<Index>,
-    listener: &mut dyn Listener,
+    sink: &mut dyn HitSink,
 ) -> bool {
     let mut blocks = match dir.blocks(file) {
         Ok(blocks) => blocks,
-        Err(error) => return missing(file, &error, listener),
+        Err(error) => return missing(file, &error, sink),
     };
     loop {
         let block = match blocks.read() {
             Ok(Some(block)) => block,
             Ok(None) => break,
-            Err(error) => return missing(file, &error, listener),
+            Err(error) => return missing(file, &error, sink),
         };
         for range in needle.candidates(block.bytes) {
             let offset = block.offset + range.start as u64;
             let line = needle.look(block.bytes.get(range).unwrap_or_default());
             if line.found > 0
-                && !listener.found(LineMatch {
+                && !sink.found(LineMatch {
                     file,
                     place: place(&index(), file, offset),
                     line,
@@ -96,12 +96,12 @@ fn lines(
                 return false;
             }
         }
-        if !listener.read(block.bytes.len() as u64) {
+        if !sink.read(block.bytes.len() as u64) {
             return false;
         }
     }
     if blocks.too_long() > 0 {
-        listener.left_out(
+        sink.left_out(
             file,
             format!(
                 "{} longer than {MAX_LINE_BYTES} bytes",
@@ -113,13 +113,13 @@ fn lines(
 }
 
 /// Searches the records of a document one by one.
-fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn Listener) -> bool {
+fn records(dir: &RunDir, needle: &Needle, index: &Index, sink: &mut dyn HitSink) -> bool {
     let file = TraceFile::Events;
     let is_too_long = |event: &&EventHead| event.span.len > MAX_LINE_BYTES;
     for event in index.events().iter().filter(|event| !is_too_long(event)) {
         let bytes = match dir.read_span(file, event.span) {
             Ok(bytes) => bytes,
-            Err(error) => return missing(file, &error, listener),
+            Err(error) => return missing(file, &error, sink),
         };
         let line = if needle.candidates(&bytes).next().is_some() {
             needle.look(&bytes)
@@ -128,7 +128,7 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
         };
         let place = || place(index, file, event.span.offset);
         if line.found > 0
-            && !listener.found(LineMatch {
+            && !sink.found(LineMatch {
                 file,
                 place: place(),
                 line,
@@ -136,13 +136,13 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
         {
             return false;
         }
-        if !listener.read(bytes.len() as u64) {
+        if !sink.read(bytes.len() as u64) {
             return false;
         }
     }
     let too_long = index.events().iter().filter(is_too_long).count();
     if too_long > 0 {
-        listener.left_out(
+        sink.left_out(
             file,
             format!(
                 "{} longer than {MAX_LINE_BYTES} bytes",
@@ -154,21 +154,16 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
 }
 
 /// Searches the content of a document outside of its records, such as how the run ended.
-fn beside_records(
-    dir: &RunDir,
-    needle: &Needle,
-    index: &Index,
-    listener: &mut dyn Listener,
-) -> bool {
+fn beside_records(dir: &RunDir, needle: &Needle, index: &Index, sink: &mut dyn HitSink) -> bool {
     let file = TraceFile::Events;
     let beside = match dir.beside_records(index, MAX_MANIFEST_SEARCHED) {
         Ok(Some(beside)) => beside,
         Ok(None) => return true,
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
-            listener.left_out(file, format!("the rest of the document ({error})"));
+            sink.left_out(file, format!("the rest of the document ({error})"));
             return true;
         }
-        Err(error) => return missing(file, &error, listener),
+        Err(error) => return missing(file, &error, sink),
     };
     let holds = needle.candidates(&beside.bytes).next().is_some();
     let line = if holds {
@@ -181,14 +176,14 @@ fn beside_records(
         beside_records: true,
         ..LinePlace::default()
     };
-    let goes_on = line.found == 0 || listener.found(LineMatch { file, place, line });
-    goes_on && listener.read(beside.len)
+    let goes_on = line.found == 0 || sink.found(LineMatch { file, place, line });
+    goes_on && sink.read(beside.len)
 }
 
 /// Reports a file that can't be read. A missing file contains nothing and isn't reported.
-fn missing(file: TraceFile, error: &std::io::Error, listener: &mut dyn Listener) -> bool {
+fn missing(file: TraceFile, error: &std::io::Error, sink: &mut dyn HitSink) -> bool {
     if error.kind() != std::io::ErrorKind::NotFound {
-        listener.left_out(file, error.to_string());
+        sink.left_out(file, error.to_string());
     }
     true
 }

@@ -15,7 +15,7 @@ struct Heard {
     patience: Option<usize>,
 }
 
-impl Listener for Heard {
+impl HitSink for Heard {
     fn read(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
         true

@@ -438,13 +438,13 @@ fn after_lost_events_every_run_is_looked_at_at_once() {
     let (_shared, mut scanner, run) = scanned(root.path());
     write_second_step(&dir);
     scanner.act_on(&hints::Inbox::default());
-    scanner.look_at_owed();
+    scanner.check_urgent();
     assert_eq!(run.summary().steps, 1, "no event reported it");
     scanner.act_on(&hints::Inbox {
         lost: true,
         ..hints::Inbox::default()
     });
-    scanner.look_at_owed();
+    scanner.check_urgent();
     assert_eq!(run.summary().steps, 2);
 }
 
@@ -589,7 +589,7 @@ fn what_is_written_before_the_system_tells_of_changes_is_seen() {
         Mode::Native,
         "the obstacle is gone"
     );
-    scanner.look_at_owed();
+    scanner.check_urgent();
     assert_eq!(run.summary().steps, 2);
 }
 

@@ -22,7 +22,7 @@ pub struct Ended {
     /// Details from the tool: the text of an error, or the reason for a refusal.
     pub detail: Box<str>,
     /// A related fact that isn't a reason: a reward, or that the existing changes were submitted.
-    pub aside: Box<str>,
+    pub note: Box<str>,
     /// Whether `detail` is the whole sentence.
     pub is_sentence: bool,
     /// The value measured against the limit, if either is recorded.
@@ -36,11 +36,11 @@ pub struct Ended {
     /// Whether `measured` is exact or a bound.
     pub bound: Bound,
     /// The limits that may have ended the run. The records tell which of them did.
-    pub among: Vec<Candidate>,
+    pub candidates: Vec<Candidate>,
     /// Further limits reached at the same moment.
     pub also: Vec<Reached>,
     /// All limits that could have ended the run, if the records show that none of them was reached.
-    pub denied: Vec<Reached>,
+    pub refuted: Vec<Reached>,
     /// The name of the file that records the end, if it differs from the file of the records.
     /// Otherwise empty.
     pub file: &'static str,
@@ -130,16 +130,16 @@ impl Ended {
             outcome,
             certainty,
             detail: Box::default(),
-            aside: Box::default(),
+            note: Box::default(),
             is_sentence: false,
             measured: None,
             limit: None,
             unit: "",
             op: Op::AtLeast,
             bound: Bound::Exact,
-            among: Vec::new(),
+            candidates: Vec::new(),
             also: Vec::new(),
-            denied: Vec::new(),
+            refuted: Vec::new(),
             file: "",
             event: None,
             later: Box::default(),
@@ -334,7 +334,8 @@ impl Ended {
     /// Ranks the end by information: a cause outranks an exit code, and figures outrank none.
     fn weight(&self) -> usize {
         let is_cause = &*self.word != "NonZeroAgentExitCodeError";
-        let has_figures = self.measured.is_some() || self.limit.is_some() || !self.among.is_empty();
+        let has_figures =
+            self.measured.is_some() || self.limit.is_some() || !self.candidates.is_empty();
         usize::from(is_cause) * 4
             + usize::from(has_figures) * 2
             + usize::from(!self.detail.is_empty())
@@ -351,7 +352,7 @@ impl Ended {
 
     /// Sets the event that records the end.
     #[must_use]
-    pub fn told_by(self, event: usize) -> Self {
+    pub fn at_event(self, event: usize) -> Self {
         Self {
             event: Some(event),
             ..self
@@ -369,16 +370,16 @@ impl Ended {
 
     /// Sets the related fact.
     #[must_use]
-    pub fn aside(self, aside: impl Into<Box<str>>) -> Self {
+    pub fn note(self, note: impl Into<Box<str>>) -> Self {
         Self {
-            aside: aside.into(),
+            note: note.into(),
             ..self
         }
     }
 
     /// Returns the details and the related fact, joined by a semicolon.
     pub fn words(&self) -> String {
-        let both = [&self.detail, &self.aside]
+        let both = [&self.detail, &self.note]
             .into_iter()
             .filter(|words| !words.is_empty());
         both.map(|words| &**words).collect::<Vec<_>>().join("; ")
@@ -399,11 +400,11 @@ impl Ended {
     /// limit's name.
     #[must_use]
     pub fn at(self, limits: &[(&'static str, &'static str)]) -> Self {
-        let among = limits
+        let candidates = limits
             .iter()
             .map(|(subject, limit)| Candidate { subject, limit });
         Self {
-            among: among.collect(),
+            candidates: candidates.collect(),
             ..self
         }
     }
@@ -441,20 +442,20 @@ impl Ended {
             && Reading::compare(used, only.op, limit, only.unit).is_refuted()
             && only.bound != Bound::AtLeast
         {
-            self.denied = vec![Reached {
+            self.refuted = vec![Reached {
                 measured: used,
                 limit,
                 unit: only.unit,
             }];
         }
         // The end holds no limit on which the records disagree, so fill it in here.
-        if !self.among.is_empty() && self.unit.is_empty() {
+        if !self.candidates.is_empty() && self.unit.is_empty() {
             (self.limit, self.unit) = (Some(limit), only.unit);
         }
     }
 
     /// Names the limits that were reached. If the records show that none was, keeps them all in
-    /// `denied`.
+    /// `refuted`.
     fn settle_among(&mut self, limits: &[(&'static str, ToolLimit)]) {
         let pair = |limit: &ToolLimit| {
             limit.used.map(|measured| Reached {
@@ -471,7 +472,7 @@ impl Ended {
             let all_below = limits
                 .iter()
                 .all(|(_, limit)| limit.is_reached() == Some(false));
-            self.denied = limits
+            self.refuted = limits
                 .iter()
                 .filter(|_| all_below)
                 .filter_map(|(_, limit)| pair(limit))
@@ -510,12 +511,12 @@ impl Ended {
     /// Returns the limits that may have ended the run. If the end names none, returns the only one
     /// with the same unit.
     fn candidates(&self, limits: &[ToolLimit]) -> Vec<(&'static str, ToolLimit)> {
-        if !self.among.is_empty() {
+        if !self.candidates.is_empty() {
             let named = |candidate: &Candidate| {
                 let limit = limits.iter().find(|limit| limit.name == candidate.limit)?;
                 Some((candidate.subject, limit.clone()))
             };
-            return self.among.iter().filter_map(named).collect();
+            return self.candidates.iter().filter_map(named).collect();
         }
         let is_own = |limit: &&ToolLimit| self.limit.is_some() && limit.unit == self.unit;
         let own: Vec<&ToolLimit> = limits.iter().filter(is_own).collect();

@@ -57,7 +57,7 @@ pub struct StepHead {
     pub repeats: bool,
     /// Whether the run went back to before this step and continued from there. Such a step isn't on
     /// the path to the end.
-    pub is_left: bool,
+    pub is_abandoned: bool,
     /// Whether the step belongs to another agent, started by a call in one of the run's own steps.
     pub is_nested: bool,
     /// The acting agent's name. Only QitOS 0.6 records it.
@@ -89,7 +89,7 @@ pub struct StepHead {
     pub unanswered: Option<NonZeroU8>,
     /// Whether the step has a `state_diff`, even an empty one. A step without one may have changed
     /// anything.
-    pub tells_changes: bool,
+    pub has_state_diff: bool,
     /// The state keys in `state_diff`.
     pub changed: Box<[Symbol]>,
     /// The critics' outputs, in order.
@@ -111,7 +111,7 @@ pub struct StepHead {
     /// The requested model, or the empty symbol if not recorded.
     pub model: Symbol,
     /// The answer that the step gave or left in the state, as [`answer_hash`]. An empty answer has
-    /// a hash too. An answer that isn't a text is an [`odd_answer_hash`].
+    /// a hash too. An answer that isn't a text is an [`non_text_answer_hash`].
     pub answer: Option<NonZeroU64>,
     /// Whether the step decided on one answer and left a different one in the state.
     pub answers_twice: bool,
@@ -344,8 +344,8 @@ impl StepHead {
             .as_ref()
             .filter(|decision| decision.mode.as_deref() == Some("final"));
         let odd = decided
-            .and_then(odd_answer)
-            .map(|said| odd_answer_hash(&said));
+            .and_then(non_text_answer)
+            .map(|said| non_text_answer_hash(&said));
         let decided = decided
             .and_then(|decision| decision.answer?.string())
             .map(|text| answer_hash(&text));
@@ -379,7 +379,7 @@ impl StepHead {
             .iter()
             .for_each(|result| results.result(result));
         self.result_hash = mixed(self.result_hash, results.done());
-        if step.tells_invocations {
+        if step.has_invocations {
             self.invoked_hash = invocations_hash(step.invocations.iter());
         }
         self.is_cut |= step.results.iter().any(|result| result.is_cut);
@@ -390,7 +390,7 @@ impl StepHead {
             self.state_hash,
             hash_of(step.changes.as_ref().map(|changes| changes.0)),
         );
-        self.tells_changes = step.changes.is_some();
+        self.has_state_diff = step.changes.is_some();
         let Some(changes) = step.changes else { return };
         let room = MAX_CHANGED.saturating_sub(self.changed.len());
         let links: Vec<StateLink> = changes
@@ -510,7 +510,8 @@ impl StepHead {
             && self.parts.is_empty();
         let is_silent =
             self.tokens.is_none() && self.tokens_total.is_none() && self.facts.is_none();
-        let is_still = !self.tells_changes && self.observed.is_empty() && self.returncode.is_none();
+        let is_still =
+            !self.has_state_diff && self.observed.is_empty() && self.returncode.is_none();
         is_bare && is_idle && is_silent && is_still && self.cost_usd.is_none()
     }
 
@@ -662,7 +663,7 @@ pub fn answer_hash(text: &str) -> NonZeroU64 {
 }
 
 /// Returns a hash of an answer that isn't a text. It differs from the hash of every text.
-pub fn odd_answer_hash(said: &Said) -> NonZeroU64 {
+pub fn non_text_answer_hash(said: &Said) -> NonZeroU64 {
     let words = match said {
         Said::Other(words) => words,
         _ => "null",
@@ -671,10 +672,10 @@ pub fn odd_answer_hash(said: &Said) -> NonZeroU64 {
 }
 
 /// Returns the answer of a decision if it isn't a text.
-fn odd_answer(decision: &Decision<'_>) -> Option<Said> {
+fn non_text_answer(decision: &Decision<'_>) -> Option<Said> {
     match decision.answer {
         Some(answer) => Scalar::of(answer.text)?.odd(),
-        None => (decision.value.get("final_answer") == Some("null")).then_some(Said::Nothing),
+        None => (decision.value.get("final_answer") == Some("null")).then_some(Said::Null),
     }
 }
 

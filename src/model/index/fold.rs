@@ -54,14 +54,14 @@ impl Index {
             }
             self.unsettle(ordinal);
         }
-        for (number, is_left) in delta.left {
+        for (number, is_abandoned) in delta.abandoned {
             let Some(ordinal) = self.step_skips.position(number) else {
                 continue;
             };
             self.steps
                 .get_mut(ordinal)
                 .into_iter()
-                .for_each(|step| step.is_left = is_left);
+                .for_each(|step| step.is_abandoned = is_abandoned);
             self.unsettle(ordinal);
         }
         let begins = |(event, _): &(EventHead, _)| {

@@ -336,8 +336,11 @@ impl Index {
     /// Returns whether ids repeat in a way that makes it ambiguous which events belong to which
     /// step.
     pub fn join_is_open(&self) -> bool {
-        let goes_on = self.segments.last().is_some_and(Segment::goes_on);
-        !goes_on
+        let continues_previous = self
+            .segments
+            .last()
+            .is_some_and(Segment::continues_previous);
+        !continues_previous
             && !self.groups.is_empty()
             && !self.steps.is_empty()
             && self.step_runs.len() != self.group_ids().used
@@ -421,7 +424,7 @@ impl Index {
         let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else {
             return run_index;
         };
-        if segment.goes_on() {
+        if segment.continues_previous() {
             return run_index;
         }
         let unwritten = if segment.first_group < self.groups.len() {
@@ -447,7 +450,10 @@ impl Index {
     /// earlier run: the newest run has no line yet.
     fn newest_lap_is_unwritten(&self) -> bool {
         // Each line has a round, so with equally many id runs the newest id run has lines.
-        if self.segments.last().is_some_and(Segment::goes_on)
+        if self
+            .segments
+            .last()
+            .is_some_and(Segment::continues_previous)
             || self.segments.len() <= 1
             || self.step_runs.len() >= self.group_runs.len()
         {

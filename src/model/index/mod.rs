@@ -42,8 +42,8 @@ pub struct Delta {
     /// Earlier steps that changed, by ordinal, because their records continued.
     pub touched: Vec<(usize, StepHead)>,
     /// Earlier steps that the run abandoned or returned to, by ordinal, with the new value of
-    /// [`StepHead::is_left`].
-    pub left: Vec<(usize, bool)>,
+    /// [`StepHead::is_abandoned`].
+    pub abandoned: Vec<(usize, bool)>,
     /// New event lines, in file order.
     pub events: Vec<(EventHead, Option<EventNote>)>,
     /// Whether the provisional last line of `steps.jsonl` got its line terminator.
@@ -187,8 +187,10 @@ pub enum Stopping {
 
 impl Segment {
     /// Returns whether INIT says that the run continues the previous one.
-    pub fn goes_on(&self) -> bool {
-        self.init.as_ref().is_some_and(|(_, init)| init.goes_on)
+    pub fn continues_previous(&self) -> bool {
+        self.init
+            .as_ref()
+            .is_some_and(|(_, init)| init.continues_previous)
     }
 
     /// Returns the duration from the first to the latest event in microseconds, or `None` if no
@@ -463,7 +465,7 @@ impl Index {
         let upto = self.segments.get(..=self.segment_of(group)?)?;
         Some(
             upto.iter()
-                .rposition(|segment| !segment.goes_on())
+                .rposition(|segment| !segment.continues_previous())
                 .unwrap_or_default(),
         )
     }
@@ -471,11 +473,11 @@ impl Index {
     /// Returns the segments of the newest run: the last one, and earlier ones whose step ids it
     /// continues.
     pub fn newest_segments(&self) -> &[Segment] {
-        let goes_on = |segment: &Segment| segment.goes_on();
+        let continues_previous = |segment: &Segment| segment.continues_previous();
         let last = self
             .segments
             .iter()
-            .rposition(|segment| !goes_on(segment))
+            .rposition(|segment| !continues_previous(segment))
             .unwrap_or_default();
         let first = self
             .group_of(self.newest_start())

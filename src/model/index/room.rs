@@ -295,7 +295,7 @@ mod tests {
                 run.tokens,
                 run.usage,
                 index.failed_steps(),
-                run.untold_tokens,
+                run.unknown_tokens,
                 index.tally().jumps.count,
             )
         };

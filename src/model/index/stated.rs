@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 
 use super::{Index, Segment, Stopping};
 use crate::model::event::StopNote;
-use crate::model::head::{answer_hash, odd_answer_hash};
+use crate::model::head::{answer_hash, non_text_answer_hash};
 use crate::model::stated::{Agreement, Fact, Said, Source, Stated};
 use crate::model::{Code, Manifest, Origin, Reading, StopReason, StopVerdict};
 
@@ -46,7 +46,7 @@ pub enum AnswerSort {
     /// A text, which may be empty.
     Text,
     /// `null`.
-    Nothing,
+    Null,
     /// A value that isn't a text.
     Other,
 }
@@ -65,11 +65,11 @@ impl<'a> Answer<'a> {
     fn odd(said: &'a Said) -> Self {
         let (text, sort) = match said {
             Said::Other(words) => (&**words, AnswerSort::Other),
-            _ => ("", AnswerSort::Nothing),
+            _ => ("", AnswerSort::Null),
         };
         Self {
             text,
-            hash: odd_answer_hash(said),
+            hash: non_text_answer_hash(said),
             step: None,
             sort,
         }
@@ -79,7 +79,7 @@ impl<'a> Answer<'a> {
     pub fn is_filled(&self) -> bool {
         match self.sort {
             AnswerSort::Text => self.step.is_some() || !self.text.trim().is_empty(),
-            AnswerSort::Nothing => false,
+            AnswerSort::Null => false,
             AnswerSort::Other => true,
         }
     }
@@ -138,14 +138,14 @@ impl Index {
     /// newest run's.
     pub fn manifest_of_end(&self) -> Option<&Manifest> {
         let is_newest = |manifest: &&Manifest| {
-            manifest.ended.is_some() || !manifest.is_final() || !self.is_outlived(manifest)
+            manifest.ended.is_some() || !manifest.is_final() || !self.is_from_earlier_run(manifest)
         };
         self.manifest.get().filter(is_newest)
     }
 
     /// Returns whether the directory was reused: events follow well after the manifest was
     /// finished, or another run began after it.
-    pub fn is_outlived(&self, manifest: &Manifest) -> bool {
+    pub fn is_from_earlier_run(&self, manifest: &Manifest) -> bool {
         let Some(finished) = manifest.updated_at else {
             return false;
         };
@@ -419,7 +419,7 @@ impl Index {
         });
         if let Some((at, Stopping::Check(note))) = last_check {
             let odd = note
-                .odd_answer
+                .non_text_answer
                 .as_ref()
                 .filter(|_| is_answered)
                 .map(Answer::odd);
@@ -452,8 +452,8 @@ impl Index {
             // The head of a step shows the start of a text.
             let is_text =
                 !is_decided || step.call.starts_with("answer:") || hash == answer_hash("");
-            let sort = match hash == odd_answer_hash(&Said::Nothing) {
-                true => AnswerSort::Nothing,
+            let sort = match hash == non_text_answer_hash(&Said::Null) {
+                true => AnswerSort::Null,
                 false if is_text || step.actions > 0 => AnswerSort::Text,
                 false => AnswerSort::Other,
             };
@@ -474,7 +474,7 @@ impl Index {
     /// state.
     fn last_answer(&self) -> Option<(usize, &super::StepHead)> {
         let n = self.last_step()?;
-        let step = self.steps.get(n).filter(|step| !step.is_left)?;
+        let step = self.steps.get(n).filter(|step| !step.is_abandoned)?;
         (self.name(step.mode) == "final" || step.answer.is_some()).then_some((n, step))
     }
 

@@ -32,7 +32,7 @@ pub struct Tally {
     /// The lines of the whole file that repeat the previous one and begin no run.
     pub repeats: Places,
     /// The steps of the whole file that the run abandoned by going back.
-    pub left: Places,
+    pub abandoned: Places,
     /// A hash of the identities of all steps of the file, as [`Index::identity_of`]. Equal
     /// sequences of steps have equal hashes.
     pub chain: u64,
@@ -86,12 +86,12 @@ pub struct RunTally {
     /// The number of steps that belong to other agents.
     pub nested: usize,
     /// The number of steps whose tokens are unknown.
-    pub untold_tokens: usize,
+    pub unknown_tokens: usize,
     /// The number of steps without a token count, even if their tokens are known from a total or
     /// known to be none.
     pub without_count: usize,
     /// Whether any step is unreadable or has a call with an unknown outcome.
-    pub untold_calls: bool,
+    pub unknown_calls: bool,
     /// The first step whose id doesn't follow the previous id.
     pub first_jump: Option<usize>,
     /// The number of lines that repeat the previous one. They count in none of the sums.
@@ -126,7 +126,7 @@ pub struct Spent {
     /// The output tokens.
     pub output: u64,
     /// The number of steps whose tokens are unknown.
-    pub untold: usize,
+    pub unknown: usize,
     /// The cost in US dollars of the steps that record it. Their tokens are in none of the sums.
     pub paid: f64,
 }
@@ -135,7 +135,7 @@ impl Spent {
     fn add(&mut self, usage: Usage, cost: Option<f64>) {
         match (cost, usage.input.zip(usage.output)) {
             (Some(cost), _) => self.paid += cost,
-            (None, None) => self.untold += 1,
+            (None, None) => self.unknown += 1,
             (None, Some((input, output))) => {
                 self.input = self.input.saturating_add(input);
                 self.output = self.output.saturating_add(output);
@@ -214,7 +214,7 @@ impl Tally {
             &mut self.jumps,
             &mut self.without_facts,
             &mut self.repeats,
-            &mut self.left,
+            &mut self.abandoned,
         ] {
             places.first = places.first.map(|at| hole.moved(at));
         }
@@ -245,7 +245,7 @@ impl RunTally {
         self.failed_calls = self
             .failed_calls
             .saturating_add(u64::from(step.failed_calls));
-        self.untold_calls |= step.tool_errors().is_none();
+        self.unknown_calls |= step.tool_errors().is_none();
         step.changed.iter().for_each(|key| self.changed.add(*key));
         if step.agent != Symbol::default() {
             self.agents.add(step.agent);
@@ -255,7 +255,7 @@ impl RunTally {
         self.nested += usize::from(step.is_nested);
         self.without_count += usize::from(step.fate.is_readable() && step.tokens.is_none());
         let is_told = step.tokens_alone(self.tokens_so_far).is_some();
-        self.untold_tokens += usize::from(step.fate.is_readable() && !is_told);
+        self.unknown_tokens += usize::from(step.fate.is_readable() && !is_told);
         self.tokens = step.total_told().or(self.tokens);
         self.tokens_so_far = step.tokens_with(self.tokens_so_far);
     }
@@ -264,8 +264,8 @@ impl RunTally {
         self.readable += void.readable;
         self.unread += void.count - void.readable;
         self.without_count += void.readable;
-        self.untold_tokens += void.readable;
-        self.untold_calls |= void.count > 0;
+        self.unknown_tokens += void.readable;
+        self.unknown_calls |= void.count > 0;
         self.failed += void.count;
     }
 
@@ -505,8 +505,8 @@ impl Index {
         if step.fate.is_readable() && step.facts.is_none() {
             tally.without_facts.add(n);
         }
-        if step.is_left {
-            tally.left.add(n);
+        if step.is_abandoned {
+            tally.abandoned.add(n);
         }
         tally.run.add(step);
         let has_error = || {

@@ -601,7 +601,7 @@ impl LockstepPage<'_> {
     fn next_difference(&self) -> Option<usize> {
         let rows = self.comparison.rows.iter().enumerate().skip(self.at + 1);
         rows.into_iter()
-            .find(|(_, row)| row.relation.is_parting())
+            .find(|(_, row)| row.relation.is_divergence())
             .map(|(at, _)| at)
     }
 }

@@ -2,7 +2,7 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
 use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead as Head};
 use serde::Serialize;
@@ -70,7 +70,12 @@ fn json(value: &impl Serialize) -> Value {
 fn the_names_of_the_contract_are_there() {
     let index = index();
     let key = RunKey::new("a/b");
-    let summary = summary(&key, "runs/a/b".to_owned(), &index, Outside::default());
+    let summary = summary(
+        &key,
+        "runs/a/b".to_owned(),
+        &index,
+        ExternalFacts::default(),
+    );
     let row = json(&RunRow(&summary));
     for name in "key path run_id status liveness outcome stop_reason verdict steps events max_steps tokens duration_ms \
                  last_score critics model task started_at updated_at issues format tool project turns parent children \
@@ -273,7 +278,7 @@ fn raw_keeps_every_byte() {
 fn a_program_reads_of_a_step_what_the_table_of_steps_says() {
     use crate::analysis::facts::tests::{Files, runs_below};
     use crate::analysis::facts::{Depth, record};
-    use crate::analysis::life::Outside;
+    use crate::analysis::life::ExternalFacts;
     use crate::analysis::summary::summary;
     use crate::analysis::table::{Cell, Run, RunSource, STEPS, steps};
     use crate::model::RunKey;
@@ -289,7 +294,7 @@ fn a_program_reads_of_a_step_what_the_table_of_steps_says() {
             &RunKey::new("a"),
             String::new(),
             &files.index,
-            Outside::default(),
+            ExternalFacts::default(),
         );
         let record = record(&files.index, &files, Depth::Heads);
         let first = files.index.newest_start();

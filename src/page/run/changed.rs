@@ -224,7 +224,7 @@ fn note(edit: &Edited) -> Option<&'static str> {
     match edit.ok {
         Some(false) => Some("failed"),
         None => Some("outcome unknown"),
-        Some(true) if edit.is_left => Some(LEFT),
+        Some(true) if edit.is_abandoned => Some(LEFT),
         Some(true) => None,
     }
 }
@@ -261,7 +261,7 @@ fn shown(view: &RunView<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<
             format!("step {}", view.label(edit.step)),
             view.at_step(edit.step),
         );
-        let head = if edit.is_left {
+        let head = if edit.is_abandoned {
             head.dim(format!(" {LEFT}"))
         } else {
             head

@@ -258,13 +258,14 @@ impl<'a> RunHead<'a> {
             let link = Phrase::new().link(copy.key.as_str(), href::run(&copy.key));
             add("a copy differs", Some(link.text(format!(": {words}"))));
         }
-        let apart = relation
-            .apart
+        let separate_children = relation
+            .separate_children
             .as_ref()
-            .map(|apart| format::counted(apart.ids.len(), "sub-agent"));
+            .map(|separate_children| format::counted(separate_children.ids.len(), "sub-agent"));
         add(
             "sub-agents",
-            apart.map(|runs| Phrase::from(format!("{runs} (counted in their own rows)"))),
+            separate_children
+                .map(|runs| Phrase::from(format!("{runs} (counted in their own rows)"))),
         );
         // A parent run that isn't on the board is shown by its id.
         let relation = if summary.branched_after.is_some() {

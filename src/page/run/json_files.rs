@@ -107,6 +107,6 @@ fn of_edit<'a>(index: &Index, edit: &'a files::Edited) -> Edit<'a> {
         added: edit.lines.map(|(added, _)| added),
         removed: edit.lines.map(|(_, removed)| removed),
         ok: edit.ok,
-        left: edit.is_left,
+        left: edit.is_abandoned,
     }
 }

@@ -572,7 +572,7 @@ fn note(step: &StepHead) -> Option<Sign> {
             format!("retry requested: {reason}"),
         ));
     }
-    if step.is_left {
+    if step.is_abandoned {
         return Some(Sign::icon("mk", "split", LEFT));
     }
     step.requested(CriticAction::Stop)

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::analysis::search::{LeftOut, LineMatch, MAX_HITS, Needle, Tally};
-use crate::live::{Listener, search};
+use crate::live::{HitSink, search};
 use crate::model::TraceFile;
 use crate::page::jobs::over::Over;
 use crate::page::jobs::{State, Task, Turn};
@@ -122,7 +122,7 @@ struct Heard<'a, 't> {
     in_run: usize,
 }
 
-impl Listener for Heard<'_, '_> {
+impl HitSink for Heard<'_, '_> {
     fn read(&mut self, bytes: u64) -> bool {
         let took: Duration = self.began.elapsed();
         let mut tally = self.search.lock();

@@ -412,7 +412,7 @@ fn marks(view: &RunView<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
             format!("shows {}", first_of(left_out)),
         ));
     }
-    if step.is_left {
+    if step.is_abandoned {
         marks.push(Sign::word("mk", "split", LEFT));
     }
     marks.extend(

@@ -152,7 +152,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         error: index.failure_of(n).map(str::to_owned),
         returncode: step.returncode,
         retry: step.requested(CriticAction::Retry),
-        left: step.is_left,
+        left: step.is_abandoned,
         nested: step.is_nested,
         critics: step.critics.iter().map(critic).collect(),
         changed: names(&step.changed),

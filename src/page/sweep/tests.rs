@@ -5,7 +5,7 @@ use crate::page::sweep::words::answer;
 use askama::Template as _;
 
 use crate::analysis::facts::tests::{Files, runs_below};
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
 use crate::analysis::sweep::{SweepSpec, Typed};
 use crate::model::RunKey;
@@ -42,7 +42,7 @@ fn page_of(form: Form, state: State) -> String {
     for path in &paths {
         let files = Files::open(path);
         let key = RunKey::new(&path.file_name().unwrap().to_string_lossy());
-        let summary = summary(&key, String::new(), &files.index, Outside::default());
+        let summary = summary(&key, String::new(), &files.index, ExternalFacts::default());
         sweep.add(&prepared.ask(&summary, &files.record(prepared.depth())));
     }
     let standing = Standing {

@@ -5,7 +5,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, MISSING, count, counted};
-use crate::analysis::whatif::{Answer, Answers, EndCause, RuleResult, StopTiming};
+use crate::analysis::whatif::{EndCause, RuleEffect, RuleResult, StopTiming, WhatIfReport};
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::text::{self, one_line};
 use crate::page::run_view::RunView;
@@ -21,7 +21,7 @@ const WHY_CHARS: usize = 240;
 #[template(path = "whatif/whatif_answer.html")]
 pub(crate) struct RulesAnswer<'a> {
     pub view: &'a RunView<'a>,
-    pub answers: Answers,
+    pub report: WhatIfReport,
 }
 
 impl HtmlSafe for RulesAnswer<'_> {}
@@ -30,30 +30,30 @@ impl HtmlSafe for RulesAnswer<'_> {}
 #[derive(Template)]
 #[template(path = "whatif/whatif_lead.html")]
 pub(crate) struct Lead<'a> {
-    answers: &'a Answers,
+    report: &'a WhatIfReport,
 }
 
 impl HtmlSafe for Lead<'_> {}
 
 /// The index of an answer, the answer, and a note if the rule is the run's own.
-type Shown<'a> = (usize, &'a Answer, &'static str);
+type Shown<'a> = (usize, &'a RuleEffect, &'static str);
 
 impl RulesAnswer<'_> {
     /// Returns the combined result, which is shown above the form.
     pub(crate) fn lead(&self) -> Lead<'_> {
         Lead {
-            answers: &self.answers,
+            report: &self.report,
         }
     }
 
     fn total(&self) -> usize {
-        self.answers
+        self.report
             .steps
             .map_or(0, |(first, last)| last.saturating_sub(first) as usize + 1)
     }
 
     fn about(&self) -> String {
-        let recorded = if self.answers.live {
+        let recorded = if self.report.live {
             "recorded so far"
         } else {
             "recorded"
@@ -71,7 +71,7 @@ impl RulesAnswer<'_> {
     /// Returns the heading of the cell column.
     fn span(&self) -> String {
         let span = |(first, last)| format!("steps {} to {}", self.label(first), self.label(last));
-        self.answers.steps.map_or_else(|| "steps".to_owned(), span)
+        self.report.steps.map_or_else(|| "steps".to_owned(), span)
     }
 
     fn label(&self, step: u64) -> String {
@@ -82,13 +82,13 @@ impl RulesAnswer<'_> {
     /// requested rule that is also the run's own appears once, with a note.
     pub(crate) fn rows(&self) -> Vec<Shown<'_>> {
         let of = |own: bool| {
-            self.answers
+            self.report
                 .rules
                 .iter()
                 .enumerate()
                 .filter(move |(_, answer)| answer.own == own)
         };
-        let words = |answer: &Answer| {
+        let words = |answer: &RuleEffect| {
             if answer.ended {
                 "ended the run"
             } else {
@@ -110,18 +110,18 @@ impl RulesAnswer<'_> {
 
     /// Whether this rule would have ended the run if all requested rules applied.
     pub(crate) fn is_hit(&self, place: &usize) -> bool {
-        self.answers.first == Some(*place)
+        self.report.first == Some(*place)
     }
 
     /// Whether any cell is unknown, so that the legend explains it.
     fn has_unknown(&self) -> bool {
-        self.answers
+        self.report
             .rules
             .iter()
             .any(|answer| answer.result.unknown_from.is_some())
     }
 
-    fn typed(&self, answer: &Answer) -> String {
+    fn typed(&self, answer: &RuleEffect) -> String {
         one_line(&answer.rule.to_string(), WHY_CHARS).0
     }
 
@@ -147,7 +147,7 @@ impl RulesAnswer<'_> {
         };
         let saved = &result.saved;
         let time = number(saved.ms, &|ms| format::millis(ms as f64));
-        let mark = |tokens| format::bound(false, self.answers.estimated && tokens > 0);
+        let mark = |tokens| format::bound(false, self.report.estimated && tokens > 0);
         let tokens = |tokens| format!("{}{}", mark(tokens), format::tokens(tokens));
         (
             number(saved.steps, &count),
@@ -189,7 +189,7 @@ impl RulesAnswer<'_> {
 
     /// Returns the cells of all steps, or `None` if no step ran or the rule is disabled.
     fn cells(&self, result: &RuleResult) -> Option<Cells> {
-        let (first, last) = self.answers.steps.filter(|_| result.off.is_none())?;
+        let (first, last) = self.report.steps.filter(|_| result.off.is_none())?;
         let cell = |step: u64| match (fires(result), result.step) {
             (true, Some(at)) if step == at => Cell::Fires,
             (true, Some(at)) if step < at => Cell::Requested,
@@ -202,16 +202,16 @@ impl RulesAnswer<'_> {
 
     /// Lists the limitations of these answers.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let answers = &self.answers;
+        let report = &self.report;
         let mut notes = Vec::new();
         let mut add = |applies: bool, words: String| notes.extend(applies.then_some(words));
-        let any = |holds: fn(&Answer) -> bool| answers.rules.iter().any(holds);
+        let any = |holds: fn(&RuleEffect) -> bool| report.rules.iter().any(holds);
         add(
-            answers.live,
+            report.live,
             "The run hasn't ended. These results cover its record so far.".to_owned(),
         );
         add(
-            !answers.live && !any(|answer| answer.ended),
+            !report.live && !any(|answer| answer.ended),
             format!(
                 "No recorded rule ended the run: {}.",
                 one_line(&self.view.summary.verdict.sentence, WHY_CHARS).0
@@ -231,22 +231,22 @@ impl RulesAnswer<'_> {
                 .to_owned(),
         );
         add(
-            answers.estimated,
+            report.estimated,
             "Some token counts are estimates because the provider didn't report them.".to_owned(),
         );
         add(
-            !answers.inferred.is_empty(),
-            format!("Inferred, not recorded: {}.", answers.inferred.join("; ")),
+            !report.inferred.is_empty(),
+            format!("Inferred, not recorded: {}.", report.inferred.join("; ")),
         );
-        add(answers.lost > 0, answers.of_the_lost());
-        let died = answers.begun && !answers.live;
+        add(report.lost > 0, report.of_the_lost());
+        let died = report.begun && !report.live;
         add(
             died,
             "The step in which the run died isn't in steps.jsonl, so what it did is unknown."
                 .to_owned(),
         );
-        let unread = counted(answers.unread, "step");
-        add(answers.unread > 0, format!("{unread} couldn't be read."));
+        let unread = counted(report.unread, "step");
+        add(report.unread > 0, format!("{unread} couldn't be read."));
         notes
     }
 }

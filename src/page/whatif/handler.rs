@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
 
-use crate::analysis::whatif::{answers, rule_set};
+use crate::analysis::whatif::{report, rule_set};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam};
@@ -140,7 +140,7 @@ pub(crate) async fn api(
         }
         let rule_set = rule_set(&typed).map_err(|error| WebError::fault(&error))?;
         json(&json::whatif(
-            &answers(&rule_set, view.summary, view.index, view.lines),
+            &report(&rule_set, view.summary, view.index, view.lines),
             view.summary,
             view.index,
         ))

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::summary::Summary;
-use crate::analysis::whatif::{Answer, Answers};
+use crate::analysis::whatif::{RuleEffect, WhatIfReport};
 use crate::model::{Gate, Index};
 
 /// The effect that rules would have had on one run. Every `step` is an ordinal.
@@ -85,40 +85,40 @@ struct Saved {
 }
 
 /// Builds the document for a run.
-pub(crate) fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> WhatIf {
+pub(crate) fn whatif(report: &WhatIfReport, summary: &Summary, index: &Index) -> WhatIf {
     let rules = |own: bool| {
-        let rules = answers.rules.iter().filter(|answer| answer.own == own);
+        let rules = report.rules.iter().filter(|answer| answer.own == own);
         rules.map(|answer| rule(answer, index)).collect::<Vec<_>>()
     };
-    let step = answers.steps.map(|(_, last)| last);
+    let step = report.steps.map(|(_, last)| last);
     WhatIf {
         key: summary.key.to_string(),
-        headline: answers.headline.clone(),
+        headline: report.headline.clone(),
         recorded: Recorded {
             step,
             step_id: id(index, step),
             stop_reason: summary.verdict.stop_reason.clone(),
             outcome: summary.verdict.outcome.as_str(),
-            live: answers.live,
+            live: report.live,
         },
         rules: rules(false),
         own_rules: rules(true),
-        first: answers.first,
-        inferred: answers.inferred.clone(),
-        unread: answers.unread,
-        lost: answers.lost,
-        begun: answers.begun,
-        estimated: answers.estimated,
+        first: report.first,
+        inferred: report.inferred.clone(),
+        unread: report.unread,
+        lost: report.lost,
+        begun: report.begun,
+        estimated: report.estimated,
     }
 }
 
 fn rule(
-    Answer {
+    RuleEffect {
         rule,
         ended,
         result,
         ..
-    }: &Answer,
+    }: &RuleEffect,
     index: &Index,
 ) -> Rule {
     Rule {

@@ -80,7 +80,7 @@ fn seen(run: &Read) -> (usize, Option<u64>, Option<&str>, Vec<usize>) {
         .steps()
         .iter()
         .enumerate()
-        .filter(|(_, step)| step.is_left)
+        .filter(|(_, step)| step.is_abandoned)
         .map(|(n, _)| n)
         .collect();
     (run.row.steps, run.row.tokens, run.row.task.as_deref(), left)

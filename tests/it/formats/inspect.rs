@@ -757,7 +757,7 @@ fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
                     parts,
                     fate,
                     unanswered,
-                    is_left,
+                    is_abandoned,
                     is_nested,
                     outside,
                     ..
@@ -769,7 +769,7 @@ fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
                     parts,
                     fate,
                     unanswered,
-                    is_left,
+                    is_abandoned,
                     is_nested,
                     outside,
                     links,

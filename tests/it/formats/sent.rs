@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use trace_board::analysis::life::Outside;
+use trace_board::analysis::life::ExternalFacts;
 use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::{Index, RunKey, StepHead};
 use trace_board::trace::{RunDir, read_index};
@@ -67,9 +67,9 @@ fn original(run: &Path) -> (Index, Summary) {
         &RunKey::new("run"),
         String::new(),
         &index,
-        Outside {
+        ExternalFacts {
             now,
-            ..Outside::default()
+            ..ExternalFacts::default()
         },
     );
     (index, row)

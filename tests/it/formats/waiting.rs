@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use trace_board::analysis::life::Outside;
+use trace_board::analysis::life::ExternalFacts;
 use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::RunKey;
 
@@ -29,9 +29,9 @@ fn row(name: &str, minutes: i64, change: impl Fn(String) -> String) -> Summary {
         &RunKey::new("run"),
         String::new(),
         &run.index,
-        Outside {
+        ExternalFacts {
             now,
-            ..Outside::default()
+            ..ExternalFacts::default()
         },
     )
 }

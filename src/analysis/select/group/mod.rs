@@ -87,7 +87,7 @@ pub struct Sum {
     /// The number of runs with a known value.
     pub known: usize,
     /// The number of those values that are lower bounds.
-    pub least: usize,
+    pub lower_bounds: usize,
     /// Whether the sum includes an estimate.
     pub is_estimate: bool,
 }
@@ -138,14 +138,14 @@ impl Sum {
         if amount.is_finite() {
             self.amount += amount;
             self.known += 1;
-            self.least += usize::from(column.is_least(run));
+            self.lower_bounds += usize::from(column.is_lower_bound(run));
             self.is_estimate |= column.is_estimate(run);
         }
     }
 
     /// Returns how many values are exact rather than lower bounds.
     pub fn counted(&self) -> usize {
-        self.known - self.least
+        self.known - self.lower_bounds
     }
 
     /// Returns the sum as a value of its column, or `None` if no run has a value.

@@ -22,17 +22,17 @@ const NO_ANSWER: &str = "no step records its result";
 /// Returns the rules of a run that records them.
 pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
     let stop = index.stop();
-    let mut told = record(index, lines, Depth::Heads);
+    let mut run_record = record(index, lines, Depth::Heads);
     if summary.life.liveness.is_over() && has_reply_without_line(index) {
         // This reply may have reached a limit that the other steps didn't.
-        told.resumed.usage_missing += 1;
-        told.resumed.cost_missing += 1;
+        run_record.resumed.usage_missing += 1;
+        run_record.resumed.cost_missing += 1;
     }
-    with_texts(&mut told, index, lines);
-    let mut rules = match told.rules.clone() {
+    with_texts(&mut run_record, index, lines);
+    let mut rules = match run_record.rules.clone() {
         // Refused before the first step, so no rule was evaluated.
-        Some(_) if told.facts.is_empty() && stop.is_some() => Vec::new(),
-        Some(rules) => surveyed(rules, &told),
+        Some(_) if run_record.facts.is_empty() && stop.is_some() => Vec::new(),
+        Some(rules) => surveyed(rules, &run_record),
         None => vec![plain(
             "rules",
             "stop_rules",
@@ -40,7 +40,7 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
             "the rules are not recorded",
         )],
     };
-    rules.extend(besides(&told, index));
+    rules.extend(besides(&run_record, index));
     let retraced = retrace(index);
     if let Some(stop) = stop {
         judge(&mut rules, stop, retraced.as_ref());

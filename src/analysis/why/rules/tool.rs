@@ -24,7 +24,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         .as_ref()
         .is_some_and(|ended| ended.outcome == Outcome::Truncated);
     let spent = |unit: &str| spent(summary, manifest, unit);
-    let told = rules
+    let named_unit = rules
         .first()
         .map(|rule| rule.reading.unit.to_string())
         .unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             continue;
         }
         // The one that ended the run is already first, with its measured value.
-        if limit.unit == told
+        if limit.unit == named_unit
             && rules
                 .first()
                 .is_some_and(|rule| rule.reading.limit() == Some(limit.limit))
@@ -54,7 +54,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let below =
             used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
         // If two limits were reached at once, a trace names only one.
-        let also = is_limit && limit.unit != told && is_reached == Some(true);
+        let also = is_limit && limit.unit != named_unit && is_reached == Some(true);
         let result = if below || also {
             Standing::Held
         } else {
@@ -65,7 +65,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             // The records of the end may disagree on its limit.
             Some(_) if bound == Bound::AtMost => "may be less",
             Some(_) if bound == Bound::AtLeast => "may be more",
-            Some(_) if below || also || limit.unit == told => "",
+            Some(_) if below || also || limit.unit == named_unit => "",
             Some(_) => "reached, but something else is recorded as ending the run",
             None => "the usage is not recorded",
         };
@@ -82,7 +82,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         ("time limit", "ms"),
     ];
     for (name, unit) in usual {
-        if unit != told && manifest.limits.iter().all(|limit| limit.unit != unit) {
+        if unit != named_unit && manifest.limits.iter().all(|limit| limit.unit != unit) {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
                 _ if estimate => "estimated from tokens and prices; no limit is recorded",

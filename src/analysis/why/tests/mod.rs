@@ -1,6 +1,6 @@
 use super::*;
-use crate::analysis::chain::{Sort, before_the_stop};
-use crate::analysis::life::{Outside, life};
+use crate::analysis::chain::{PatternKind, patterns_before_stop};
+use crate::analysis::life::{ExternalFacts, life};
 use crate::analysis::summary::summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
@@ -116,10 +116,10 @@ impl Run {
 
     fn explained(&self) -> (Summary, Why) {
         let index = self.index();
-        let outside = Outside {
+        let outside = ExternalFacts {
             now: 1_000_000_000_000,
             written: Some((0, 0)),
-            ..Outside::default()
+            ..ExternalFacts::default()
         };
         let summary = summary(&RunKey::new("r"), String::new(), &index, outside);
         assert_eq!(life(&index, outside), summary.life);
@@ -127,11 +127,11 @@ impl Run {
         (summary, why)
     }
 
-    fn chain(&self, mark: RunStatus, reason: &str) -> Vec<(Sort, usize, usize, String)> {
-        let found = before_the_stop(&self.index(), mark, Some(reason));
+    fn chain(&self, mark: RunStatus, reason: &str) -> Vec<(PatternKind, usize, usize, String)> {
+        let found = patterns_before_stop(&self.index(), mark, Some(reason));
         found
             .into_iter()
-            .map(|stretch| (stretch.sort, stretch.first, stretch.last, stretch.text))
+            .map(|pattern| (pattern.kind, pattern.first, pattern.last, pattern.text))
             .collect()
     }
 }
@@ -234,7 +234,10 @@ fn a_chain_explains_some_ends_and_no_others() {
     assert_eq!(looped.chain(RunStatus::Running, ""), []);
     assert_eq!(looped.chain(RunStatus::Died, "").len(), 1);
     let idle = (0..3).fold(Run::default(), |run, n| run.call(&n.to_string(), ""));
-    assert_eq!(idle.chain(RunStatus::Limit, "stagnation")[0].0, Sort::Idle);
+    assert_eq!(
+        idle.chain(RunStatus::Limit, "stagnation")[0].0,
+        PatternKind::Idle
+    );
     assert_eq!(idle.chain(RunStatus::Died, ""), []);
     // The loop is the better description.
     let both = (0..3).fold(Run::default(), |run, _| run.call("a", ""));
@@ -243,7 +246,7 @@ fn a_chain_explains_some_ends_and_no_others() {
             .iter()
             .map(|found| found.0)
             .collect::<Vec<_>>(),
-        [Sort::Same]
+        [PatternKind::Same]
     );
 }
 
@@ -258,7 +261,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
             });
         run.chain(RunStatus::Critic, "critic_stop")
             .into_iter()
-            .find(|found| found.0 == Sort::Fall)
+            .find(|found| found.0 == PatternKind::Fall)
             .map(|found| found.3)
     };
     assert_eq!(

@@ -263,8 +263,8 @@ impl<'a> Trace<'a> {
     /// previous one.
     fn times(&self, round: Option<&Group>, before: (i64, i64)) -> Time {
         let index = self.view.index;
-        let told = round.and_then(|round| began(index, round));
-        let began = told.unwrap_or(before.1).max(before.0);
+        let recorded_start = round.and_then(|round| began(index, round));
+        let began = recorded_start.unwrap_or(before.1).max(before.0);
         let until = round.and_then(|round| round.ended.max(round.until));
         let ended = until.unwrap_or(began).max(began);
         let of = |kinds: &[EventKind]| {
@@ -285,7 +285,7 @@ impl<'a> Trace<'a> {
             decided: decided.unwrap_or(ended),
             acted,
             ended,
-            is_inferred: told != Some(began),
+            is_inferred: recorded_start != Some(began),
         }
     }
 
@@ -326,7 +326,7 @@ impl<'a> Trace<'a> {
             whole("board.step", n as u64),
             name(head.mode).map(|mode| text("board.mode", mode)),
             at.is_inferred.then(|| text("board.time", "inferred")),
-            head.is_left.then(|| flag("board.left", true)),
+            head.is_abandoned.then(|| flag("board.left", true)),
             head.is_nested.then(|| flag("board.nested", true)),
             asked(&prompts_before(&self.view, n))
                 .map(|asked| text("gen_ai.input.messages", &asked)),
@@ -378,11 +378,11 @@ impl<'a> Trace<'a> {
             ));
         }
         if let Some(error) = step.error {
-            let (told, phase) = (
+            let (message_text, phase) = (
                 error.get("message").and_then(walk::string),
                 error.get("phase").and_then(walk::string),
             );
-            span.fails(SOME_ERROR, &told.unwrap_or_else(|| error.plain()));
+            span.fails(SOME_ERROR, &message_text.unwrap_or_else(|| error.plain()));
             span.says_all([phase.map(|phase| text("board.phase", &phase))]);
         } else if let Some((phase, words)) = index.error_of(n) {
             // The run continued after the error, and the step's line doesn't record it.

@@ -150,7 +150,7 @@ impl Actions {
                 Some(call),
                 invocation,
                 result,
-                step.tells_invocations,
+                step.has_invocations,
                 fold,
             ));
         }
@@ -162,7 +162,7 @@ impl Actions {
                 None,
                 invocations.pop_front(),
                 results.pop_front(),
-                step.tells_invocations,
+                step.has_invocations,
                 fold,
             ));
         }

@@ -4,7 +4,7 @@ pub(crate) mod form;
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::whatif::{Typed, answers, near, rule_set, typed};
+use crate::analysis::whatif::{Typed, near, report, rule_set, typed};
 use crate::page::run_view::RunView;
 use crate::page::whatif::WhatIfBody;
 use crate::page::whatif::answer::RulesAnswer;
@@ -24,10 +24,10 @@ pub(crate) fn whatif<'a>(
     let rule_set = rule_set(&typed)
         .map_err(|error| error.to_string())?
         .suggested(suggested);
-    let answers = answers(&rule_set, view.summary, view.index, view.lines);
+    let report = report(&rule_set, view.summary, view.index, view.lines);
     Ok(WhatIfBody {
         form: form::form(view, &typed, suggested, step),
-        answer: RulesAnswer { view, answers },
+        answer: RulesAnswer { view, report },
     })
 }
 

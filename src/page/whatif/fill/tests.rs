@@ -7,9 +7,9 @@ use askama::Template as _;
 use jiff::tz::TimeZone;
 
 use crate::analysis::facts::tests::Files;
-use crate::analysis::life::Outside;
+use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};
-use crate::analysis::whatif::Answer;
+use crate::analysis::whatif::RuleEffect;
 use crate::model::RunKey;
 use crate::page::tests::{Tag, tags};
 use crate::page::whatif::Field;
@@ -29,7 +29,7 @@ impl Run {
             &RunKey::new("a/b"),
             path.to_owned(),
             &files.index,
-            Outside::default(),
+            ExternalFacts::default(),
         );
         Self { files, summary }
     }
@@ -222,7 +222,7 @@ fn rows(answer: &RulesAnswer<'_>) -> Vec<String> {
         let html = phrase.to_string();
         html.split(['<', '>']).step_by(2).collect::<String>()
     };
-    let row = |(_, of, own): (usize, &Answer, &str)| {
+    let row = |(_, of, own): (usize, &RuleEffect, &str)| {
         let (result, (name, limit)) = (&of.result, words(&of.rule));
         let (steps, tokens, _) = answer.saved(result);
         let (at, against) = (text(&answer.at(result)), against(result).text);
@@ -263,7 +263,7 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
         .collect();
     assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(
-        body.answer.answers.headline,
+        body.answer.report.headline,
         "These rules would have stopped the run at step 0 instead of 4, saving 4 steps \
         and 5,302 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier."
     );
@@ -336,7 +336,7 @@ fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
     let run = Run::of("tests/corpus/emulated/emulated_q060_steps_missing");
     let body = run.ask(None);
     assert_eq!(
-        body.answer.answers.headline,
+        body.answer.report.headline,
         "6 steps have no line in steps.jsonl, so rules can't be evaluated."
     );
     assert!(

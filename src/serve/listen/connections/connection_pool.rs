@@ -111,8 +111,8 @@ impl ConnectionPool {
             _ => lists.waiting.pop_first().map(|(_, refuse)| refuse),
         };
         match (oldest, from) {
-            (Some(told), _) => {
-                told.notify_one();
+            (Some(notify), _) => {
+                notify.notify_one();
                 Eviction::One
             }
             (None, Some(from)) => Eviction::NoneBefore(from),

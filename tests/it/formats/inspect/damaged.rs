@@ -9,7 +9,7 @@ use super::{keys, members, read_all, read_run, reasons};
 use crate::archives::{Packed, archive};
 use crate::formats::sample;
 use crate::soak::times;
-use trace_board::analysis::life::Outside;
+use trace_board::analysis::life::ExternalFacts;
 use trace_board::analysis::summary::summary;
 use trace_board::model::{RunKey, TraceFile};
 use trace_board::trace::{RootScanner, RunDir, Stamps};
@@ -274,7 +274,7 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
         let newest = index.last_ts().unwrap_or(1_700_000_000_000_000);
         for seconds in [1, 20, 120, 7_200] {
             let now = newest + seconds * 1_000_000;
-            let outside = Outside {
+            let outside = ExternalFacts {
                 now,
                 written: Some((newest, newest)),
                 process: None,

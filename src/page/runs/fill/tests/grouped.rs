@@ -245,7 +245,7 @@ fn an_estimate_says_where_its_prices_stand() {
         input: 100_000,
         cached: 0,
         output: 20_000,
-        untold: 0,
+        unknown: 0,
         paid: 0.0
     }];
     let html = table(&ctx(""), vec![run.clone().priced(&prices)])

@@ -16,14 +16,14 @@ const STYLES: [&str; 13] = [
 /// A writer that shows control characters as escapes: `\u001b`, `\u202e`. In JSON, these escapes
 /// represent the same text.
 #[derive(Debug)]
-pub struct Door<W> {
+pub struct TerminalFilter<W> {
     out: W,
     closed: bool,
     /// The first bytes of an incomplete character.
     begun: Vec<u8>,
 }
 
-impl<W: Write> Door<W> {
+impl<W: Write> TerminalFilter<W> {
     /// Wraps `out`. Filters only if `leads_to` is a terminal.
     pub fn new(out: W, leads_to: &impl IsTerminal) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl<W: Write> Door<W> {
     }
 }
 
-impl<W: Write> Write for Door<W> {
+impl<W: Write> Write for TerminalFilter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.closed {
             return self.out.write(bytes);
@@ -80,15 +80,15 @@ mod tests {
     use super::*;
 
     fn shown(pieces: &[&[u8]]) -> String {
-        let mut door = Door {
+        let mut filter = TerminalFilter {
             out: Vec::new(),
             closed: true,
             begun: Vec::new(),
         };
         pieces
             .iter()
-            .for_each(|piece| door.write_all(piece).unwrap());
-        String::from_utf8(door.out).unwrap()
+            .for_each(|piece| filter.write_all(piece).unwrap());
+        String::from_utf8(filter.out).unwrap()
     }
 
     #[test]
@@ -140,8 +140,9 @@ mod tests {
     #[test]
     fn what_goes_to_a_program_stays() {
         let bytes = b"\xff\x1b[2J\xe2\x80\xae";
-        let mut door = Door::new(Vec::new(), &std::fs::File::open("/dev/null").unwrap());
-        door.write_all(bytes).unwrap();
-        assert_eq!(door.out, bytes);
+        let mut filter =
+            TerminalFilter::new(Vec::new(), &std::fs::File::open("/dev/null").unwrap());
+        filter.write_all(bytes).unwrap();
+        assert_eq!(filter.out, bytes);
     }
 }

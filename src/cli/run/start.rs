@@ -14,29 +14,29 @@ use crate::trace::RunWriter;
 
 /// The start of a run.
 #[derive(Debug)]
-pub(super) enum Begin {
+pub(super) enum Start {
     /// A new run with a task.
-    Anew {
+    New {
         /// The text of the task.
         task: String,
         /// The writer that records the run.
         writer: Box<RunWriter>,
     },
     /// A recorded run to continue.
-    Again(Box<Earlier>),
+    Resumed(Box<Earlier>),
 }
 
-impl Begin {
+impl Start {
     /// Returns the messages to show about it.
-    pub(super) fn told(&self) -> Vec<String> {
-        let Begin::Again(earlier) = self else {
+    pub(super) fn messages(&self) -> Vec<String> {
+        let Start::Resumed(earlier) = self else {
             return Vec::new();
         };
         let steps = counted(
             usize::try_from(earlier.steps()).unwrap_or(usize::MAX),
             "step",
         );
-        let mut told = vec![match earlier.parent() {
+        let mut messages = vec![match earlier.parent() {
             Some(parent) => {
                 format!("forking {parent} after {steps}; the agent's files are used as they are")
             }
@@ -44,27 +44,27 @@ impl Begin {
         }];
         if let Some(unfinished) = earlier.unfinished() {
             let step = unfinished.step;
-            told.push(format!(
+            messages.push(format!(
                 "step {step} started but didn't finish: it runs again, and its earlier usage is unknown"
             ));
         }
         if earlier.torn_bytes() > 0 {
-            told.push(format!(
+            messages.push(format!(
                 "removed an incomplete record of {} bytes",
                 earlier.torn_bytes()
             ));
         }
-        told
+        messages
     }
 }
 
 /// Returns the start of the run, and its directory.
-pub(super) fn begin(
+pub(super) fn start(
     args: &Args,
     task: String,
     file: &AgentFile,
     look: &Look,
-) -> Result<(Begin, PathBuf)> {
+) -> Result<(Start, PathBuf)> {
     let beside = |run: &Path| {
         run.canonicalize()
             .ok()
@@ -75,13 +75,13 @@ pub(super) fn begin(
         .clone()
         .or_else(|| beside(args.resume.as_deref()?))
         .unwrap_or_else(|| "./runs".into());
-    apart(&runs, file)?;
+    check_outside_workspace(&runs, file)?;
     let new = || create(&runs, file.name(), look);
     let earlier = match (&args.resume, args.from) {
         (None, _) => {
             let writer = Box::new(new()?);
             let dir = writer.dir().to_owned();
-            return Ok((Begin::Anew { task, writer }, dir));
+            return Ok((Start::New { task, writer }, dir));
         }
         (Some(_), None) if args.runs.is_some() => {
             let error = Error::new(
@@ -108,12 +108,12 @@ pub(super) fn begin(
         }
     };
     let dir = earlier.dir().to_owned();
-    Ok((Begin::Again(Box::new(earlier)), dir))
+    Ok((Start::Resumed(Box::new(earlier)), dir))
 }
 
 /// Rejects the agent's own workspace as the directory for runs, since the agent's tools could write
 /// fake runs there.
-fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
+fn check_outside_workspace(runs: &Path, file: &AgentFile) -> Result<()> {
     match (runs.canonicalize(), file.workspace().canonicalize()) {
         (Ok(runs), Ok(workspace)) if runs == workspace => {
             let error = Error::new(

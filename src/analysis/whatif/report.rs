@@ -1,6 +1,6 @@
 //! Answers what other rules would have done to a run, along with what its own rules did.
 //!
-//! Pages, commands and JSON show the same [`Answers`]. This module knows how a run is read, but not
+//! Pages, commands and JSON show the same [`WhatIfReport`]. This module knows how a run is read, but not
 //! how it's shown.
 
 use std::fmt;
@@ -18,9 +18,9 @@ const BY_PRICES: &str = "step costs are estimated from tokens and the given pric
 
 /// The effects of rules on one run.
 #[derive(Debug, Clone)]
-pub struct Answers {
+pub struct WhatIfReport {
     /// The typed rules in order, then the run's own.
-    pub rules: Vec<Answer>,
+    pub rules: Vec<RuleEffect>,
     /// What all typed rules together would have done, in one or two full sentences.
     pub headline: String,
     /// The index in `rules` of the typed rule that would have ended the run if all applied
@@ -47,7 +47,7 @@ pub struct Answers {
 
 /// The effect of one rule.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct RuleEffect {
     /// The rule.
     pub rule: EndCause,
     /// Whether it's the run's own rule.
@@ -82,7 +82,7 @@ impl fmt::Display for EndCause {
     }
 }
 
-impl Answers {
+impl WhatIfReport {
     /// Describes what is unknown because of steps that ran but have no usable record.
     pub fn of_the_lost(&self) -> String {
         let steps = counted(self.lost, "step");
@@ -103,7 +103,12 @@ impl Answers {
 }
 
 /// Evaluates rules for a run.
-pub fn answers(rule_set: &RuleSet, summary: &Summary, index: &Index, lines: &dyn Lines) -> Answers {
+pub fn report(
+    rule_set: &RuleSet,
+    summary: &Summary,
+    index: &Index,
+    lines: &dyn Lines,
+) -> WhatIfReport {
     let heads = record(index, lines, Depth::Heads);
     let own_depth = heads.rules.as_ref().map_or(Depth::Heads, depth_of);
     let record = match rule_set.depth().max(own_depth) {
@@ -117,7 +122,7 @@ pub fn answers(rule_set: &RuleSet, summary: &Summary, index: &Index, lines: &dyn
     let headline = headline::headline(&results, rule_set.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
     let asked = rule_set.specs().iter().zip(results);
-    let asked = asked.map(|(spec, result)| Answer {
+    let asked = asked.map(|(spec, result)| RuleEffect {
         rule: EndCause::Spec(spec.clone()),
         own: false,
         ended: false,
@@ -127,7 +132,7 @@ pub fn answers(rule_set: &RuleSet, summary: &Summary, index: &Index, lines: &dyn
     let ending = (!live && !own.iter().any(|answer| answer.ended))
         .then(|| ending(&record, summary, index))
         .flatten();
-    Answers {
+    WhatIfReport {
         headline,
         first,
         rules: asked.chain(own).chain(ending).collect(),
@@ -164,7 +169,7 @@ fn depth_of(rules: &StopRules) -> Depth {
 }
 
 /// Re-evaluates the run's own rules. Empty if they aren't recorded or can no longer be used.
-fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<Answer> {
+fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<RuleEffect> {
     let Some(rules) = &record.rules else {
         return Vec::new();
     };
@@ -208,7 +213,7 @@ fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<Answer> {
             // The recorded run is what this rule left.
             (result.cuts, result.answer_lost) = (false, Some(false));
         }
-        Some(Answer {
+        Some(RuleEffect {
             rule: rule_of(&first.id, &rules)?,
             own: true,
             ended,
@@ -232,7 +237,7 @@ fn rule_of(id: &str, rules: &StopRules) -> Option<EndCause> {
 
 /// Returns what ended the run if none of its recorded rules did: an answer, a critic, an error, or
 /// an unrecorded rule.
-fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
+fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<RuleEffect> {
     let stop = index.stop();
     let name = stop
         .map(|stop| stop.code.to_string())
@@ -246,12 +251,12 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
         detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
         ..nothing()
     };
-    let untold = record
+    let unknown_from = record
         .lost
         .map(|lost| lost.from)
         .or(record.foreign)
-        .or(record.untold.then_some(0));
-    let result = match untold {
+        .or(record.steps_unknown.then_some(0));
+    let result = match unknown_from {
         // The step at which it ended has no line, or there's no way to know which line is its own.
         Some(from) => RuleResult {
             found: StopTiming::Unknown,
@@ -266,7 +271,7 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
             ..said
         },
     };
-    Some(Answer {
+    Some(RuleEffect {
         rule: EndCause::Ending(name),
         own: true,
         ended: true,
@@ -278,7 +283,7 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
 mod tests {
     use super::*;
     use crate::analysis::facts::tests::{Files, runs_below};
-    use crate::analysis::life::Outside;
+    use crate::analysis::life::ExternalFacts;
     use crate::analysis::summary::summary;
     use crate::model::RunKey;
 
@@ -292,9 +297,9 @@ mod tests {
                 &RunKey::new("x"),
                 path.display().to_string(),
                 index,
-                Outside::default(),
+                ExternalFacts::default(),
             );
-            let told = answers(&RuleSet::new(Vec::new()).unwrap(), &summary, index, &files);
+            let told = report(&RuleSet::new(Vec::new()).unwrap(), &summary, index, &files);
             let Some(stop) = index.stop() else {
                 assert!(
                     told.rules.iter().all(|answer| !answer.ended),

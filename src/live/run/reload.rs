@@ -16,7 +16,7 @@ pub(super) enum Held {
     Open(Box<RunReader>),
     /// The run is being reloaded after its index was dropped. Its files are read in slices, and the
     /// index stays hidden until it's complete.
-    Behind(Box<Behind>),
+    Reloading(Box<Reload>),
     /// Only the stamps of its files are kept.
     Parked(Stamps),
     /// Reading failed. The run isn't read again until its files change.
@@ -29,7 +29,7 @@ impl Held {
     pub(super) fn is_under_way(&self) -> bool {
         match self {
             Held::Open(reader) => reader.is_under_way(),
-            Held::Behind(behind) => behind.reader.is_under_way(),
+            Held::Reloading(reload) => reload.reader.is_under_way(),
             Held::Unread | Held::Parked(_) | Held::Failed(_) => false,
         }
     }
@@ -43,7 +43,7 @@ impl Default for Held {
 
 /// A partial reload.
 #[derive(Debug)]
-pub(super) struct Behind {
+pub(super) struct Reload {
     reader: RunReader,
     pub(super) index: Arc<Index>,
     /// The stamps of the files when the index was dropped.
@@ -52,7 +52,7 @@ pub(super) struct Behind {
     pub(super) more: bool,
 }
 
-impl Behind {
+impl Reload {
     /// Reads at most about `limit` bytes of each file. Returns whether there is more.
     pub(super) fn read(&mut self, limit: u64) -> bool {
         let delta = self.reader.refresh(limit);
@@ -74,15 +74,15 @@ impl Behind {
 
 impl Run {
     /// Starts a reload, or continues one that was started.
-    pub(super) fn begin_again(&self, held: Held) -> Box<Behind> {
+    pub(super) fn begin_again(&self, held: Held) -> Box<Reload> {
         let before = match held {
-            Held::Behind(behind) => return behind,
+            Held::Reloading(reload) => return reload,
             Held::Parked(stamps) => Some(stamps),
             Held::Failed(stamps) => stamps,
             Held::Unread | Held::Open(_) => None,
         };
         let reader = RunReader::settling(self.dir.clone(), self.settle);
-        Box::new(Behind {
+        Box::new(Reload {
             reader,
             index: Arc::default(),
             before,
@@ -91,17 +91,17 @@ impl Run {
     }
 
     /// Publishes the reloaded index if it's complete.
-    pub(super) fn catch_up(&self, behind: Box<Behind>) -> Held {
+    pub(super) fn catch_up(&self, reload: Box<Reload>) -> Held {
         // If a file couldn't be read completely, the next check tries again.
-        if behind.more || behind.reader.is_busy() {
-            return Held::Behind(behind);
+        if reload.more || reload.reader.is_busy() {
+            return Held::Reloading(reload);
         }
-        let Behind {
+        let Reload {
             reader,
             index,
             before,
             ..
-        } = *behind;
+        } = *reload;
         if before != Some(reader.seen()) || self.summary().partial {
             self.outdated.store(true, Ordering::Relaxed);
         }
@@ -115,15 +115,15 @@ impl Run {
 
     /// Updates the summary after a reload. Until that's complete, the old summary stays, marked as
     /// partial.
-    pub(super) fn tell_of_rereading(&self, held: &Held) -> News {
-        if let Held::Behind(behind) = held {
+    pub(super) fn summarize_reload(&self, held: &Held) -> News {
+        if let Held::Reloading(reload) = held {
             let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
             let changed = !summary.partial;
             Arc::make_mut(&mut summary).partial = true;
-            let waits = behind.reader.waits();
+            let waits = reload.reader.waits();
             return News {
                 changed,
-                more: behind.more && !waits,
+                more: reload.more && !waits,
                 waits,
                 ..News::default()
             };
