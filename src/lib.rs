@@ -16,7 +16,7 @@
 //! | `mirror` | what is in the bucket? |
 //! | `live` | what changed? |
 //! | `page` | what is asked, and what is shown? |
-//! | `rpc` | how do two programs talk? |
+//! | `lines` | where does a line end? |
 //! | `serve` | how is it served? |
 //! | `cli` | how is it typed? |
 //!
@@ -123,6 +123,8 @@ pub mod trace;
 #[doc(hidden)]
 pub mod cli;
 #[cfg(feature = "board")]
+pub(crate) mod lines;
+#[cfg(feature = "board")]
 pub mod live;
 #[cfg(feature = "board")]
 pub mod mirror;
@@ -130,8 +132,6 @@ pub mod mirror;
 pub(crate) mod own;
 #[cfg(feature = "board")]
 pub(crate) mod page;
-#[cfg(feature = "board")]
-pub(crate) mod rpc;
 #[cfg(feature = "board")]
 pub mod serve;
 #[cfg(feature = "board")]

@@ -25,10 +25,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Prices of models are one table, whoever is asked for a cost. Other programs offer tools in messages.
     (
         "llm",
-        &["error", "model", "stop", "engine", "tools", "rpc", "wire"],
+        &["error", "model", "stop", "engine", "tools", "lines", "wire"],
     ),
-    // Messages, and no way for them to come or go.
-    ("rpc", &[]),
+    // Lines of bounded length, whatever they say.
+    ("lines", &[]),
     // A server, whatever it is asked.
     ("wire", &["error"]),
     // The files that the board keeps for itself, whatever they hold.
@@ -46,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["error", "model", "format", "stop", "analysis", "live"],
     ),
     // The same answers over HTTP and, message by message, to a program that talks the Model Context Protocol.
-    ("serve", &["error", "model", "live", "page", "rpc"]),
+    ("serve", &["error", "model", "live", "page", "lines"]),
     (
         "cli",
         &[
@@ -59,7 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "lib",
         &[
             "error", "model", "format", "trace", "stop", "engine", "tools", "llm", "analysis",
-            "mirror", "live", "page", "rpc", "serve", "wire", "own", "cli",
+            "mirror", "lines", "live", "page", "serve", "wire", "own", "cli",
         ],
     ),
 ];
@@ -76,6 +76,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("nix", &["llm"]),
     ("notify", &["live"]),
     ("sha2", &["mirror", "serve", "cli"]),
+    ("rmcp", &["llm", "serve"]),
     ("rustix", &["trace", "tools", "llm", "serve", "own"]),
     (
         "std::fs",

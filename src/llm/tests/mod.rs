@@ -1,7 +1,7 @@
 //! Is a model asked as servers expect, and are its answers and their faults understood?
 
 #[path = "../../../tests/support/endpoint.rs"]
-mod endpoint;
+pub(super) mod endpoint;
 
 mod answers;
 mod faults;
