@@ -17,7 +17,7 @@
 //! | `mirror` | copies runs from object stores |
 //! | `live` | watches runs for changes |
 //! | `page` | renders pages |
-//! | `rpc` | JSON-RPC between programs |
+//! | `lines` | lines of bounded length |
 //! | `serve` | the HTTP server |
 //! | `cli` | the command line |
 //!
@@ -131,6 +131,8 @@ pub mod trace;
 #[doc(hidden)]
 pub mod cli;
 #[cfg(feature = "board")]
+pub(crate) mod lines;
+#[cfg(feature = "board")]
 pub mod live;
 #[cfg(feature = "board")]
 pub mod mirror;
@@ -138,8 +140,6 @@ pub mod mirror;
 pub(crate) mod own;
 #[cfg(feature = "board")]
 pub(crate) mod page;
-#[cfg(feature = "board")]
-pub(crate) mod rpc;
 #[cfg(feature = "board")]
 pub mod serve;
 #[cfg(feature = "board")]

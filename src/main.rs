@@ -40,7 +40,12 @@ fn log() {
         .parse::<Targets>()
         .ok()
         .filter(|_| !wanted.is_empty());
-    let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    // The MCP SDK logs whole messages of other programs. What went wrong with them is in the board's own errors.
+    let targets = targets.unwrap_or_else(|| {
+        Targets::new()
+            .with_default(LevelFilter::WARN)
+            .with_target("rmcp", LevelFilter::OFF)
+    });
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Door::new(io::stderr(), &io::stderr()))
         .with_ansi(cli::colours(&io::stderr()));

@@ -24,14 +24,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     // `stop` defines what recorded codes mean and evaluates the rules for what-if. `format` is the
     // only reader of records, whichever tool wrote them.
     ("analysis", &["error", "model", "format", "stop"]),
-    // Model prices are a single table for all callers. Tools of other programs are called through
-    // `rpc`.
+    // Model prices are a single table for all callers. Tools of other programs are called over
+    // bounded `lines`.
     (
         "llm",
-        &["error", "model", "stop", "engine", "tools", "rpc", "wire"],
+        &["error", "model", "stop", "engine", "tools", "lines", "wire"],
     ),
-    // Messages, independent of their transport.
-    ("rpc", &[]),
+    // Lines of bounded length, independent of what they contain.
+    ("lines", &[]),
     // An HTTP client, independent of the requests.
     ("wire", &["error"]),
     // The board's own files, independent of their contents.
@@ -50,7 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["error", "model", "format", "stop", "analysis", "live"],
     ),
     // The same answers over HTTP and, message by message, to clients of the Model Context Protocol.
-    ("serve", &["error", "model", "live", "page", "rpc"]),
+    ("serve", &["error", "model", "live", "page", "lines"]),
     (
         "cli",
         &[
@@ -63,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "lib",
         &[
             "error", "model", "format", "trace", "stop", "engine", "tools", "llm", "analysis",
-            "mirror", "live", "page", "rpc", "serve", "wire", "own", "cli",
+            "mirror", "lines", "live", "page", "serve", "wire", "own", "cli",
         ],
     ),
 ];
@@ -80,6 +80,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("nix", &["llm"]),
     ("notify", &["live"]),
     ("sha2", &["mirror", "serve", "cli"]),
+    ("rmcp", &["llm", "serve"]),
     ("rustix", &["trace", "tools", "llm", "serve", "own"]),
     (
         "std::fs",

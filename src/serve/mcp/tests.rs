@@ -1,14 +1,22 @@
-use std::io::{self, Cursor, Read};
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::mpsc;
 
 use proptest::prelude::*;
+use rmcp::RoleServer;
+use rmcp::transport::Transport as _;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 
+use super::transport::{MAX_MESSAGE, MAX_OPEN};
 use super::*;
 use crate::live::Library;
 use crate::model::json::Json;
-use crate::rpc::mcp::{HANDSHAKE_VERSION, META_VERSION, MODERN_VERSION};
+
+const HANDSHAKE_VERSION: &str = "2025-11-25";
+const MODERN_VERSION: &str = "2026-07-28";
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A run that ended after three steps, and one that was stopped.
 const RUNS: [&str; 2] = ["fix_bug", "critic_stop"];
@@ -75,7 +83,7 @@ fn a_handshake_takes_the_version_that_is_asked_for_or_offers_the_newest() {
     let hello = |version: &str| {
         (
             "initialize",
-            json!({ "protocolVersion": version, "capabilities": {} }),
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } }),
         )
     };
     let answers = ask(&[
@@ -107,7 +115,8 @@ fn a_handshake_takes_the_version_that_is_asked_for_or_offers_the_newest() {
 
 #[test]
 fn a_request_may_name_its_version_itself() {
-    let meta = |version: Value| json!({ "_meta": { META_VERSION: version } });
+    let meta =
+        |version: Value| json!({ "_meta": { META_VERSION: version, META_CAPABILITIES: {} } });
     let answers = ask(&[
         ("server/discover", meta(MODERN_VERSION.into())),
         ("tools/list", meta(MODERN_VERSION.into())),
@@ -396,22 +405,7 @@ fn garbage_is_answered_and_the_talk_goes_on() {
     assert_eq!(codes(list.as_array().unwrap()), [None, None, Some(-32600)]);
 }
 
-/// Requests that arrive when a test sends them.
-struct Piped(mpsc::Receiver<String>, Vec<u8>);
-
-impl Read for Piped {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.1.is_empty() {
-            self.1 = self.0.recv().unwrap_or_default().into_bytes();
-        }
-        let len = self.1.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&self.1[..len]);
-        self.1.drain(..len);
-        Ok(len)
-    }
-}
-
-/// Passes on written output, line by line.
+/// Sends each line to a test.
 struct Told(mpsc::Sender<Value>, Vec<u8>);
 
 impl Write for Told {
@@ -441,24 +435,24 @@ fn a_run_that_goes_on_has_new_answers() {
         )
     };
     std::fs::write(run.join("steps.jsonl"), step(0)).unwrap();
-    let (requests, piped) = mpsc::channel();
+    let (mut requests, piped) = tokio::io::duplex(1 << 10);
     let (told, answers) = mpsc::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let library = Library::open(
         vec![root.path().to_owned()],
         crate::live::Options::default(),
     );
-    let talk = std::thread::spawn(move || {
-        talk(
-            library,
-            Piped(piped, Vec::new()),
-            &mut Told(told, Vec::new()),
-        )
-    });
-    let steps = || {
+    let talk = std::thread::spawn(move || talk(library, piped, &mut Told(told, Vec::new())));
+    let mut steps = || {
         let params = json!({ "name": "step", "arguments": { "run": "live" } });
         let request =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-        requests.send(format!("{request}\n")).unwrap();
+        let line = format!("{request}\n");
+        runtime
+            .block_on(requests.write_all(line.as_bytes()))
+            .unwrap();
         let answer: Value = answers.recv().unwrap();
         let document: Value =
             serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -487,20 +481,15 @@ fn a_request_that_was_cancelled_is_not_answered() {
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "a" } });
     let state = AppState::new(Arc::new(samples()), "localhost", watch::channel(false).1);
     let session = Session::new(state, Duration::ZERO);
-    // On a single thread, all available lines are taken before any of them is answered.
+    // On one thread, all lines that are there are read before any of them is answered.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let (sender, lines) = mpsc_of([request("a"), request("b"), cancel]);
-    drop(sender);
+    let lines = [request("a"), request("b"), cancel].map(|line| format!("{line}\n"));
     let mut out = Vec::new();
-    let talk = Talk {
-        session: Arc::new(session),
-        open: JoinSet::new(),
-        ids: HashMap::new(),
-    };
-    runtime.block_on(talk.run(lines, &mut out)).unwrap();
+    let input = Cursor::new(lines.concat());
+    runtime.block_on(answer(session, input, &mut out)).unwrap();
     let answers = String::from_utf8(out).unwrap();
     let ids: Vec<Value> = answers
         .lines()
@@ -509,17 +498,82 @@ fn a_request_that_was_cancelled_is_not_answered() {
     assert_eq!(ids, ["b"]);
 }
 
-fn mpsc_of<const N: usize>(
-    lines: [Value; N],
-) -> (
-    tokio::sync::mpsc::Sender<Line>,
-    tokio::sync::mpsc::Receiver<Line>,
-) {
-    let (sender, receiver) = tokio::sync::mpsc::channel(N);
-    lines
-        .into_iter()
-        .for_each(|line| sender.try_send(Ok(line.to_string().into_bytes())).unwrap());
-    (sender, receiver)
+#[tokio::test]
+async fn no_more_requests_are_read_than_may_be_open() {
+    let lines: Vec<_> = (0..=MAX_OPEN)
+        .map(|id| {
+            format!(
+                "{}\n",
+                json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })
+            )
+        })
+        .collect();
+    let (mut transport, mut replies) = Transport::new(Cursor::new(lines.concat()));
+    for _ in 0..MAX_OPEN {
+        assert!(transport.receive().await.is_some());
+    }
+    let is_ready = |transport: &mut Transport<_>| {
+        let mut next = Box::pin(transport.receive());
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        next.as_mut().poll(&mut cx).is_ready()
+    };
+    assert!(!is_ready(&mut transport));
+    let empty = rmcp::model::ServerResult::empty(());
+    let answer =
+        rmcp::model::ServerJsonRpcMessage::response(empty, rmcp::model::RequestId::Number(0));
+    rmcp::transport::Transport::<RoleServer>::send(&mut transport, answer)
+        .await
+        .unwrap();
+    assert!(
+        !is_ready(&mut transport),
+        "an answer that isn't written yet keeps its place"
+    );
+    assert_eq!(
+        replies.recv().await.unwrap().text,
+        r#"{"id":0,"jsonrpc":"2.0","result":{}}"#
+    );
+    assert!(is_ready(&mut transport));
+}
+
+#[tokio::test]
+async fn an_id_that_is_in_use_is_refused() {
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let (mut transport, mut replies) = Transport::new(Cursor::new(format!("{ping}\n{ping}\n")));
+    assert!(transport.receive().await.is_some());
+    let refused = tokio::select! {
+        _ = transport.receive() => unreachable!("the first request isn't answered"),
+        reply = replies.recv() => reply.unwrap().text,
+    };
+    let refused: Value = serde_json::from_str(&refused).unwrap();
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(1), &json!(-32600))
+    );
+}
+
+#[test]
+fn bad_messages_are_refused_with_their_id() {
+    for (text, id) in [
+        ("1", Value::Null),
+        (r#"{"jsonrpc":"2.0","id":[1],"method":"x"}"#, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":true,"method":"x"}"#, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, Value::Null),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            Value::Null,
+        ),
+        (r#"{"id":7,"method":"x"}"#, 7.into()),
+        (r#"{"jsonrpc":"1.0","id":7,"method":"x"}"#, 7.into()),
+        (r#"{"jsonrpc":"2.0","id":7,"method":1}"#, 7.into()),
+        (r#"{"jsonrpc":"2.0","id":"q"}"#, "q".into()),
+    ] {
+        let answers = ask_lines(text);
+        assert_eq!(answers.len(), 1, "{text}");
+        assert_eq!(answers[0]["error"]["code"], -32600, "{text}");
+        assert_eq!(answers[0].get("id"), Some(&id), "{text}");
+    }
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not understood"}}"#;
+    assert!(ask_lines(error).is_empty(), "an error isn't answered");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -540,6 +594,14 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_json_is_answered_or_ignored(value in any_json()) {
+        let line = serde_json::to_vec(&value).unwrap();
+        let (mut transport, _replies) = Transport::new(Cursor::new(line));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        prop_assert!(runtime.block_on(transport.receive()).is_none());
+    }
 
     #[test]
     fn an_answer_is_as_short_as_it_is_wanted_and_says_where_it_was_cut(document in any_json(), max in 200_usize..4_000) {

@@ -1,0 +1,205 @@
+//! What the two ways to reach a server share: how they read its messages, and what they notice about it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use rmcp::model::{
+    CancelledNotificationParam, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage,
+    ServerNotification,
+};
+use rmcp::service::ClientInitializeError;
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::{Peer, RoleClient, ServiceError};
+use serde_json::{Map, Value};
+
+/// How much of the end of a server's stderr is kept, in bytes.
+const WORDS: usize = 2_000;
+/// How much of an invalid answer an error quotes, in characters.
+const QUOTE: usize = 300;
+/// The error code of responses that the board creates because the server didn't.
+const GONE: ErrorCode = ErrorCode(i32::MIN);
+const CLOSED: &str = "the connection is closed";
+
+/// Why a request has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Lost {
+    /// The server answered with an error.
+    Refused(ErrorData),
+    /// The server didn't answer, or not as the protocol requires.
+    Gone(String),
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lost::Refused(error) => write!(f, "{} (error {})", error.message, error.code.0),
+            Lost::Gone(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<ErrorData> for Lost {
+    fn from(error: ErrorData) -> Self {
+        match error.code {
+            GONE => Lost::Gone(error.message.into_owned()),
+            _ => Lost::Refused(error),
+        }
+    }
+}
+
+/// The beginning of an invalid answer.
+pub(super) fn quote(text: &str) -> String {
+    text.chars().take(QUOTE).collect()
+}
+
+/// The state of a server, apart from its messages.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    has_changed: AtomicBool,
+    /// The id of the newest request. The SDK counts up from 0.
+    newest: AtomicI64,
+    words: Mutex<VecDeque<u8>>,
+    ended: Mutex<Option<String>>,
+}
+
+impl Status {
+    /// Reads a message. Returns `None` for anything else, since some programs print other things too.
+    pub(super) fn read(&self, text: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let message = serde_json::from_slice(text)
+            .ok()
+            .or_else(|| tolerated(serde_json::from_slice(text).ok()?))?;
+        // Noted here and not in a handler, so that it is known before the responses that follow.
+        if let ServerJsonRpcMessage::Notification(notification) = &message
+            && let ServerNotification::ToolListChangedNotification(_) = notification.notification
+        {
+            self.has_changed.store(true, Ordering::Relaxed);
+        }
+        Some(message)
+    }
+
+    /// Notes the id of a request.
+    pub(super) fn sends(&self, id: &RequestId) {
+        if let RequestId::Number(id) = *id {
+            self.newest.store(id, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns error responses to all requests. The SDK ignores those to requests that are already answered.
+    pub(super) fn fail_all(&self, why: &str) -> Vec<ServerJsonRpcMessage> {
+        let error = ErrorData::new(GONE, why.to_owned(), None);
+        let ids = (0..=self.newest.load(Ordering::Relaxed)).map(RequestId::Number);
+        ids.map(|id| ServerJsonRpcMessage::error(error.clone(), Some(id)))
+            .collect()
+    }
+
+    /// Whether the list of tools changed since the last call of this function.
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn keep_words(&self, piece: &[u8]) {
+        let mut words = lock(&self.words);
+        words.extend(piece);
+        let over = words.len().saturating_sub(WORDS);
+        words.drain(..over);
+    }
+
+    /// The end of what the server wrote to stderr.
+    pub(super) fn last_words(&self) -> String {
+        String::from_utf8_lossy(lock(&self.words).make_contiguous()).into_owned()
+    }
+
+    pub(super) fn end(&self, why: String) {
+        *lock(&self.ended) = Some(why);
+    }
+
+    /// How the server ended, or `otherwise`.
+    fn ended(&self, otherwise: &str) -> Lost {
+        let why = lock(&self.ended).clone();
+        Lost::Gone(why.unwrap_or_else(|| otherwise.to_owned()))
+    }
+
+    /// Why a request failed.
+    pub(super) fn lost(&self, error: ServiceError) -> Lost {
+        match error {
+            ServiceError::McpError(error) => error.into(),
+            ServiceError::TransportSend(error) => self.ended(&reason(&error)),
+            ServiceError::TransportClosed => self.ended(CLOSED),
+            other => Lost::Gone(other.to_string()),
+        }
+    }
+
+    /// Why a server couldn't be started.
+    pub(super) fn not_begun(&self, error: ClientInitializeError) -> Lost {
+        match error {
+            ClientInitializeError::JsonRpcError(error) => error.into(),
+            ClientInitializeError::TransportError { error, .. } => self.ended(&reason(&error)),
+            ClientInitializeError::ConnectionClosed(_) => self.ended(CLOSED),
+            ClientInitializeError::ExpectedInitResult(Some(result)) => {
+                let result = serde_json::to_string(&result).unwrap_or_default();
+                Lost::Gone(format!(
+                    "its answer isn't one to a handshake: {}",
+                    quote(&result)
+                ))
+            }
+            other => Lost::Gone(other.to_string()),
+        }
+    }
+}
+
+/// Why a message couldn't be sent.
+fn reason(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<io::Error>>() {
+        Some(StreamableHttpError::Client(why)) => why.to_string(),
+        _ => error.error.to_string(),
+    }
+}
+
+/// Reads a response that the SDK doesn't: with both a result and an error that is null, or with an error of another shape.
+fn tolerated(mut fields: Map<String, Value>) -> Option<ServerJsonRpcMessage> {
+    let error = fields.remove("error")?;
+    if error.is_null() {
+        return serde_json::from_value(fields.into()).ok();
+    }
+    let id = serde_json::from_value(fields.remove("id")?).ok()?;
+    let code = error.get("code").and_then(Value::as_i64);
+    let code = code.and_then(|code| i32::try_from(code).ok());
+    let words = error.get("message").and_then(Value::as_str);
+    let error = ErrorData::new(
+        code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode),
+        words.map_or_else(|| error.to_string(), str::to_owned),
+        None,
+    );
+    Some(ServerJsonRpcMessage::error(error, Some(id)))
+}
+
+/// Sends `notifications/cancelled` when it is dropped before the answer arrived.
+pub(super) struct Waiting<'a> {
+    pub(super) peer: &'a Peer<RoleClient>,
+    /// The request's id, or `None` once the request is answered.
+    pub(super) id: Option<RequestId>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let reason = "the time limit of the call is over".to_owned();
+            let cancelled = CancelledNotificationParam::new(Some(id), Some(reason));
+            // The first poll queues the notification, if the queue has room. `drop` can't wait for more.
+            let mut queued = pin!(self.peer.notify_cancelled(cancelled));
+            let _ = queued
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
