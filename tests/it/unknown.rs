@@ -378,7 +378,7 @@ fn a_start_of_the_whole_run_without_an_offset_is_noted() {
         let said = Command::new(BINARY).arg("check").arg(run).output().unwrap();
         String::from_utf8(said.stdout).unwrap()
     };
-    const NOTE: &str = "the time names no offset; it and all others like it are taken as UTC";
+    const NOTE: &str = "the time has no UTC offset; all such times are assumed to be UTC";
     let said = check(&sample("tools/tau2/voice/simulations").join(UNTOLD));
     assert!(said.contains(NOTE), "{said}");
     let dir = tempfile::tempdir().unwrap();

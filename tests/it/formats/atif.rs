@@ -433,7 +433,7 @@ fn a_total_of_others_too_is_not_what_the_run_cost() {
         .issues()
         .listed()
         .iter()
-        .filter(|issue| issue.reason.starts_with("the cost is below zero"));
+        .filter(|issue| issue.reason.starts_with("the cost is negative, so"));
     assert_eq!(
         odd.count(),
         1,
@@ -507,7 +507,7 @@ fn a_step_that_is_there_twice_counts_once_and_one_of_nobody_is_an_issue() {
     assert_eq!(
         reasons,
         [
-            "it is there twice, and counts once",
+            "the record is repeated and counts only once",
             "unknown source \"robot\", so this isn't counted as a step of the agent"
         ]
     );

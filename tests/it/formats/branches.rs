@@ -532,6 +532,6 @@ fn lines_that_share_an_id_and_say_different_things_are_not_the_same() {
     );
     assert_eq!(
         reasons(&again, IssueKind::Join),
-        ["the line is there twice, and counts once"]
+        ["the line is repeated and counts only once"]
     );
 }

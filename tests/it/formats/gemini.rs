@@ -189,10 +189,7 @@ fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
         .collect();
     assert_eq!(
         issues,
-        [(
-            Some(1),
-            "the file does not begin with the header of a session"
-        )]
+        [(Some(1), "the file doesn't begin with a session header")]
     );
     let second = run.index.steps().get(1).unwrap().span;
     let at = usize::try_from(second.offset).unwrap();
@@ -218,7 +215,7 @@ fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
     assert_eq!(run.row.steps, 1);
     assert_eq!(
         reasons,
-        ["2 replies stand in a list of messages alone, and no step is made of them"]
+        ["2 replies are only in a list of messages, so they aren't counted as steps"]
     );
     let one = r#"{"$set":{"messages":[{"id":"g","timestamp":"2026-05-04T09:00:00Z","type":"gemini","content":"Hi"}]}}"#;
     std::fs::write(&path, format!("{one}\n")).unwrap();

@@ -36,7 +36,7 @@ fn a_submitted_trajectory() {
     let issue = run.index.issues().listed().last().expect("an issue");
     assert_eq!(
         issue.reason,
-        "the run counts 4 replies of the model, and 3 are in the file"
+        "the run's own count of replies is 4, but the file has 3"
     );
     assert_eq!(row.verdict.sentence, "Submitted at step 2");
     assert_eq!(row.verdict.certainty.as_str(), "recorded");

@@ -118,7 +118,7 @@ fn what_caches_held_is_told_where_each_step_tells_it() {
 #[test]
 fn more_from_a_cache_than_was_read_is_odd() {
     let reasons = |run: &Read| -> Vec<(IssueKind, Option<u64>)> {
-        let odd = "more tokens came from the cache than were read";
+        let odd = "more cached tokens than input tokens are recorded";
         let issues = run.index.issues();
         issues
             .listed()
