@@ -422,7 +422,7 @@ fn totals_are_those_of_the_steps_that_they_cover() {
             assert_eq!(
                 part,
                 (None, None, None, None),
-                "{name}: session {untold} does not tell"
+                "{name}: session {untold} doesn't record it"
             );
         }
     }
