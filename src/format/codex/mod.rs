@@ -727,7 +727,7 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
     let (headline, outcome) = match &*word {
         "context_window_exceeded" => (Ended::CONTEXT_FULL, Outcome::Failed),
         // Like a rate limit, this is the service's limit for its user, not a limit of this run.
-        "usage_limit_exceeded" => ("Usage limit of the provider reached", Outcome::Failed),
+        "usage_limit_exceeded" => ("Provider usage limit reached", Outcome::Failed),
         "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
         "sandbox_error" => ("Ended by a sandbox error", Outcome::Failed),
         "cyber_policy" => ("The model refused", Outcome::Failed),

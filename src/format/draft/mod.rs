@@ -464,7 +464,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Replaces `reference` by `text` in all texts of step `n`.
+    /// Replaces `reference` by `text` in all texts and values of step `n`.
     pub fn resolve(&mut self, n: usize, reference: &str, text: &str) {
         if let Some(step) = self.open.steps.get_mut(&n) {
             step.part.replace(reference, text);
