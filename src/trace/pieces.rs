@@ -270,7 +270,7 @@ mod tests {
         assert_ne!(
             first,
             stamp("{\"all\": [\"a 2\"]}\n"),
-            "another value in its place"
+            "a different value at the same position"
         );
     }
 

@@ -160,7 +160,7 @@ def until(what, probe):
     end = time.monotonic() + DEADLINE_S
     while not (found := probe()):
         if time.monotonic() > end:
-            raise AssertionError(f"waited in vain: {what}")
+            raise AssertionError(f"timed out: {what}")
         time.sleep(0.02)
     return found
 

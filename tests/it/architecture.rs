@@ -222,7 +222,7 @@ fn allowed(table: &'static [(&str, &[&str])], name: &str) -> Option<BTreeSet<&'s
 /// Cargo ignores the profile's `strip` for a package with its own profile settings.
 #[test]
 fn the_release_binary_is_stripped() {
-    let manifest = fs::read_to_string(project().join("Cargo.toml")).expect("the manifest is there");
+    let manifest = fs::read_to_string(project().join("Cargo.toml")).expect("the manifest exists");
     let own = manifest
         .lines()
         .filter(|line| line.starts_with("trace-board = {"));
@@ -267,7 +267,7 @@ fn arrows_between_rooms_point_one_way() {
         for (line, name) in uses(&code(&path)) {
             if name != here && !may_use.contains(name.as_str()) {
                 wrong.push(format!(
-                    "{}:{line}: {here} may not know {name}",
+                    "{}:{line}: {here} must not know {name}",
                     path.display()
                 ));
             }
@@ -288,7 +288,7 @@ fn each_foreign_thing_has_its_room() {
         {
             for line in lines_naming(&code, thing) {
                 wrong.push(format!(
-                    "{}:{line}: {here} may not use {thing}",
+                    "{}:{line}: {here} must not use {thing}",
                     path.display()
                 ));
             }
@@ -326,7 +326,7 @@ fn templates_escape_everything_and_carry_no_inline_code() {
 
 #[test]
 fn a_library_without_features_needs_few_others() {
-    let text = fs::read_to_string(project().join("Cargo.toml")).expect("it is there");
+    let text = fs::read_to_string(project().join("Cargo.toml")).expect("it exists");
     let table = text
         .split("\n[")
         .find_map(|table| table.strip_prefix("dependencies]\n"))
@@ -348,7 +348,7 @@ fn nobody_lifts_what_is_forbidden() {
         ("Cargo.toml", "unsafe_code = \"forbid\""),
         ("fuzz/Cargo.toml", "unsafe_code = \"deny\""),
     ] {
-        let text = fs::read_to_string(project().join(manifest)).expect("it is there");
+        let text = fs::read_to_string(project().join(manifest)).expect("it exists");
         assert!(
             text.contains("[lints.rust]") && text.contains(table),
             "{manifest}"
@@ -393,7 +393,7 @@ fn vendored_files_are_what_their_readme_says() {
     for dir in ["static/vendor", "tests/e2e/vendor"] {
         let dir = project().join(dir);
         let readme =
-            fs::read_to_string(dir.join("README.md")).expect("a README beside vendored files");
+            fs::read_to_string(dir.join("README.md")).expect("a README next to the vendored files");
         for path in walk(&dir)
             .into_iter()
             .filter(|path| !path.ends_with("README.md"))
@@ -418,10 +418,7 @@ fn every_test_file_is_listed() {
     for binary in ["tests/it", "tests/e2e", "tests/bench"] {
         let dir = project().join(binary);
         let main = fs::read_to_string(dir.join("main.rs")).expect("the binary has a main");
-        for entry in fs::read_dir(&dir)
-            .expect("the directory is there")
-            .flatten()
-        {
+        for entry in fs::read_dir(&dir).expect("the directory exists").flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "main") {
                 assert!(

@@ -1,7 +1,7 @@
 //! Builds the index entry of a step from its [`Part`].
 //!
-//! The entry is the same as that of the step's [line](Part::line), but nothing is written as JSON and parsed again, except
-//! for small texts.
+//! The entry equals that of the step's [line](Part::line), but is built without writing and parsing
+//! JSON, except for small texts.
 
 use std::borrow::Cow;
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{Names, Record};
 
 #[test]
-fn a_step_is_put_together_from_its_parts() {
+fn a_step_is_assembled_from_its_parts() {
     let call = |id: &str| CallDraft {
         id: id.into(),
         name: "Read".into(),
@@ -80,7 +80,7 @@ fn a_reply_without_calls_is_an_answer_unless_it_was_cut() {
     }
 }
 
-/// The head of a step is built from its part directly. It must be the one that its line gives.
+/// The head of a step is built from its part directly. It must equal the head that its line gives.
 #[test]
 fn a_head_is_that_of_the_line() {
     let call = |id: &str, args: &str| CallDraft {

@@ -1,4 +1,4 @@
-//! Holds what is known of one run, and brings it up to date.
+//! Holds the state of one run, and keeps it up to date.
 
 mod behind;
 mod evicted;
@@ -538,7 +538,7 @@ impl Run {
         let Ok(mut held) = self.held.try_lock() else {
             return News::default();
         };
-        // Keep what was read of files that were evicted.
+        // If the files were evicted, keep what was read from them.
         let Ok(_files) = self.hold() else {
             return News {
                 changed: self.grows_older(),

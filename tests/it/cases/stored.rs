@@ -245,7 +245,7 @@ fn a_session_and_its_captured_stream_are_one_run() {
         (&1.into(), &"tmp/p/chats/session.jsonl".into())
     );
     assert_eq!(row["also_at"], serde_json::json!(["stream.jsonl"]));
-    // What only one of the two says of the end is said, whichever counts.
+    // If only one of the two records the end, that end is reported, whichever of them counts.
     let text = board(&["list", temp.path().to_str().unwrap()]);
     assert_says(
         &text,
@@ -324,7 +324,7 @@ fn a_root_may_be_one_file() {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|end| end == "eval"));
-    let log = log.expect("a sample that holds several runs");
+    let log = log.expect("a sample with several runs");
     let whole = board_json(&["list", samples.to_str().unwrap()]);
     let name = log.file_name().unwrap().to_str().unwrap().to_owned();
     let expected = rows(&whole, "steps")
