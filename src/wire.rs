@@ -1,14 +1,14 @@
-//! How is a server reached? A client over HTTP/1.1, with TLS where the address says so, and in words why there is no answer.
+//! An HTTP/1.1 client, with TLS for https addresses, that explains failures in words.
 //!
-//! Knows nothing of what is asked. Certificates are checked against the system's, so that a company's own authority is
-//! known. Neither redirects nor proxies are followed: what a request carries goes to the address it names and to no other.
+//! Knows nothing about the requests. Checks certificates against those of the system, which include a company's own
+//! authority. Follows neither redirects nor proxies, so that credentials reach only the address of the request.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -17,13 +17,13 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::error::{Error, Kind, Result};
 
-/// How an error begins where nothing was sent.
+/// The start of errors if nothing was sent.
 const CANNOT_CONNECT: &str = "cannot connect: ";
 
 /// Why a body ended early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// With TLS or without; without it, nobody needs certificates to talk to a server on the same machine.
+/// A client with or without TLS. Without it, a server on the same machine needs no certificates.
 #[derive(Debug)]
 pub(crate) enum Wire {
     /// To `http://`.
@@ -33,10 +33,10 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// Prepares to ask servers of one scheme. A connection that was idle for longer than `idle` is not used again.
+    /// Creates a client for one scheme. Closes connections that are idle for longer than `idle`.
     ///
     /// # Errors
-    /// The system has no certificates to check a server's by.
+    /// The system has no certificates.
     pub(crate) fn new(is_tls: bool, connect: Duration, idle: Duration) -> Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(connect));
@@ -59,15 +59,15 @@ impl Wire {
         )))
     }
 
-    /// Sends a request; the answer's head is here when this returns.
+    /// Sends a request and waits for the head of the answer.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why there is no answer, in words.
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-    ) -> std::result::Result<Response<UnsyncBoxBody<Bytes, BodyError>>, String> {
-        // Some gateways turn away whoever does not say who it is.
+    ) -> std::result::Result<Response<BoxBody<Bytes, BodyError>>, String> {
+        // Some gateways reject requests without a user agent.
         let who = HeaderValue::from_static(concat!("trace-board/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().insert(USER_AGENT, who);
         let answered = match self {
@@ -83,16 +83,16 @@ impl Wire {
         };
         Ok(answered
             .map_err(why)?
-            .map(|body| body.map_err(BodyError::from).boxed_unsync()))
+            .map(|body| body.map_err(BodyError::from).boxed()))
     }
 }
 
-/// Whether what [`Wire::send`] says is that nothing was sent.
+/// Returns whether an error of [`Wire::send`] means that nothing was sent.
 pub(crate) fn is_unreached(error: &str) -> bool {
     error.starts_with(CANNOT_CONNECT)
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     for cause in
@@ -106,7 +106,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The first cause, which says most: `Connection refused`, `unknown issuer`.
+/// Returns the innermost cause, the most specific one: `Connection refused`, `unknown issuer`.
 fn last(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |cause| cause.source());
     causes.last().map(ToString::to_string).unwrap_or_default()

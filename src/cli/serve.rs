@@ -18,7 +18,8 @@ use crate::trace::RootScanner;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Directories with runs in them, at any depth up to 8; one that is not there yet is waited for.
-    /// s3://BUCKET/PREFIX is one in an object store, asked as the variables and files of AWS say.
+    /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX are in object stores, with the credentials that the
+    /// tools of their cloud use.
     /// Without any, those of the settings, else ./runs
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,

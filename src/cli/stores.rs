@@ -1,4 +1,4 @@
-//! Which roots are object stores, and how are they followed?
+//! Options for roots in object stores, and how these roots are followed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use std::time::Duration;
 use crate::error::{Error, Kind, Result};
 use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 
-/// How object stores are followed.
+/// Options for object stores.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stores {
-    /// List s3:// roots this often, or as often as --s3-requests allows
+    /// List roots in object stores (s3://, gs://, az://) this often, or as often as --s3-requests allows
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::serve::seconds)]
     s3_every: Duration,
-    /// Send at most this many requests a minute to list an s3:// root; each lists 1,000 objects
+    /// Send at most this many requests a minute to list such a root; each lists 1,000 objects
     #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     s3_requests: u32,
-    /// Keep at most so much of each s3:// root on this machine: 500MB, 20GB
+    /// Keep at most this much of each such root on this machine: 500MB, 20GB
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = size)]
     s3_cache: u64,
 }
 
 impl Stores {
-    /// Follows those of `roots` that are object stores; gives back the roots as directories.
+    /// Follows the roots in object stores. Returns all roots as directories.
     ///
     /// # Errors
-    /// An address that is none; settings of AWS that cannot be used; a cache that cannot be written.
+    /// An address is wrong, the settings of its cloud can't be used, or the cache can't be written.
     pub(super) fn follow(
         &self,
         roots: Vec<PathBuf>,
@@ -39,7 +39,7 @@ impl Stores {
                 continue;
             };
             let address = Address::parse(text)?;
-            // Named twice, it is still one.
+            // The same root twice is one root.
             if mirrors
                 .iter()
                 .any(|mirror| mirror.address() == address.to_string())
@@ -56,7 +56,11 @@ impl Stores {
                 budget,
                 listing,
             };
-            let mirror = Arc::new(Mirror::follow(&address, Settings::read()?, options)?);
+            let mirror = Arc::new(Mirror::follow(
+                &address,
+                Settings::read(&address)?,
+                options,
+            )?);
             dirs.push(mirror.dir().to_owned());
             mirrors.push(mirror);
         }
@@ -64,7 +68,7 @@ impl Stores {
     }
 }
 
-/// Errs where `path` is an object store, for the commands that read directories alone.
+/// Rejects object stores, for commands that read only directories.
 pub(super) fn refuse(path: &Path) -> Result<()> {
     let Some(text) = path.to_str().filter(|text| Address::is_meant(text)) else {
         return Ok(());

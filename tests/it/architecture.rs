@@ -75,6 +75,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("mimalloc", &["main"]),
     ("nix", &["llm"]),
     ("notify", &["live"]),
+    ("object_store", &["mirror"]),
     ("sha2", &["mirror", "serve", "cli"]),
     ("rustix", &["trace", "tools", "llm", "serve", "own"]),
     (

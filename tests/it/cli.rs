@@ -183,7 +183,7 @@ fn help_of_every_command() {
     Usage: board serve [OPTIONS] [ROOT]...
 
     Arguments:
-      [ROOT]...  Directories with runs in them, at any depth up to 8; one that is not there yet is waited for. s3://BUCKET/PREFIX is one in an object store, asked as the variables and files of AWS say. Without any, those of the settings, else ./runs
+      [ROOT]...  Directories with runs in them, at any depth up to 8; one that is not there yet is waited for. s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX are in object stores, with the credentials that the tools of their cloud use. Without any, those of the settings, else ./runs
 
     Options:
           --sessions              Show the sessions that Claude Code, Codex, Gemini CLI and Qwen Code keep in this user's home too
@@ -193,9 +193,9 @@ fn help_of_every_command() {
           --open                  Open the board in the browser
           --poll <SECONDS>        Look at every file this often instead of waiting for the system to tell of changes
           --no-cache              Keep no notes between starts; every run is read at the start
-          --s3-every <SECONDS>    List s3:// roots this often, or as often as --s3-requests allows [default: 10]
-          --s3-requests <NUMBER>  Send at most this many requests a minute to list an s3:// root; each lists 1,000 objects [default: 60]
-          --s3-cache <SIZE>       Keep at most so much of each s3:// root on this machine: 500MB, 20GB [default: 10GB]
+          --s3-every <SECONDS>    List roots in object stores (s3://, gs://, az://) this often, or as often as --s3-requests allows [default: 10]
+          --s3-requests <NUMBER>  Send at most this many requests a minute to list such a root; each lists 1,000 objects [default: 60]
+          --s3-cache <SIZE>       Keep at most this much of each such root on this machine: 500MB, 20GB [default: 10GB]
           --config <FILE>         Settings, in TOML; without it those in ~/.config/board/config.toml
           --prices <FILE>         Prices of models for a million tokens, in TOML or JSON, to estimate costs that are not recorded
       -h, --help                  Print help
