@@ -18,7 +18,8 @@ use crate::trace::RootScanner;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist.
-    /// s3://BUCKET/PREFIX reads an object store, using the AWS variables and files
+    /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the
+    /// credentials that the tools of their cloud use
     /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,

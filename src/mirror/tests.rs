@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Mirror;
+use super::address::Cloud;
 use super::fake::{Fake, MODIFIED, Odd, settled, until};
 
 fn files(mirror: &Mirror) -> BTreeMap<String, String> {
@@ -620,5 +621,84 @@ fn notes_and_locks_that_are_pipes_or_devices_stop_nothing() {
     assert!(
         format!("{error:?}").contains("not a regular file"),
         "{error:?}"
+    );
+}
+
+#[test]
+fn buckets_of_google_are_listed_and_only_what_was_appended_is_fetched() {
+    let store = Fake::of(Cloud::Google);
+    for n in 0..5 {
+        store.put(&format!("runs/a b/{n}.jsonl"), b"one\n");
+    }
+    store.put("runs//odd.jsonl", b"x");
+    let mirror = store.follow(None, 1 << 20);
+    let status = settled(&mirror);
+    assert_eq!((status.objects, files(&mirror).len()), (6, 5));
+    assert_eq!(status.odd[0].key, "/odd.jsonl");
+    store.gets();
+    store.put("runs/a b/0.jsonl", b"one\ntwo\n");
+    settled(&mirror);
+    assert_eq!(files(&mirror)["a b/0.jsonl"], "one\ntwo\n");
+    assert_eq!(store.gets(), ["/bucket/runs%2Fa%20b%2F0%2Ejsonl bytes=4-"]);
+    is_refused(&store, &mirror, "AccessDenied", "Storage Object Viewer");
+}
+
+#[test]
+fn containers_of_azure_are_listed_and_what_was_appended_is_compared() {
+    let store = Fake::of(Cloud::Azure);
+    for n in 0..5 {
+        store.put_tagged(&format!("runs/a b/{n}.jsonl"), b"one\n", "0x8D1");
+    }
+    store.put_tagged("runs//odd.jsonl", b"x", "0x8D1");
+    let mirror = store.follow(None, 1 << 20);
+    let status = settled(&mirror);
+    assert_eq!((status.objects, files(&mirror).len()), (6, 5));
+    assert_eq!(status.odd[0].key, "/odd.jsonl");
+    store.gets();
+    store.put_tagged("runs/a b/0.jsonl", b"one\ntwo\n", "0x8D2");
+    settled(&mirror);
+    settled(&mirror);
+    assert_eq!(files(&mirror)["a b/0.jsonl"], "one\ntwo\n");
+    let path = "/bucket/runs/a%20b/0.jsonl";
+    assert_eq!(store.gets(), [format!("{path} bytes=0-"), path.to_owned()]);
+    let code = "AuthorizationPermissionMismatch";
+    is_refused(&store, &mirror, code, "Storage Blob Data Reader");
+}
+
+/// Checks that a refusal is shown with the missing role, and that the files stay.
+fn is_refused(store: &Fake, mirror: &Mirror, code: &'static str, role: &str) {
+    let before = files(mirror);
+    store.bucket().down = Some((403, code));
+    let status = until(mirror, "a refusal", |status| status.trouble.is_some());
+    let trouble = status.trouble.unwrap();
+    let what = format!("answered 403 {code}: told so");
+    assert!(trouble.what.contains(&what), "{trouble:?}");
+    assert!(trouble.hint.unwrap().contains(role));
+    assert_eq!(files(mirror), before);
+    store.bucket().down = None;
+    until(mirror, "the end of it", |status| status.trouble.is_none());
+}
+
+#[test]
+fn a_store_that_refuses_anonymous_requests_gets_those_of_the_machine() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    store.bucket().has_role = true;
+    let mirror = store.follow_anonymously();
+    let status = settled(&mirror);
+    assert_eq!((status.trouble, files(&mirror).len()), (None, 1));
+}
+
+#[test]
+fn without_a_role_the_refusal_of_an_anonymous_request_is_shown() {
+    let store = Fake::new();
+    let mirror = store.follow_anonymously();
+    let status = until(&mirror, "a refusal", |status| status.trouble.is_some());
+    let trouble = status.trouble.unwrap();
+    assert!(trouble.what.contains("answered 403 AccessDenied"));
+    let hint = trouble.hint.unwrap();
+    assert!(
+        hint.contains("without a key") && hint.contains("AWS_PROFILE"),
+        "{hint}"
     );
 }

@@ -203,6 +203,7 @@ def follow(binary, proxy, s3, cache):
     holds("truncated, replaced and deleted objects")
 
     for spoil, said in [(503, "503"), (403, "403"), ("cut", "cut off"), ("hang", None)]:
+        proxy.held.clear()
         proxy.spoil = spoil
         put("late/steps.jsonl", steps[0] + str(spoil).encode() + b"\n")
         before = board.runs()["total"]

@@ -79,6 +79,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("mimalloc", &["main"]),
     ("nix", &["llm"]),
     ("notify", &["live"]),
+    ("object_store", &["mirror"]),
     ("sha2", &["mirror", "serve", "cli"]),
     ("rmcp", &["llm", "serve"]),
     ("rustix", &["trace", "tools", "llm", "serve", "own"]),
