@@ -128,6 +128,8 @@ pub mod tools;
 pub mod trace;
 
 #[cfg(feature = "board")]
+pub(crate) mod cache_file;
+#[cfg(feature = "board")]
 #[doc(hidden)]
 pub mod cli;
 #[cfg(feature = "board")]
@@ -136,8 +138,6 @@ pub(crate) mod lines;
 pub mod live;
 #[cfg(feature = "board")]
 pub mod mirror;
-#[cfg(feature = "board")]
-pub(crate) mod own;
 #[cfg(feature = "board")]
 pub(crate) mod page;
 #[cfg(feature = "board")]

@@ -62,9 +62,9 @@ pub fn rules(data: &[u8]) {
         if let Err(wrong) = rule.read {
             assert!(!wrong.why.is_empty());
             assert!(
-                StopSpec::parse_with(wrong.right, no_files).is_ok(),
+                StopSpec::parse_with(wrong.example, no_files).is_ok(),
                 "{} is right",
-                wrong.right
+                wrong.example
             );
         }
     }

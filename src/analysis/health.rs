@@ -340,10 +340,12 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
             reason,
         }
     };
-    let laps = index.lap_starts();
-    if laps.len() > index.segments().len().max(1)
+    let run_starts = index.lap_starts();
+    if run_starts.len() > index.segments().len().max(1)
         && !index.is_cut()
-        && let Some(step) = laps.last().and_then(|lap| index.steps().get(*lap))
+        && let Some(step) = run_starts
+            .last()
+            .and_then(|start| index.steps().get(*start))
     {
         let id = step
             .step_id

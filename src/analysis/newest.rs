@@ -112,7 +112,7 @@ pub(super) fn is_untold(index: &Index) -> bool {
     index
         .manifest()
         .get()
-        .is_some_and(|manifest| manifest.steps_untold)
+        .is_some_and(|manifest| manifest.steps_unknown)
 }
 
 /// Returns the answer of the newest run that all its records agree on; `None` if it's empty.

@@ -639,7 +639,7 @@ pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
     // If a step's events are missing, the step's own record is used.
     let last = newest_run(index).next_back().map(|(n, _)| n);
     let stops = newest_run(index)
-        .filter(|(n, step)| Some(*n) != last && step.asked(crate::model::CriticAction::Stop));
+        .filter(|(n, step)| Some(*n) != last && step.requested(crate::model::CriticAction::Stop));
     for (_, step) in stops
         .filter(|(_, step)| !by_critics.contains(&step.step_id))
         .take(MAX_IGNORED)

@@ -284,7 +284,7 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     let words = words.map(|words| column.bound(run, &words));
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {
-        "steps" if run.steps_untold => words,
+        "steps" if run.steps_unknown => words,
         "steps" => {
             let limit = run.verdict.budget();
             let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));

@@ -13,7 +13,7 @@ use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
-use crate::page::lens::Lens;
+use crate::page::run_view::RunView;
 use crate::trace::{
     MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunReader, Stamps, is_running,
 };
@@ -109,14 +109,14 @@ impl Opened {
     }
 
     /// Returns the view of the run that pages use.
-    pub(super) fn lens<'a>(&'a self, look: &'a Look) -> Lens<'a> {
-        Lens {
+    pub(super) fn view<'a>(&'a self, look: &'a Look) -> RunView<'a> {
+        RunView {
             summary: &self.summary,
             index: &self.index,
             lines: self,
             now: look.now,
             stale: None,
-            kin: &Vec::new,
+            related_runs: &Vec::new,
             zone: &look.zone,
         }
     }

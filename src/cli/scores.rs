@@ -152,7 +152,7 @@ fn text(
     let scores = Scores::of(&run.index);
     let steps = run.index.newest_start()..scores.steps;
     if scores.is_empty() {
-        let some = if run.summary.steps_untold {
+        let some = if run.summary.steps_unknown {
             " with a line"
         } else {
             ""

@@ -15,7 +15,7 @@ use super::{Done, write_json};
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{
-    Answer, Answers, Question, StopTiming, Wrong, answers, question, typed,
+    Answer, Answers, RuleSet, StopTiming, Wrong, answers, rule_set, typed,
 };
 use crate::error::{Error, Kind, Result};
 use crate::page::whatif::json;
@@ -62,7 +62,7 @@ struct Entry<T> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let question = ask(&args.rules)?;
+    let rule_set = ask(&args.rules)?;
     let prices = args.settings.read()?.prices;
     let mut entries = Vec::new();
     let mut first_error = None;
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 if print.run.is_some() || print.first.is_some() {
                     seen.entry(known).or_insert_with(|| shown.clone());
                 }
-                let answers = answers(&question, &run.summary, &run.index, &run);
+                let answers = answers(&rule_set, &run.summary, &run.index, &run);
                 if args.json {
                     let whatif = Some(json::whatif(&answers, &run.summary, &run.index));
                     entries.push(Entry {
@@ -139,7 +139,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 }
 
 /// Parses the rules.
-fn ask(rules: &[String]) -> Result<Question> {
+fn ask(rules: &[String]) -> Result<RuleSet> {
     if rules.is_empty() {
         let error = Error::new(Kind::Usage, "no rules are given");
         return Err(error.hint(
@@ -147,15 +147,15 @@ fn ask(rules: &[String]) -> Result<Question> {
         ));
     }
     let typed = typed(rules.iter().cloned(), schema);
-    if let Some((text, Wrong { why, right })) = typed
+    if let Some((text, Wrong { why, example })) = typed
         .iter()
         .find_map(|rule| Some((&rule.text, rule.read.as_ref().err()?)))
     {
         let error = Error::new(Kind::Usage, format!("can't evaluate the rule {text}"))
             .because(SpecError::new(why));
-        return Err(error.hint(format!("example: --rule '{right}'")));
+        return Err(error.hint(format!("example: --rule '{example}'")));
     }
-    question(&typed)
+    rule_set(&typed)
         .map_err(|error| Error::new(Kind::Usage, "can't evaluate these rules").because(error))
 }
 

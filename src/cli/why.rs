@@ -64,7 +64,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         Certainty::Inferred | Certainty::Unknown
             if summary
                 .relation
-                .says
+                .differences
                 .iter()
                 .any(|copy| copy.records_end(summary)) =>
         {

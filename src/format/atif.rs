@@ -165,7 +165,7 @@ pub(super) struct Trajectory {
     /// It is not part of a trial. Such a file is written when its run is over, so a new file
     /// doesn't mean that the run continues.
     is_alone: bool,
-    steps_untold: bool,
+    steps_unknown: bool,
     began: Option<i64>,
     took: Option<f64>,
     /// The last step made tool calls, and the time of their results is not recorded: the format
@@ -251,7 +251,7 @@ impl Reader for Trajectory {
                 });
                 let board = Board::of(record.text);
                 self.is_exported = true;
-                self.steps_untold = is_true(board.untold);
+                self.steps_unknown = is_true(board.untold);
                 self.began = micros(board.started);
                 self.took = number(board.took)
                     .filter(|ms| *ms >= 0.0)
@@ -347,7 +347,7 @@ impl Reader for Trajectory {
         };
         run.model_calls = self.tells_asked.then_some(self.asked);
         run.scores = std::mem::take(&mut self.scores);
-        run.steps_untold = self.steps_untold;
+        run.steps_unknown = self.steps_unknown;
         (run.started_at, run.latency_s) = (self.began, self.took);
         run.end_untold = self.end_untold;
         run.is_closed = self.is_alone;

@@ -196,7 +196,7 @@ impl Reader for Trial {
             && !is_unstarted;
         let run = draft.run();
         // The agent ran, but no readable file contains its steps.
-        run.steps_untold |= has_run && !self.trajectory.is_read && steps == 0;
+        run.steps_unknown |= has_run && !self.trajectory.is_read && steps == 0;
         run.children = run.children.map(|children| children + steps);
         if tokens.is_some() {
             run.tokens = tokens;

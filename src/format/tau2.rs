@@ -296,7 +296,7 @@ impl Reader for Simulation {
         run.conflicts = odd_product(&reward).into_iter().collect();
         run.turns = Some(self.turns).filter(|_| !self.is_spoken);
         // Without messages, the number of steps is unknown too.
-        run.steps_untold = self.is_spoken || self.trial.messages.is_none();
+        run.steps_unknown = self.is_spoken || self.trial.messages.is_none();
         // By tau2-bench's own definition, a task succeeds if it gets the full reward.
         run.success = rewarded.map(|rewarded| rewarded >= 1.0);
         run.scores = scores;

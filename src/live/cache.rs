@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 use crate::analysis::summary::Summary;
-use crate::own::{self, Access};
+use crate::cache_file::{self, Access};
 use crate::trace::{RunLocation, Stamps};
 
 /// Longer rows are neither written nor read. A row has about 2 KB.
@@ -90,7 +90,7 @@ impl Cache {
     /// if there's no valid file.
     pub(super) fn load(&self, root: &Path) -> Entries {
         let place = self.file(root);
-        let file = match own::open(&place, Access::Read) {
+        let file = match cache_file::open(&place, Access::Read) {
             Ok(file) => file,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
@@ -99,7 +99,7 @@ impl Cache {
                 return Entries::new();
             }
         };
-        let mut lines = own::lines(file, MAX_ROW_BYTES, MAX_FILE_BYTES);
+        let mut lines = cache_file::lines(file, MAX_ROW_BYTES, MAX_FILE_BYTES);
         let head = lines
             .next()
             .and_then(|line| serde_json::from_slice::<Head>(&line).ok());
@@ -178,12 +178,14 @@ impl Cache {
         let place = self.file(root);
         let first_line = self.first_line(root)?;
         let mut begins = Vec::new();
-        let ours = own::open(&place, Access::Append).ok().filter(|file| {
-            file.take(first_line.len() as u64)
-                .read_to_end(&mut begins)
-                .is_ok()
-                && begins == first_line
-        });
+        let ours = cache_file::open(&place, Access::Append)
+            .ok()
+            .filter(|file| {
+                file.take(first_line.len() as u64)
+                    .read_to_end(&mut begins)
+                    .is_ok()
+                    && begins == first_line
+            });
         let mut file = match ours {
             Some(file) => file,
             None => {
@@ -193,7 +195,7 @@ impl Cache {
                 let mut beside = tempfile::NamedTempFile::new_in(&self.dir)?;
                 beside.write_all(&first_line)?;
                 beside.persist(&place).map_err(|error| error.error)?;
-                own::open(&place, Access::Append)?
+                cache_file::open(&place, Access::Append)?
             }
         };
         let mut due: Vec<(u64, Stamps, &Arc<Run>)> = Vec::new();

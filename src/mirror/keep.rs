@@ -17,8 +17,8 @@ use super::address::Address;
 use super::fetch::{CachedFile, Fetched, hex};
 use super::place::place;
 use super::plan::CachedObject;
+use crate::cache_file::{self, Access};
 use crate::error::{Error, Kind, Result};
-use crate::own::{self, Access};
 
 /// The number of boards that can follow the same store with the same cache directory. Each has a separate copy.
 const MAX_BOARDS: usize = 16;
@@ -259,7 +259,7 @@ fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
             _ => base.join(format!("{name}-{number}")),
         };
         private(&home)?;
-        let lock = own::open(&home.join("lock"), Access::Lock)?;
+        let lock = cache_file::open(&home.join("lock"), Access::Lock)?;
         match lock.try_lock() {
             Ok(()) => return Ok((home, lock)),
             Err(TryLockError::WouldBlock) => {}
@@ -289,7 +289,7 @@ fn line(key: &str, object: Option<&CachedObject>) -> io::Result<Vec<u8>> {
 /// Reads the log, and drops entries that don't match their files.
 fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
     let mut objects = BTreeMap::new();
-    let file = match own::open(notes, Access::Read) {
+    let file = match cache_file::open(notes, Access::Read) {
         Ok(file) => file,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
@@ -301,7 +301,7 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
             return objects;
         }
     };
-    for line in own::lines(file, MAX_LINE_BYTES, MAX_NOTES_BYTES) {
+    for line in cache_file::lines(file, MAX_LINE_BYTES, MAX_NOTES_BYTES) {
         match serde_json::from_slice(&line) {
             Ok(Note {
                 key,

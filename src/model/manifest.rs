@@ -152,7 +152,7 @@ pub struct Manifest {
     pub tokens_of_steps: bool,
     /// Whether the records don't show where each step of the run begins, so that the number of
     /// steps is unknown.
-    pub steps_untold: bool,
+    pub steps_unknown: bool,
     /// Whether the last step made a tool call whose result has no recorded time.
     pub end_untold: bool,
     /// The records that were copied from another run into this one's file.

@@ -23,16 +23,16 @@ pub struct AppState {
     pub(crate) host: Arc<str>,
     pub(crate) zone: TimeZone,
     /// What-if questions over many runs: those in progress and recent results.
-    pub(crate) sweeps: Arc<jobs::Jobs<sweep::Question>>,
+    pub(crate) sweeps: Arc<jobs::Jobs<sweep::SweepTask>>,
     /// Searches in progress and recent results.
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
     /// Limits concurrent downloads.
     pub(crate) downloads: Turns,
     /// Limits concurrent reloads of parked runs for requests.
-    pub(crate) wakes: Arc<Semaphore>,
-    /// Acquired before `wakes` to reload a large run, so that large runs waiting for each other
-    /// don't use up `wakes`.
-    pub(crate) large_wakes: Arc<Semaphore>,
+    pub(crate) reloads: Arc<Semaphore>,
+    /// Acquired before `reloads` to reload a large run, so that large runs waiting for each other
+    /// don't use up `reloads`.
+    pub(crate) large_reloads: Arc<Semaphore>,
     /// Limits the responses that may read all lines of a run at the same time.
     pub(crate) walks: Turns,
     /// Limits open event streams.
@@ -55,8 +55,8 @@ impl AppState {
         let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
         let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
         let downloads = Turns::new(download::MAX_DOWNLOADS);
-        let wakes = Arc::new(Semaphore::new(extract::MAX_WAKES));
-        let large_wakes = Arc::new(Semaphore::new(1));
+        let reloads = Arc::new(Semaphore::new(extract::MAX_RELOADS));
+        let large_reloads = Arc::new(Semaphore::new(1));
         let walks = Turns::new(run::changed::MAX_WALKS);
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
@@ -69,8 +69,8 @@ impl AppState {
             sweeps,
             searches,
             downloads,
-            wakes,
-            large_wakes,
+            reloads,
+            large_reloads,
             walks,
             streams,
             lists,

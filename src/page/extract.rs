@@ -32,7 +32,7 @@ const RUN_PARAMS: [&str; 3] = ["a", "b", "run"];
 pub(crate) const MAX_RUNS: usize = 50;
 
 /// Limits concurrent reloads of parked runs for requests. Pages have separate threads.
-pub(crate) const MAX_WAKES: usize = 4;
+pub(crate) const MAX_RELOADS: usize = 4;
 
 /// The run that the address names. The key is looked up in the library and never becomes a path.
 #[derive(Debug)]
@@ -92,7 +92,11 @@ impl FromRequestParts<AppState> for RunParam {
 /// Fetches evicted files and reloads parked runs named in the request, before any resource is held
 /// for the response. Large files take time to read, and handlers request the index in places that
 /// must not wait.
-pub(crate) async fn awake(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub(crate) async fn load_runs(
+    State(state): State<AppState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
     let mut keys: Vec<String> = path_part(&mut parts, "key").await.into_iter().collect();
     let Ok(params) = Params::from_request_parts(&mut parts, &()).await;
@@ -111,7 +115,7 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
             Ok(of_run) => files.extend(of_run),
             Err(why) => return not_here(&run, &why).into_response(),
         }
-        read_again(&state, run).await;
+        reload(&state, run).await;
     }
     let (parts, body) = next
         .run(Request::from_parts(parts, body))
@@ -166,7 +170,7 @@ fn not_here(run: &Run, why: &str) -> WebError {
 
 /// Reloads a run if it is parked. However many requests wait, one thread reads it, and few runs are
 /// read at once.
-async fn read_again(state: &AppState, run: Arc<Run>) {
+async fn reload(state: &AppState, run: Arc<Run>) {
     if !run.is_parked() {
         return;
     }
@@ -176,11 +180,11 @@ async fn read_again(state: &AppState, run: Arc<Run>) {
     }
     // The semaphores are never closed.
     let large = if run.is_large() {
-        Arc::clone(&state.large_wakes).acquire_owned().await.ok()
+        Arc::clone(&state.large_reloads).acquire_owned().await.ok()
     } else {
         None
     };
-    let Ok(place) = Arc::clone(&state.wakes).acquire_owned().await else {
+    let Ok(place) = Arc::clone(&state.reloads).acquire_owned().await else {
         return;
     };
     // If the client leaves, the reload still completes.

@@ -11,7 +11,7 @@ use crate::analysis::life::Outside;
 use crate::analysis::summary::{Summary, summary};
 use crate::analysis::verdict::RunStatus;
 use crate::model::RunKey;
-use crate::page::lens::Lens;
+use crate::page::run_view::RunView;
 
 use crate::page::shell::Status;
 
@@ -69,14 +69,14 @@ impl Recorded {
         }
     }
 
-    pub(crate) fn lens(&self) -> Lens<'_> {
-        Lens {
+    pub(crate) fn view(&self) -> RunView<'_> {
+        RunView {
             summary: &self.summary,
             index: &self.files.index,
             lines: &self.files,
             now: 0,
             stale: None,
-            kin: &Vec::new,
+            related_runs: &Vec::new,
             zone: &self.zone,
         }
     }

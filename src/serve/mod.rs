@@ -3,10 +3,10 @@
 //!
 //! All routes are GET, and none changes anything. The responses are built in `page`.
 
+mod backpressure;
 mod events;
 mod guard;
 mod health;
-mod held;
 mod inside;
 mod listen;
 pub(crate) mod mcp;
@@ -127,8 +127,11 @@ fn answers(state: AppState) -> Router {
         .route("/runs/{key}/events", get(events::run))
         .route("/static/{version}/{*name}", get(statics::file))
         .merge(pages)
-        .layer(from_fn_with_state(held::Room::default(), held::hold))
-        .layer(from_fn_with_state(state.clone(), extract::awake))
+        .layer(from_fn_with_state(
+            backpressure::ResponseLimits::default(),
+            backpressure::limit_buffered_responses,
+        ))
+        .layer(from_fn_with_state(state.clone(), extract::load_runs))
         .layer(from_fn_with_state(state.clone(), error::show))
         // Innermost, so that the response to a panic gets the common headers too.
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(

@@ -410,7 +410,7 @@ fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
         }
     };
     // One more than the threads that reload runs.
-    let threads = crate::page::extract::MAX_WAKES + 1;
+    let threads = crate::page::extract::MAX_RELOADS + 1;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(threads)

@@ -35,14 +35,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     // An HTTP client, independent of the requests.
     ("wire", &["error"]),
     // The board's own files, independent of their contents.
-    ("own", &[]),
+    ("cache_file", &[]),
     // `trace` decides which objects may belong to traces.
-    ("mirror", &["error", "trace", "wire", "own"]),
+    ("mirror", &["error", "trace", "wire", "cache_file"]),
     // A row's verdict and liveness are computed once per change, not for each query over thousands
     // of rows.
     (
         "live",
-        &["error", "mirror", "model", "trace", "analysis", "own"],
+        &[
+            "error",
+            "mirror",
+            "model",
+            "trace",
+            "analysis",
+            "cache_file",
+        ],
     ),
     // Rules are named and explained in the page's words, and `analysis` evaluates them.
     (
@@ -62,8 +69,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "lib",
         &[
-            "error", "model", "format", "trace", "stop", "engine", "tools", "llm", "analysis",
-            "mirror", "lines", "live", "page", "serve", "wire", "own", "cli",
+            "error",
+            "model",
+            "format",
+            "trace",
+            "stop",
+            "engine",
+            "tools",
+            "llm",
+            "analysis",
+            "mirror",
+            "lines",
+            "live",
+            "page",
+            "serve",
+            "wire",
+            "cache_file",
+            "cli",
         ],
     ),
 ];
@@ -82,10 +104,18 @@ const KEYS: &[(&str, &[&str])] = &[
     ("object_store", &["mirror"]),
     ("sha2", &["mirror", "serve", "cli"]),
     ("rmcp", &["llm", "serve"]),
-    ("rustix", &["trace", "tools", "llm", "serve", "own"]),
+    ("rustix", &["trace", "tools", "llm", "serve", "cache_file"]),
     (
         "std::fs",
-        &["trace", "engine", "llm", "mirror", "live", "cli", "own"],
+        &[
+            "trace",
+            "engine",
+            "llm",
+            "mirror",
+            "live",
+            "cli",
+            "cache_file",
+        ],
     ),
     ("toml", &["llm", "cli"]),
     (

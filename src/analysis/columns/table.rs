@@ -2,7 +2,7 @@
 
 use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
 use super::{Cell, Column, Cost, Kind, OfStep, Summary, Width, Words, step};
-use crate::analysis::copies::CopySays;
+use crate::analysis::copies::CopyDifferences;
 use crate::analysis::verdict::RunStatus;
 use crate::model::{Outcome, RunKey};
 
@@ -560,9 +560,9 @@ fn not_empty(text: &str) -> Option<&str> {
 }
 
 /// Returns the copies of a run that record an end, if the run's own records don't.
-fn recorded_elsewhere(run: &Summary) -> impl Iterator<Item = &CopySays> {
+fn recorded_elsewhere(run: &Summary) -> impl Iterator<Item = &CopyDifferences> {
     run.relation
-        .says
+        .differences
         .iter()
         .filter(|copy| copy.records_end(run))
 }

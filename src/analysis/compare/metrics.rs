@@ -132,7 +132,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             "critic_retries",
             "Critic retries",
             Unit::Count,
-            sum(|step| usize::from(step.asked(CriticAction::Retry))),
+            sum(|step| usize::from(step.requested(CriticAction::Retry))),
         ),
         measure(
             "errors",

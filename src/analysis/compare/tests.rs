@@ -45,7 +45,7 @@ fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
 #[test]
 fn runs_diverge_where_they_do_something_different() {
     let step = CALL.to_owned();
-    let (what, pair, says) = parted(
+    let (what, pair, sentence) = parted(
         &[step.clone(), act("run", "t", "")],
         &[step.clone(), act("run", "u", "")],
     );
@@ -62,44 +62,44 @@ fn runs_diverge_where_they_do_something_different() {
     );
     // The lines of these runs all have id 0.
     assert_eq!(
-        says,
+        sentence,
         "The runs diverge at step 0: both call run, with different arguments. Same actions in the first step."
     );
-    let (what, _, says) = parted(std::slice::from_ref(&step), &[act("write", "a", "")]);
+    let (what, _, sentence) = parted(std::slice::from_ref(&step), &[act("write", "a", "")]);
     assert_eq!(
-        (what, &*says),
+        (what, &*sentence),
         (
             "action",
             "The runs diverge at step 0: A calls read, B calls write."
         )
     );
-    let (what, _, says) = parted(&[step.clone(), step.clone()], std::slice::from_ref(&step));
+    let (what, _, sentence) = parted(&[step.clone(), step.clone()], std::slice::from_ref(&step));
     assert_eq!(what, "only_in_a");
     assert_eq!(
-        says,
+        sentence,
         "The runs diverge at step 0: A calls read, but B has no more steps. Same actions in the first step."
     );
 }
 
 #[test]
 fn two_answers_are_judged() {
-    let (what, _, says) = parted(&[end("yes", "continue")], &[end("no", "retry")]);
+    let (what, _, sentence) = parted(&[end("yes", "continue")], &[end("no", "retry")]);
     assert_eq!(what, "answer");
     assert!(
-        says.ends_with("The runs diverge at step 0: both answer, but A is accepted and B is sent back by its critic."),
-        "{says}"
+        sentence.ends_with("The runs diverge at step 0: both answer, but A is accepted and B is sent back by its critic."),
+        "{sentence}"
     );
-    let (_, _, says) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
+    let (_, _, sentence) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
     assert!(
-        says.ends_with("both answer, with different texts."),
-        "{says}"
+        sentence.ends_with("both answer, with different texts."),
+        "{sentence}"
     );
     let alone = r#""decision": {"mode": "final", "final_answer": "no"}"#.to_owned();
     for unjudged in [alone, end("no", "failed"), end("no", "ponder")] {
-        let (_, _, says) = parted(&[unjudged], &[end("yes", "stop")]);
+        let (_, _, sentence) = parted(&[unjudged], &[end("yes", "stop")]);
         assert!(
-            says.ends_with("A is not judged and B is stopped by its critic."),
-            "{says}"
+            sentence.ends_with("A is not judged and B is stopped by its critic."),
+            "{sentence}"
         );
     }
 }
@@ -113,9 +113,9 @@ fn equal_actions_may_have_different_outcomes() {
             &format!(r#", "action_results": [{{"output": "{text}"}}]"#),
         )
     };
-    let (what, _, says) = parted(&[result("1")], &[result("2")]);
+    let (what, _, sentence) = parted(&[result("1")], &[result("2")]);
     assert_eq!(
-        (what, &*says),
+        (what, &*sentence),
         (
             "result",
             "Same actions in the only step. Results first differ at step 0."
@@ -133,14 +133,14 @@ fn equal_actions_may_have_different_outcomes() {
     );
     let failed = end("y", "failed");
     assert_eq!(parted(&[end("y", "continue")], &[failed]).0, "critic");
-    let says =
+    let sentence =
         "No differences: actions, results, critics, scores and state changes are the same in";
     assert_eq!(
         parted(&[result("1")], &[result("1")]),
-        ("none", None, format!("{says} the only step."))
+        ("none", None, format!("{sentence} the only step."))
     );
     let two = [result("1"), result("2")];
-    assert_eq!(parted(&two, &two).2, format!("{says} both steps."));
+    assert_eq!(parted(&two, &two).2, format!("{sentence} both steps."));
     assert_eq!(parted(&[], &[]).2, "Neither run has any steps.");
 }
 
@@ -262,10 +262,10 @@ fn a_truncated_result_does_not_count_as_different() {
     let cut = wrapped(&format!(
         r#""{{\"text\": \"{start}\n... [truncated, 50016 chars total] ...\n{end}\"}}""#
     ));
-    let (_, first, says) = parted(&whole, &cut);
+    let (_, first, sentence) = parted(&whole, &cut);
     assert_eq!(first, None, "no known difference");
     assert_eq!(
-        says,
+        sentence,
         "No known differences: actions, critics, scores and state changes are the same in the only step. Results match \
          as far as recorded. At step 0, one was truncated by its writer."
     );
@@ -346,13 +346,13 @@ fn states_differ_by_keys_and_by_values() {
         r#""k": {"before": 1, "after": 3}"#,
         r#""k": {"before": 0, "after": 2}"#,
     ] {
-        let (what, _, says) = parted(
+        let (what, _, sentence) = parted(
             &both,
             &changed(&format!("{other}, {}", b.replace('y', "z"))),
         );
         assert_eq!(what, "state", "{other}");
         assert_eq!(
-            says,
+            sentence,
             "Same actions in the only step. State changes first differ at step 0."
         );
     }
@@ -376,14 +376,14 @@ fn earlier_differences_are_mentioned() {
             &format!(r#", "action_results": [{{"output": "{text}"}}]"#),
         )
     };
-    let (what, _, says) = parted(
+    let (what, _, sentence) = parted(
         &[result("1"), act("a", "", "")],
         &[result("2"), act("b", "", "")],
     );
     assert_eq!(what, "action");
     assert!(
-        says.ends_with("Results already differ at step 0."),
-        "{says}"
+        sentence.ends_with("Results already differ at step 0."),
+        "{sentence}"
     );
 }
 
@@ -594,12 +594,12 @@ fn an_unreadable_line_is_not_a_difference() {
             [Relation::Same, Relation::Unreadable, Relation::Same]
         );
         assert_eq!((comparison.first, comparison.common), (None, 1));
-        let says = comparison.sentence(a, b);
+        let sentence = comparison.sentence(a, b);
         assert!(
-            says.starts_with("No known differences in 3 steps. At step"),
-            "{says}"
+            sentence.starts_with("No known differences in 3 steps. At step"),
+            "{sentence}"
         );
-        assert!(says.ends_with("a line is unreadable."), "{says}");
+        assert!(sentence.ends_with("a line is unreadable."), "{sentence}");
     }
     let measure = |index: &Index, id: &str| {
         let summary = summary(&RunKey::new("a"), String::new(), index, Outside::default());

@@ -141,9 +141,9 @@ fn judged(relation: Relation) -> &'static str {
 
 /// Describes how an answer was judged.
 fn fate(step: &StepHead) -> &'static str {
-    if step.asked(CriticAction::Retry) {
+    if step.requested(CriticAction::Retry) {
         "sent back by its critic"
-    } else if step.asked(CriticAction::Stop) {
+    } else if step.requested(CriticAction::Stop) {
         "stopped by its critic"
     } else if step
         .critics

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::kin::nearest;
 use super::super::newest::newest_run;
+use super::super::related::nearest;
 use super::super::summary::Summary;
 use crate::model::Index;
 use crate::model::step::Usage;
@@ -101,8 +101,8 @@ impl Families {
             if let Some(id) = up.and_then(|up| runs.get(up)?.run_id.clone()) {
                 found.nearer.insert(at, id);
             }
-            let twins = by_id.get(parent).map(Vec::as_slice).unwrap_or_default();
-            let named = Self::nearest(runs, at, twins);
+            let duplicates = by_id.get(parent).map(Vec::as_slice).unwrap_or_default();
+            let named = Self::nearest(runs, at, duplicates);
             if let Some((named, id)) = named.filter(|_| up.is_some()).zip(own) {
                 found.moved.entry(named).or_default().insert(id.to_owned());
             }

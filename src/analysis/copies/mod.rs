@@ -6,8 +6,8 @@
 //! and only runs that share one are compared step by step. Which copy counts depends on what the
 //! files hold, never on the order in which they were found.
 
+mod differences;
 mod family;
-mod says;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use differences::CopyDifferences;
 pub use family::Apart;
-pub use says::CopySays;
 
 use super::format::counted;
-use super::kin::nearest;
+use super::related::nearest;
 use super::summary::Summary;
 use crate::model::{Index, RunKey};
 use family::Families;
@@ -107,7 +107,7 @@ pub struct Relation {
     /// The number of copies.
     pub copies: usize,
     /// The statements of copies that differ from this run's.
-    pub says: Vec<CopySays>,
+    pub differences: Vec<CopyDifferences>,
     /// The same statements as sentences without a full stop; only the first ones.
     pub copies_say: Vec<String>,
     /// The cost in US dollars, if only the captured output of the program records it.
@@ -127,7 +127,7 @@ static ALONE: Relation = Relation {
     copied: None,
     also_at: Vec::new(),
     copies: 0,
-    says: Vec::new(),
+    differences: Vec::new(),
     copies_say: Vec::new(),
     cost_usd: None,
     children: None,
@@ -165,8 +165,8 @@ impl Relation {
     fn keep_first(&mut self) {
         self.also_at.sort_unstable();
         self.also_at.truncate(MAX_NAMED);
-        self.says.sort_by(|a, b| a.key.cmp(&b.key));
-        self.says.truncate(MAX_NAMED);
+        self.differences.sort_by(|a, b| a.key.cmp(&b.key));
+        self.differences.truncate(MAX_NAMED);
     }
 
     /// Returns the relation for viewing the run by itself: all its steps are its own, and it
@@ -208,11 +208,11 @@ impl Relation {
                 }
             )
         });
-        let says = self.copies_say.iter().take(MAX_SHOWN).cloned();
+        let differences = self.copies_say.iter().take(MAX_SHOWN).cloned();
         [duplicate, copied, also, apart]
             .into_iter()
             .flatten()
-            .chain(says.collect::<Vec<_>>())
+            .chain(differences.collect::<Vec<_>>())
     }
 }
 
@@ -336,7 +336,9 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
                 let children = *below
                     .entry(counted)
                     .or_insert_with(|| families.tokens_below(runs, counted));
-                relation.says.extend(CopySays::of(copy, run, children));
+                relation
+                    .differences
+                    .extend(CopyDifferences::of(copy, run, children));
                 relation.also_at.push(key);
                 if relation.also_at.len() > 2 * MAX_NAMED {
                     relation.keep_first();
@@ -352,9 +354,9 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
     for (at, relation) in relations.iter_mut().enumerate() {
         relation.keep_first();
         relation.copies_say = relation
-            .says
+            .differences
             .iter()
-            .flat_map(CopySays::words)
+            .flat_map(CopyDifferences::words)
             .take(MAX_KEPT)
             .collect();
         relation.cost_usd = group.cost_of_output(at);

@@ -285,10 +285,10 @@ fn written(manifest: &str, steps: &str, events: &str) -> (tempfile::TempDir, Fil
 
 /// Returns a rule's verdict on the run, and the step.
 fn told(files: &Files, rule: &str) -> (&'static str, Option<u64>) {
-    use crate::analysis::whatif::Question;
-    let question = Question::new(vec![rule.parse().unwrap()]).unwrap();
-    let result = question
-        .ask(&files.record(question.depth()), false)
+    use crate::analysis::whatif::RuleSet;
+    let rule_set = RuleSet::new(vec![rule.parse().unwrap()]).unwrap();
+    let result = rule_set
+        .ask(&files.record(rule_set.depth()), false)
         .remove(0);
     (result.found.word(), result.step)
 }

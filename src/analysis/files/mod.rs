@@ -1,4 +1,4 @@
-//! Lists the files that a run's calls asked to change, and the steps that did so. Reads the calls
+//! Lists the files that a run's calls requested to change, and the steps that did so. Reads the calls
 //! of all steps on request.
 //!
 //! [`patch`](super::patch) reads what the calls ask for. The index records whether the calls
@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::analysis::patch::{
-    Edit, EditKind, asked, in_scripts, recorded, recorded_diff, to_align,
+    Edit, EditKind, in_scripts, recorded, recorded_diff, requested_edits, to_align,
 };
 use crate::model::json::{Json, walk};
 use crate::model::step::{Call, Change, Step};
@@ -322,13 +322,13 @@ fn of_step(
             }
             *pairs -= needed;
         }
-        let asked = asked(wanted.name.as_deref().unwrap_or_default(), &args);
+        let requested = requested_edits(wanted.name.as_deref().unwrap_or_default(), &args);
         found.extend(
-            asked
+            requested
                 .too_large
                 .map(|path| (path.to_owned(), edited(Some(call), 0, None, ok))),
         );
-        let edits = asked.edits.iter().enumerate();
+        let edits = requested.edits.iter().enumerate();
         found.extend(edits.map(|(at, edit)| {
             (
                 edit.path.clone().into_owned(),
@@ -360,7 +360,7 @@ fn of_step(
                 continue;
             };
             let ok = head.calls.get(call).and_then(|mark| mark.is_ok());
-            let all = asked("", &patches).edits;
+            let all = requested_edits("", &patches).edits;
             let edits = all.iter().enumerate();
             found.extend(edits.map(|(at, edit)| {
                 (
@@ -401,9 +401,9 @@ pub fn with_edit<T>(
         Some(call) => {
             let call = step.calls.get(call)?;
             let args = args(call);
-            let direct = asked(call.name.as_deref().unwrap_or_default(), &args);
+            let direct = requested_edits(call.name.as_deref().unwrap_or_default(), &args);
             match in_scripts(&args).filter(|_| direct.edits.is_empty()) {
-                Some(patches) => asked("", &patches).edits.get(edit.at).map(read),
+                Some(patches) => requested_edits("", &patches).edits.get(edit.at).map(read),
                 None => direct.edits.get(edit.at).map(read),
             }
         }

@@ -120,7 +120,7 @@ const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "te
 
 /// Returns the edits that a call of the tool `name` requests. Empty if the call isn't an edit, or
 /// if it's too large to show line by line.
-pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
+pub fn requested_edits<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
     match args {
         Json::String(text) => CallEdits {
             edits: patch(text),

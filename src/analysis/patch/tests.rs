@@ -31,15 +31,15 @@ type Found = (String, usize, usize, Vec<String>);
 
 fn of(name: &str, args: &str) -> (Vec<Found>, Vec<String>) {
     let json = Json::parse(args).unwrap();
-    let asked = asked(name, &json);
-    let edits = asked
+    let requested = requested_edits(name, &json);
+    let edits = requested
         .edits
         .iter()
         .map(|edit| (edit.path.to_string(), edit.added, edit.removed, shown(edit)))
         .collect();
     (
         edits,
-        asked
+        requested
             .arguments
             .iter()
             .map(|key| (*key).to_owned())
@@ -289,21 +289,25 @@ fn an_edit_too_large_to_compare_still_names_its_file() {
     ] {
         let text = args.to_string();
         let json = Json::parse(&text).unwrap();
-        let asked = asked("edit", &json);
+        let requested = requested_edits("edit", &json);
         assert_eq!(
-            (asked.edits.len(), asked.too_large, asked.arguments.len()),
+            (
+                requested.edits.len(),
+                requested.too_large,
+                requested.arguments.len()
+            ),
             (0, Some("a"), 0)
         );
     }
     let text =
         serde_json::json!({"cmd": format!("apply_patch <<E\n*** Begin Patch\n{long}")}).to_string();
     assert_eq!(
-        asked("exec", &Json::parse(&text).unwrap()).too_large,
+        requested_edits("exec", &Json::parse(&text).unwrap()).too_large,
         Some("(files in a patch)")
     );
     let text = serde_json::json!({"path": "a", "content": long}).to_string();
     assert_eq!(
-        asked("read_file", &Json::parse(&text).unwrap()).too_large,
+        requested_edits("read_file", &Json::parse(&text).unwrap()).too_large,
         None
     );
 }

@@ -384,8 +384,8 @@ pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
     };
     match mark {
         StepFlag::Error => step.is_failed() || index.error_of(n).is_some(),
-        StepFlag::Stop => step.asked(CriticAction::Stop),
-        StepFlag::Retry => step.asked(CriticAction::Retry),
+        StepFlag::Stop => step.requested(CriticAction::Stop),
+        StepFlag::Retry => step.requested(CriticAction::Retry),
         StepFlag::Code => step.returncode.is_some(),
     }
 }

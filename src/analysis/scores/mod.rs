@@ -157,7 +157,7 @@ impl Scores {
     }
 
     /// Returns every point that requested a retry, a stop or a change, in step order.
-    pub fn asked(&self) -> Vec<Intervention> {
+    pub fn interventions(&self) -> Vec<Intervention> {
         let mut asked = Vec::new();
         for (at, lane) in self.lanes.iter().enumerate() {
             let mut next = None;

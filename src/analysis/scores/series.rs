@@ -35,7 +35,7 @@ pub fn series(index: &Index, critic: Option<&str>) -> Series {
         // `StepHead::deciding`.
         let asked = |action| match wanted {
             Some(_) => marks().any(|mark| mark.action == action),
-            None => step.asked(action),
+            None => step.requested(action),
         };
         series.points.extend(
             marks()

@@ -90,12 +90,12 @@ fn a_lane_keeps_its_gaps_and_what_was_asked() {
         "scores on different scales can't be compared"
     );
     let asked: Vec<_> = scores
-        .asked()
+        .interventions()
         .iter()
         .map(|asked| (asked.lane, asked.point.n, asked.next))
         .collect();
     assert_eq!(asked, [(1, 2, Some((4, 0.25))), (0, 3, Some((4, 1.0)))]);
-    assert!(scores.asked()[0].point.patches);
+    assert!(scores.interventions()[0].point.patches);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn critics_of_one_name_have_a_lane_each() {
         ]
     );
     let next: Vec<_> = scores
-        .asked()
+        .interventions()
         .iter()
         .map(|asked| (asked.lane, asked.point.n, asked.next))
         .collect();
@@ -139,7 +139,11 @@ fn critics_of_one_name_have_a_lane_each() {
 fn a_run_without_critics_has_no_lanes() {
     let scores = Scores::of(&index(&["-", "-"]));
     assert_eq!(
-        (scores.lanes.len(), scores.spread(), scores.asked().len()),
+        (
+            scores.lanes.len(),
+            scores.spread(),
+            scores.interventions().len()
+        ),
         (0, vec![None, None], 0)
     );
     let silent = lane(&[None, None]);
@@ -270,8 +274,8 @@ fn of_all_critics_together_the_deciding_one_asks() {
         (series.retries, series.stops)
     };
     let decided = index.steps().get(0).unwrap();
-    assert!(decided.asked(CriticAction::Retry) ^ decided.asked(CriticAction::Stop));
-    let one = if decided.asked(CriticAction::Retry) {
+    assert!(decided.requested(CriticAction::Retry) ^ decided.requested(CriticAction::Stop));
+    let one = if decided.requested(CriticAction::Retry) {
         (vec![0], vec![])
     } else {
         (vec![], vec![0])

@@ -51,7 +51,7 @@ pub struct Strip {
     pub ended: usize,
     /// The number of runs with an unknown end: they're silent, and no end is recorded or can be
     /// inferred.
-    pub untold: usize,
+    pub unknown: usize,
     /// How many of the ended runs answered.
     pub answered: usize,
     /// How many have files that contradict each other.
@@ -203,7 +203,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
             continue;
         }
         if run.life.liveness == Liveness::Unknown && run.verdict.mark == RunStatus::Unknown {
-            strip.untold += 1;
+            strip.unknown += 1;
             continue;
         }
         strip.ended += 1;
@@ -236,17 +236,17 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
 fn ways(ends: BTreeMap<(RunStatus, Option<&str>), usize>) -> Vec<End> {
     let mut by_mark: BTreeMap<RunStatus, (usize, HashMap<&str, usize>)> = BTreeMap::new();
     for ((mark, reason), count) in ends {
-        let (untold, reasons) = by_mark.entry(mark).or_default();
+        let (unknown, reasons) = by_mark.entry(mark).or_default();
         match reason {
             Some(reason) => *reasons.entry(reason).or_default() += count,
-            None => *untold += count,
+            None => *unknown += count,
         }
     }
-    let of_mark = |(mark, (untold, reasons)): (RunStatus, (usize, HashMap<&str, usize>))| {
-        let without = (untold > 0).then_some(End {
+    let of_mark = |(mark, (unknown, reasons)): (RunStatus, (usize, HashMap<&str, usize>))| {
+        let without = (unknown > 0).then_some(End {
             mark,
             reason: None,
-            count: untold,
+            count: unknown,
         });
         let with = ranked(reasons).into_iter().map(move |(reason, count)| End {
             mark,

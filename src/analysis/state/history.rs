@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::read::{keys_of, sides};
-use super::{lap, same, state_at};
+use super::{run_range, same, state_at};
 use crate::model::json::Json;
 use crate::model::{Index, Lines};
 
@@ -53,8 +53,8 @@ pub fn history(
 ) -> Result<History, Vec<String>> {
     let state = state_at(index, lines, n).unwrap_or_default();
     let path = path_of(text, |key| state.get(key).is_some());
-    let lap = lap(index, n);
-    let steps = changes_of(index, lines, &path.key, lap.clone());
+    let run_range = run_range(index, n);
+    let steps = changes_of(index, lines, &path.key, run_range.clone());
     if state.get(&path.key).is_none() && steps.is_empty() {
         return Err(state.keys.into_iter().map(|known| known.key).collect());
     }

@@ -119,7 +119,7 @@ pub const BETWEEN: &str =
 /// Returns the state after step `n`, by ordinal. `None` if there's no such step.
 pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
-    let first = lap(index, n).start;
+    let first = run_range(index, n).start;
     let whole = whole(index, lines, first, n);
     let since = whole.0.step().unwrap_or(first);
     Some(fold(index, lines, whole, first, since..n + 1))
@@ -129,7 +129,7 @@ pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
 /// that the step observed with a different value is uncertain. `None` if there's no such step.
 pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
-    let first = lap(index, n).start;
+    let first = run_range(index, n).start;
     let Some(mut observed) =
         before_reduce(index, lines, n).filter(|_| index.format().state == StateRecord::Observed)
     else {
@@ -169,7 +169,7 @@ pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateA
 }
 
 /// Returns the steps of the run that contains step `n`, if a directory contains several runs.
-pub fn lap(index: &Index, n: usize) -> Range<usize> {
+pub fn run_range(index: &Index, n: usize) -> Range<usize> {
     let starts = index.lap_starts();
     let start = starts
         .iter()
@@ -296,7 +296,7 @@ fn changed_to(
     lines: &dyn Lines,
     n: usize,
 ) -> Vec<Outside> {
-    let first = lap(index, n).start;
+    let first = run_range(index, n).start;
     let before = match n.checked_sub(1).filter(|_| n > first) {
         Some(before) => state_at(index, lines, before),
         None => found(index, lines, n).map(|(event, state)| {
@@ -352,7 +352,7 @@ fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
     if let Some(state) = observed(lines, index.steps().get(n)?.span) {
         return Some((Base::Observed(n), state));
     }
-    let steps = lap(index, n);
+    let steps = run_range(index, n);
     let found = |asked: usize| -> Option<Whole> {
         let (event, state) = found(index, lines, asked)?;
         Some((Base::Found { step: n, event }, state))
@@ -393,7 +393,7 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
         return found.next().unwrap_or_default();
     }
     // If the directory contains several runs, each has its own INIT.
-    let lap = index
+    let run_range = index
         .lap_starts()
         .iter()
         .filter(|start| **start <= first)
@@ -406,7 +406,7 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
             .group_of(first)
             .and_then(|group| index.segment_of(group))
     };
-    let at = if as_many { Some(lap) } else { of_first() };
+    let at = if as_many { Some(run_range) } else { of_first() };
     let segment = at.and_then(|at| index.segments().get(at));
     let event = segment
         .or(index.segment())

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
-use crate::analysis::whatif::{Question, StopTiming};
+use crate::analysis::whatif::{RuleSet, StopTiming};
 use crate::model::json::Json;
 
 fn open(run: &str) -> Files {
@@ -328,8 +328,8 @@ fn rules_over_a_state_that_changed_unrecorded_cannot_be_told() {
         .map(|facts| facts.signature.is_some())
         .collect();
     assert_eq!(known, [true, false, true, false]);
-    let question = Question::new(vec!["stagnation=1".parse().unwrap()]).unwrap();
-    let answer = &question.ask(&record, false)[0];
+    let rule_set = RuleSet::new(vec!["stagnation=1".parse().unwrap()]).unwrap();
+    let answer = &rule_set.ask(&record, false)[0];
     assert_eq!(
         (answer.found, answer.unknown_from),
         (StopTiming::Unknown, Some(1))

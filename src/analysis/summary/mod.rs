@@ -78,7 +78,8 @@ pub struct Summary {
     pub steps_nested: usize,
     /// Whether the number of steps is unknown: the records don't show where each step begins, some
     /// steps have no line, or some lines aren't steps.
-    pub steps_untold: bool,
+    #[serde(rename = "steps_untold")]
+    pub steps_unknown: bool,
     /// Tokens, if recorded.
     pub tokens: Option<u64>,
     /// Whether any of the tokens are known to be estimates.
@@ -271,7 +272,7 @@ impl Summary {
     pub fn no_step(&self, index: &Index) -> &'static str {
         match (index.groups().is_empty(), self.life.liveness.may_grow()) {
             (true, true) => "No steps have begun yet",
-            (true, false) if self.steps_untold => "No steps are recorded; their number is unknown",
+            (true, false) if self.steps_unknown => "No steps are recorded; their number is unknown",
             (true, false) => "No steps were recorded",
             (false, true) => "No steps have been written yet",
             (false, false) => "No steps are recorded; only their events are",
@@ -390,9 +391,9 @@ impl Summary {
             ..own
         };
         for contradiction in relation
-            .says
+            .differences
             .iter()
-            .flat_map(|says| &says.contradictions)
+            .flat_map(|differences| &differences.contradictions)
             .take(MAX_DENIED)
         {
             run.verdict.contradictions.push(contradiction.clone());
@@ -557,7 +558,7 @@ impl Summary {
 
     /// Returns the number of steps, if known.
     pub fn steps_known(&self) -> Option<usize> {
-        (!self.steps_untold).then_some(self.steps)
+        (!self.steps_unknown).then_some(self.steps)
     }
 
     /// Returns the number of events, if known.
@@ -730,7 +731,7 @@ fn model_calls(index: &Index) -> Option<u64> {
     if format.is_one_file() {
         let manifest = index.manifest().get();
         let untold =
-            manifest.is_some_and(|manifest| manifest.steps_untold || manifest.replies_untold);
+            manifest.is_some_and(|manifest| manifest.steps_unknown || manifest.replies_untold);
         let seen = (format.tells_replies && !untold).then_some(index.tally().run.readable as u64);
         return manifest.and_then(|manifest| manifest.model_calls).or(seen);
     }
@@ -903,10 +904,10 @@ pub fn summary(
         && unread == 0
         && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
     let took = own_ms(index);
-    let steps_untold = is_untold(index) || !is_counted || index.away().is_some();
+    let steps_unknown = is_untold(index) || !is_counted || index.away().is_some();
     let events_untold = !index.format().is_one_file() && !index.events_file().exists;
     // An unreadable event may contain an error.
-    let errors_untold = steps_untold
+    let errors_untold = steps_unknown
         || events_untold
         || unread > 0
         || segments.iter().any(|segment| segment.unreadable > 0);
@@ -938,7 +939,7 @@ pub fn summary(
         } else {
             0
         },
-        steps_untold,
+        steps_unknown,
         // Includes the recorded usage of the step in which the run broke off. It may have used
         // more.
         tokens: match (tokens(index), broken_off) {

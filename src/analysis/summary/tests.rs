@@ -463,14 +463,14 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
 
 #[test]
 fn a_cost_limit_over_an_estimate_says_so() {
-    use crate::analysis::whatif::{Question, StopTiming, answers};
+    use crate::analysis::whatif::{RuleSet, StopTiming, answers};
 
     let tokens = r#", "context": {"input_tokens_total": 100000, "output_tokens": 0}"#;
     let steps: Vec<_> = (0..4).map(|n| step(n, tokens)).collect();
     let index = index(&steps, &[], r#"{"status": "completed", "model_id": "m"}"#);
     let ask = |summary: &Summary| {
-        let question = Question::new(vec!["max_cost=0.15".parse().unwrap()]).unwrap();
-        let answers = answers(&question, summary, &index, &Gone);
+        let rule_set = RuleSet::new(vec!["max_cost=0.15".parse().unwrap()]).unwrap();
+        let answers = answers(&rule_set, summary, &index, &Gone);
         let first = answers.rules[0].result.clone();
         (
             first.found,

@@ -9,33 +9,33 @@ use std::fmt;
 
 use super::facts::{Depth, Record};
 use super::summary::Summary;
-use super::whatif::{Question, RuleResult, Saved, StopTiming, Wrong, together, typed};
+use super::whatif::{RuleResult, RuleSet, Saved, StopTiming, Wrong, together, typed};
 use crate::model::RunKey;
 use crate::stop::{SpecError, StopSpec, Tally};
 
-mod dial;
 mod sums;
+mod sweep_rule;
 #[cfg(test)]
 mod tests;
 
-pub use dial::{Dial, MAX_VALUES, dials};
 pub use sums::{Choice, Effect, MAX_LOST, Measure, Sum, Sweep};
+pub use sweep_rule::{MAX_VALUES, SweepRule, sweep_rules};
 
 /// Limits the rules evaluated along with the swept one.
 const MAX_RULES: usize = 20;
 
 /// A question about runs, before the runs are known.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asking {
+pub struct SweepSpec {
     /// The rule with a limit to sweep.
-    pub dial: Option<Dial>,
+    pub sweep_rule: Option<SweepRule>,
     /// The limits, or `None` to choose them from the runs.
     pub values: Option<Vec<f64>>,
     /// Rules to evaluate as they are.
     pub rules: Vec<StopSpec>,
 }
 
-/// An [`Asking`] as typed.
+/// An [`SweepSpec`] as typed.
 #[derive(Debug, Clone, Default)]
 pub struct Typed<'a> {
     /// The name of the rule to sweep; may be empty.
@@ -50,7 +50,7 @@ pub struct Typed<'a> {
     pub rules: Vec<&'a str>,
 }
 
-impl Asking {
+impl SweepSpec {
     /// Parses the question. Sweeps `max_steps` if it names no rule at all.
     ///
     /// # Errors
@@ -74,16 +74,22 @@ impl Asking {
         } else {
             typed.sweep
         };
-        let dial = match name {
+        let sweep_rule = match name {
             "" => None,
-            name => Some(Dial::parse(name, typed.critic.trim(), typed.streak.trim())?),
+            name => Some(SweepRule::parse(
+                name,
+                typed.critic.trim(),
+                typed.streak.trim(),
+            )?),
         };
-        let values = match &dial {
-            Some(dial) if !typed.values.trim().is_empty() => Some(dial.values(typed.values)?),
+        let values = match &sweep_rule {
+            Some(sweep_rule) if !typed.values.trim().is_empty() => {
+                Some(sweep_rule.values(typed.values)?)
+            }
             _ => None,
         };
         Ok(Self {
-            dial,
+            sweep_rule,
             values,
             rules,
         })
@@ -92,29 +98,36 @@ impl Asking {
     /// Prepares the question for `runs`.
     ///
     /// # Errors
-    /// Same as [`Question::new`].
-    pub fn ready<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Result<Inquiry, SpecError> {
-        let values = match (&self.dial, &self.values) {
+    /// Same as [`RuleSet::new`].
+    pub fn ready<'a>(
+        &self,
+        runs: impl Iterator<Item = &'a Summary>,
+    ) -> Result<PreparedSweep, SpecError> {
+        let values = match (&self.sweep_rule, &self.values) {
             (None, _) => Vec::new(),
             (Some(_), Some(values)) => values.clone(),
-            (Some(dial), None) => dial.choose(runs),
+            (Some(sweep_rule), None) => sweep_rule.choose(runs),
         };
-        let at = |value: &f64| self.dial.as_ref().map(|dial| dial.at(*value));
+        let at = |value: &f64| {
+            self.sweep_rule
+                .as_ref()
+                .map(|sweep_rule| sweep_rule.at(*value))
+        };
         let limits = values.iter().filter_map(at);
-        let question = Question::new(limits.chain(self.rules.iter().cloned()).collect())?;
-        Ok(Inquiry {
-            dial: self.dial.clone(),
+        let rule_set = RuleSet::new(limits.chain(self.rules.iter().cloned()).collect())?;
+        Ok(PreparedSweep {
+            sweep_rule: self.sweep_rule.clone(),
             values,
-            question,
+            rule_set,
         })
     }
 }
 
 /// Writes equivalent questions in the same way.
-impl fmt::Display for Asking {
+impl fmt::Display for SweepSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(dial) = &self.dial {
-            write!(f, "{dial}")?;
+        if let Some(sweep_rule) = &self.sweep_rule {
+            write!(f, "{sweep_rule}")?;
         }
         match &self.values {
             None => f.write_str(" auto")?,
@@ -129,9 +142,9 @@ fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
     let no_file = |file: &str| Err(format!("the schema file {file:?} can't be read here"));
     let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
     let read = rules.map(|rule| {
-        rule.read.map_err(|Wrong { why, right }| {
+        rule.read.map_err(|Wrong { why, example }| {
             SpecError::new(format!(
-                "the rule {:?} can't be used: {why}. Example: {right}",
+                "the rule {:?} can't be used: {why}. Example: {example}",
                 rule.text
             ))
         })
@@ -142,10 +155,10 @@ fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
 /// A question that is ready for many runs: the limits of the swept rule first, then the other
 /// rules.
 #[derive(Debug)]
-pub struct Inquiry {
-    dial: Option<Dial>,
+pub struct PreparedSweep {
+    sweep_rule: Option<SweepRule>,
     values: Vec<f64>,
-    question: Question,
+    rule_set: RuleSet,
 }
 
 /// The effect of one rule on one run, as far as sums need it.
@@ -206,10 +219,10 @@ pub struct Answer {
     pub results: Vec<SweepResult>,
 }
 
-impl Inquiry {
+impl PreparedSweep {
     /// Returns the swept rule.
-    pub fn dial(&self) -> Option<&Dial> {
-        self.dial.as_ref()
+    pub fn sweep_rule(&self) -> Option<&SweepRule> {
+        self.sweep_rule.as_ref()
     }
 
     /// Returns the limits, ascending.
@@ -219,31 +232,31 @@ impl Inquiry {
 
     /// Returns the names of the limits and then of the other rules, as written.
     pub fn names(&self) -> impl Iterator<Item = String> {
-        self.question.specs().iter().map(ToString::to_string)
+        self.rule_set.specs().iter().map(ToString::to_string)
     }
 
     /// Returns how deeply a run must be read.
     pub fn depth(&self) -> Depth {
-        self.question.depth()
+        self.rule_set.depth()
     }
 
     /// Returns whether the unswept rules are also evaluated together.
     pub fn asks_together(&self) -> bool {
-        self.question.specs().len() >= self.values.len() + 2
+        self.rule_set.specs().len() >= self.values.len() + 2
     }
 
     /// Returns empty sums.
     pub fn begin(&self) -> Sweep {
         Sweep::new(
             self.values.len(),
-            self.question.specs().len() + usize::from(self.asks_together()),
+            self.rule_set.specs().len() + usize::from(self.asks_together()),
         )
     }
 
     /// Evaluates one run.
     pub fn ask(&self, summary: &Summary, record: &Record) -> Answer {
         let answered = summary.verdict.answered;
-        let (results, mut whole) = self.question.ask_all(record, answered);
+        let (results, mut whole) = self.rule_set.ask_all(record, answered);
         if let Some(lost) = record.lost {
             // Steps without a line ran and used resources, but how much isn't recorded.
             whole.ran = whole.ran.saturating_add(lost.count as u64);

@@ -8,18 +8,18 @@ use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
 use crate::stop::{Gate, StepFacts, Usage};
 
-fn asking(sweep: &str, values: &str, rules: &[&str]) -> Result<Asking, String> {
+fn spec(sweep: &str, values: &str, rules: &[&str]) -> Result<SweepSpec, String> {
     let typed = Typed {
         sweep,
         values,
         rules: rules.to_vec(),
         ..Typed::default()
     };
-    Asking::parse(&typed).map_err(|wrong| wrong.to_string())
+    SweepSpec::parse(&typed).map_err(|wrong| wrong.to_string())
 }
 
-fn inquiry(sweep: &str, values: &str, rules: &[&str]) -> Inquiry {
-    asking(sweep, values, rules)
+fn prepared(sweep: &str, values: &str, rules: &[&str]) -> PreparedSweep {
+    spec(sweep, values, rules)
         .unwrap()
         .ready(std::iter::empty())
         .unwrap()
@@ -57,22 +57,22 @@ fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record
     (summary, record)
 }
 
-fn sums(inquiry: &Inquiry, runs: &[(Summary, Record)]) -> Sweep {
-    let mut sweep = inquiry.begin();
+fn sums(prepared: &PreparedSweep, runs: &[(Summary, Record)]) -> Sweep {
+    let mut sweep = prepared.begin();
     runs.iter()
-        .for_each(|(summary, record)| sweep.add(&inquiry.ask(summary, record)));
+        .for_each(|(summary, record)| sweep.add(&prepared.ask(summary, record)));
     sweep
 }
 
-fn dial(name: &str) -> Dial {
-    Dial::parse(name, "", "").unwrap()
+fn sweep_rule(name: &str) -> SweepRule {
+    SweepRule::parse(name, "", "").unwrap()
 }
 
 #[test]
 fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
-    let inquiry = inquiry("max_steps", "2..6", &[]);
+    let prepared = prepared("max_steps", "2..6", &[]);
     let sweep = sums(
-        &inquiry,
+        &prepared,
         &[
             run("short", 3, true, true),
             run("long", 6, false, true),
@@ -117,16 +117,16 @@ fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
         .collect();
     assert_eq!(lost, [("late", Some(2))]);
     let best = sweep.best().unwrap();
-    assert_eq!(inquiry.names().nth(best).unwrap(), "max_steps=5");
+    assert_eq!(prepared.names().nth(best).unwrap(), "max_steps=5");
 }
 
 #[test]
 fn a_stop_within_the_last_step_cuts_the_run_and_may_lose_its_answer() {
-    let inquiry = inquiry("max_rounds", "3", &["max_steps=3"]);
+    let prepared = prepared("max_rounds", "3", &["max_steps=3"]);
     let mut short = run("short", 3, true, true);
     // The answer is what the actions of the last step wrote to the state.
     short.1.facts.last_mut().unwrap().candidate = false;
-    let sweep = sums(&inquiry, &[short]);
+    let sweep = sums(&prepared, &[short]);
     let row = |effect: &Effect| {
         (
             effect.cut,
@@ -146,9 +146,9 @@ fn a_stop_within_the_last_step_cuts_the_run_and_may_lose_its_answer() {
 
 #[test]
 fn what_is_unknown_is_counted_and_in_no_sum() {
-    let inquiry = inquiry("token_budget", "15,25", &[]);
+    let prepared = prepared("token_budget", "15,25", &[]);
     let sweep = sums(
-        &inquiry,
+        &prepared,
         &[run("told", 4, true, true), run("silent", 4, true, false)],
     );
     let [first, _] = sweep.limits() else {
@@ -193,7 +193,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
     );
     // A rule that can be evaluated for a run without tokens counts its steps and omits its tokens.
     let steps = sums(
-        &super::tests::inquiry("max_steps", "2", &[]),
+        &super::tests::prepared("max_steps", "2", &[]),
         &[run("silent", 4, true, false)],
     );
     assert_eq!(
@@ -211,7 +211,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
         run
     };
     let mixed = sums(
-        &super::tests::inquiry("max_steps", "2", &[]),
+        &super::tests::prepared("max_steps", "2", &[]),
         &[scripted("a"), scripted("b"), run("c", 4, true, true)],
     );
     assert_eq!(
@@ -228,8 +228,8 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
 fn a_run_counts_at_all_limits_or_at_none() {
     let mut gap = run("gap", 6, true, true);
     gap.1.facts[4].usage = None;
-    let inquiry = inquiry("token_budget", "15,45", &[]);
-    let sweep = sums(&inquiry, &[gap, run("whole", 6, true, true)]);
+    let prepared = prepared("token_budget", "15,45", &[]);
+    let sweep = sums(&prepared, &[gap, run("whole", 6, true, true)]);
     let cut: Vec<_> = sweep
         .limits()
         .iter()
@@ -246,14 +246,14 @@ fn a_run_counts_at_all_limits_or_at_none() {
 
 #[test]
 fn rules_beside_the_varied_one_are_asked_each_and_together() {
-    let inquiry = inquiry("max_steps", "4", &["max_rounds=3", "token_budget=15"]);
-    assert!(inquiry.asks_together());
+    let prepared = prepared("max_steps", "4", &["max_rounds=3", "token_budget=15"]);
+    assert!(prepared.asks_together());
     assert_eq!(
-        inquiry.names().collect::<Vec<_>>(),
+        prepared.names().collect::<Vec<_>>(),
         ["max_steps=4", "max_rounds=3", "token_budget=15"]
     );
     let sweep = sums(
-        &inquiry,
+        &prepared,
         &[run("told", 5, true, true), run("silent", 5, true, false)],
     );
     let rows: Vec<_> = sweep
@@ -268,7 +268,7 @@ fn rules_beside_the_varied_one_are_asked_each_and_together() {
 #[test]
 fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     let chosen = |values: &str, runs: &[(Summary, Record)]| {
-        let sweep = sums(&inquiry("max_steps", values, &[]), runs);
+        let sweep = sums(&prepared("max_steps", values, &[]), runs);
         (sweep.choice(), sweep.best())
     };
     let answered = [run("a", 2, true, true), run("b", 4, true, true)];
@@ -288,11 +288,11 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     let mixed = [run("a", 5, false, true), run("b", 2, true, true)];
     assert_eq!(chosen("2,3", &mixed), (Choice::One(0), Some(0)));
     // Both budgets stop the long run before its fifth step.
-    let tied = sums(&inquiry("token_budget", "31,35", &[]), &mixed);
+    let tied = sums(&prepared("token_budget", "31,35", &[]), &mixed);
     assert_eq!((tied.choice(), tied.best()), (Choice::Tie(0), None));
     // For scores, a smaller limit is less strict.
     assert!(
-        Dial::parse("critic_below", "tests", "1")
+        SweepRule::parse("critic_below", "tests", "1")
             .unwrap()
             .stricter_upwards()
     );
@@ -300,57 +300,69 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
 
 #[test]
 fn limits_are_numbers_ranges_and_points() {
-    let values = |dial: &Dial, text: &str| dial.values(text).map_err(|wrong| wrong.to_string());
-    let score = Dial::parse("critic_below", "tests", "1").unwrap();
+    let values = |sweep_rule: &SweepRule, text: &str| {
+        sweep_rule.values(text).map_err(|wrong| wrong.to_string())
+    };
+    let score = SweepRule::parse("critic_below", "tests", "1").unwrap();
     assert_eq!(
-        values(&dial("max_steps"), "5, 1..3,2").unwrap(),
+        values(&sweep_rule("max_steps"), "5, 1..3,2").unwrap(),
         [1.0, 2.0, 3.0, 5.0]
     );
     assert_eq!(
-        values(&dial("token_budget"), "1000..20000/3").unwrap(),
+        values(&sweep_rule("token_budget"), "1000..20000/3").unwrap(),
         [1000.0, 10500.0, 20000.0]
     );
     assert_eq!(
-        values(&dial("token_budget"), "1000..20000").unwrap().len(),
+        values(&sweep_rule("token_budget"), "1000..20000")
+            .unwrap()
+            .len(),
         MAX_VALUES
     );
     assert_eq!(
         values(&score, "0.1..0.3").unwrap(),
         [0.1, 0.15, 0.2, 0.25, 0.3]
     );
-    for (dial, text, words) in [
-        (&dial("max_steps"), "0", "\"0\" must be a whole number ≥ 1"),
+    for (sweep_rule, text, words) in [
         (
-            &dial("loop_detection"),
+            &sweep_rule("max_steps"),
+            "0",
+            "\"0\" must be a whole number ≥ 1",
+        ),
+        (
+            &sweep_rule("loop_detection"),
             "1",
             "\"1\" must be a whole number ≥ 2",
         ),
         (
-            &dial("max_steps"),
+            &sweep_rule("max_steps"),
             "-3",
             "\"-3\" must be a whole number ≥ 1",
         ),
         (
-            &dial("max_steps"),
+            &sweep_rule("max_steps"),
             "2.5",
             "\"2.5\" must be a whole number ≥ 1",
         ),
-        (&dial("max_steps"), "9..3", "must go from smaller to larger"),
         (
-            &dial("max_steps"),
+            &sweep_rule("max_steps"),
+            "9..3",
+            "must go from smaller to larger",
+        ),
+        (
+            &sweep_rule("max_steps"),
             "1..9/0",
             "1..9/0 must have 2 to 50 points",
         ),
         (
-            &dial("max_steps"),
+            &sweep_rule("max_steps"),
             "1..40,100..140",
             "81 limits are too many",
         ),
-        (&dial("max_steps"), ",", "no limits are given"),
+        (&sweep_rule("max_steps"), ",", "no limits are given"),
         (&score, "low", "\"low\" is not a score"),
         (&score, "NaN", "\"NaN\" is not a score"),
     ] {
-        let wrong = values(dial, text).unwrap_err();
+        let wrong = values(sweep_rule, text).unwrap_err();
         assert!(
             wrong.contains(words) && wrong.contains("Example: values="),
             "{text}: {wrong}"
@@ -360,7 +372,7 @@ fn limits_are_numbers_ranges_and_points() {
 
 #[test]
 fn limits_are_chosen_from_what_the_runs_took() {
-    let took = |dial: Dial, tokens: &[u64]| {
+    let took = |sweep_rule: SweepRule, tokens: &[u64]| {
         let runs: Vec<Summary> = tokens
             .iter()
             .map(|tokens| Summary {
@@ -369,34 +381,37 @@ fn limits_are_chosen_from_what_the_runs_took() {
                 ..blank("x")
             })
             .collect();
-        dial.choose(runs.iter())
+        sweep_rule.choose(runs.iter())
     };
-    assert_eq!(took(dial("max_steps"), &[3, 5]), [1.0, 2.0, 3.0, 4.0, 5.0]);
-    let few = took(dial("token_budget"), &[12_483, 900]);
+    assert_eq!(
+        took(sweep_rule("max_steps"), &[3, 5]),
+        [1.0, 2.0, 3.0, 4.0, 5.0]
+    );
+    let few = took(sweep_rule("token_budget"), &[12_483, 900]);
     assert!(
         few.contains(&13_000.0) && few.contains(&900.0) && few.len() > 5,
         "{few:?}"
     );
     let many: Vec<u64> = (1..2000).map(|n| n * 37).collect();
-    let many = took(dial("token_budget"), &many);
+    let many = took(sweep_rule("token_budget"), &many);
     assert!(
         (20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0),
         "{many:?}"
     );
     // Without recorded usage, there's one limit that can't be evaluated.
-    assert_eq!(took(dial("timeout"), &[4]), [1.0]);
+    assert_eq!(took(sweep_rule("timeout"), &[4]), [1.0]);
     let paid = |cost_usd| Summary {
         cost_usd,
         ..blank("x")
     };
-    let cents = dial("max_cost").choose([paid(Some(0.041)), paid(None)].iter());
+    let cents = sweep_rule("max_cost").choose([paid(Some(0.041)), paid(None)].iter());
     assert_eq!(
         cents,
         [0.01, 0.02, 0.03, 0.04, 0.05],
         "at least what the run cost"
     );
     assert!(
-        dial("max_cost").choose([paid(None)].iter()).len() > 10,
+        sweep_rule("max_cost").choose([paid(None)].iter()).len() > 10,
         "nothing recorded, so the usual limits"
     );
 }
@@ -426,26 +441,26 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
             "critic_below needs the name of a critic, as in critic=tests",
         ),
     ] {
-        let wrong = asking(sweep, "", &rules).unwrap_err();
+        let wrong = spec(sweep, "", &rules).unwrap_err();
         assert!(wrong.contains(words), "{wrong}");
     }
-    let asked = asking("", "", &["", " "]).unwrap();
+    let asked = spec("", "", &["", " "]).unwrap();
     assert_eq!(
         asked.to_string(),
         "max_steps auto",
         "an empty question sweeps max_steps"
     );
     assert_eq!(
-        asking("max_steps", "2, 1", &[]),
-        asking("max_steps", "1..2", &[]),
+        spec("max_steps", "2, 1", &[]),
+        spec("max_steps", "1..2", &[]),
         "the same question, written in two ways"
     );
 }
 
 #[test]
 fn the_runs_in_this_repository_are_swept() {
-    let inquiry = inquiry("max_steps", "1..40", &[]);
-    let mut sweep = inquiry.begin();
+    let prepared = prepared("max_steps", "1..40", &[]);
+    let mut sweep = prepared.begin();
     for path in runs_below("sample_runs") {
         let files = Files::open(&path);
         let name = path.file_name().unwrap().to_string_lossy();
@@ -455,7 +470,7 @@ fn the_runs_in_this_repository_are_swept() {
             &files.index,
             Outside::default(),
         );
-        sweep.add(&inquiry.ask(&summary, &files.record(inquiry.depth())));
+        sweep.add(&prepared.ask(&summary, &files.record(prepared.depth())));
     }
     let told = |effect: &Effect| effect.cut + effect.same + effect.not_reached + effect.unknown;
     assert!(sweep.runs > 20 && sweep.answers > 10);
@@ -551,8 +566,8 @@ proptest! {
             sweep
         };
         let whole = add(&answers);
-        let (left, right) = answers.split_at(cut.min(answers.len()));
-        let mut merged = add(right);
+        let (left, example) = answers.split_at(cut.min(answers.len()));
+        let mut merged = add(example);
         merged.merge(add(left));
         prop_assert_eq!(&merged, &whole);
         answers.reverse();

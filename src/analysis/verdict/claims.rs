@@ -192,7 +192,7 @@ fn of_an_earlier_answer(facts: &Facts<'_>) -> Option<String> {
     let last = facts.last.and_then(|(_, step)| step.step_id)?;
     let ended = |(n, step): &(usize, &StepHead)| {
         let round = index.round_of(*n);
-        let is_minded = step.asked(CriticAction::Retry) || step.asked(CriticAction::Stop);
+        let is_minded = step.requested(CriticAction::Retry) || step.requested(CriticAction::Stop);
         // Lines may be out of order.
         step.step_id.is_some_and(|id| id < last)
             && index.name(step.mode) == "final"

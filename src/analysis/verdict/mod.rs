@@ -771,7 +771,7 @@ impl<'a> Facts<'a> {
             .is_some_and(|(_, stopped, _)| *stopped);
         let by_step = self
             .last
-            .is_none_or(|(_, step)| !step.fate.is_readable() || step.asked(CriticAction::Stop));
+            .is_none_or(|(_, step)| !step.fate.is_readable() || step.requested(CriticAction::Stop));
         // Scores below a threshold end a run with the same word.
         let by_score = self.stop.is_some_and(|stop| stop.code != Code::CriticStop);
         !by_event && !by_step && !by_score && lost(self.index).is_none()

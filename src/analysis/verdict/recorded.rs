@@ -228,7 +228,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::StopOnTool => format!("Stopped before a tool that ends the run{}", why()),
         Code::ContentMatch => format!("Stopped by text in the model's reply{}{}", at("at"), why()),
         Code::CriticStop => match facts.last {
-            Some((_, step)) if step.asked(CriticAction::Stop) => facts.critic_stop(),
+            Some((_, step)) if step.requested(CriticAction::Stop) => facts.critic_stop(),
             _ => format!("Stopped by a critic{}", why()),
         },
         Code::CriticBelow => format!("Stopped by low critic scores{}", why()),

@@ -77,12 +77,14 @@ fn of_the_order(index: &Index) -> Vec<String> {
             "Step {id} occurs twice in one run, in lines {before} and {line} of steps.jsonl{more}"
         ));
     }
-    let laps = index.lap_starts();
+    let run_starts = index.lap_starts();
     if !index.segments().is_empty()
-        && laps.len() > index.segments().len()
+        && run_starts.len() > index.segments().len()
         && !index.is_cut()
         && !index.is_partial()
-        && let Some(step) = laps.last().and_then(|lap| index.steps().get(*lap))
+        && let Some(step) = run_starts
+            .last()
+            .and_then(|start| index.steps().get(*start))
     {
         let line = step.line;
         found.push(format!(

@@ -108,7 +108,7 @@ impl Facts<'_> {
     /// Describes the last answer that a critic sent back.
     fn refused(&self) -> Option<String> {
         let is_refused = |step: &StepHead| {
-            self.index.name(step.mode) == "final" && step.asked(CriticAction::Retry)
+            self.index.name(step.mode) == "final" && step.requested(CriticAction::Retry)
         };
         let (n, step) = newest_run(self.index)
             .rev()

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{Question, RuleResult, StopTiming, headline, nothing, rule_result, switched_off};
+use super::{RuleResult, RuleSet, StopTiming, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::format::counted;
 use crate::analysis::stated;
@@ -103,25 +103,20 @@ impl Answers {
 }
 
 /// Evaluates rules for a run.
-pub fn answers(
-    question: &Question,
-    summary: &Summary,
-    index: &Index,
-    lines: &dyn Lines,
-) -> Answers {
+pub fn answers(rule_set: &RuleSet, summary: &Summary, index: &Index, lines: &dyn Lines) -> Answers {
     let heads = record(index, lines, Depth::Heads);
     let own_depth = heads.rules.as_ref().map_or(Depth::Heads, depth_of);
-    let record = match question.depth().max(own_depth) {
+    let record = match rule_set.depth().max(own_depth) {
         Depth::Heads => heads,
         depth => record(index, lines, depth),
     };
     let record = record.priced(index, summary.prices.as_deref());
     let live = summary.life.liveness.may_grow();
     let answered = summary.verdict.answer_known();
-    let results = question.ask(&record, answered);
-    let headline = headline::headline(&results, question.suggested, &record, summary, index);
+    let results = rule_set.ask(&record, answered);
+    let headline = headline::headline(&results, rule_set.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
-    let asked = question.specs().iter().zip(results);
+    let asked = rule_set.specs().iter().zip(results);
     let asked = asked.map(|(spec, result)| Answer {
         rule: EndCause::Spec(spec.clone()),
         own: false,
@@ -299,7 +294,7 @@ mod tests {
                 index,
                 Outside::default(),
             );
-            let told = answers(&Question::new(Vec::new()).unwrap(), &summary, index, &files);
+            let told = answers(&RuleSet::new(Vec::new()).unwrap(), &summary, index, &files);
             let Some(stop) = index.stop() else {
                 assert!(
                     told.rules.iter().all(|answer| !answer.ended),

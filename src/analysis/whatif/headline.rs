@@ -149,7 +149,7 @@ fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::super::{Question, answers};
+    use super::super::{RuleSet, answers};
     use crate::analysis::facts::tests::Files;
     use crate::analysis::life::Outside;
     use crate::analysis::summary::summary;
@@ -163,9 +163,9 @@ mod tests {
             &files.index,
             Outside::default(),
         );
-        let question =
-            Question::new(rules.iter().map(|rule| rule.parse().unwrap()).collect()).unwrap();
-        answers(&question, &summary, &files.index, &files).headline
+        let rule_set =
+            RuleSet::new(rules.iter().map(|rule| rule.parse().unwrap()).collect()).unwrap();
+        answers(&rule_set, &summary, &files.index, &files).headline
     }
 
     #[test]

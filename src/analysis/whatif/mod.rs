@@ -19,7 +19,7 @@ mod typed;
 
 pub use answers::{Answer, Answers, EndCause, answers};
 pub use near::near;
-pub use typed::{Typed, Wrong, question, typed};
+pub use typed::{Typed, Wrong, rule_set, typed};
 
 /// The effect of a rule on a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +104,7 @@ pub struct Saved {
 
 /// Rules that are ready to be evaluated for many runs.
 #[derive(Debug)]
-pub struct Question {
+pub struct RuleSet {
     specs: Vec<StopSpec>,
     set: StopSet,
     depth: Depth,
@@ -114,7 +114,7 @@ pub struct Question {
     suggested: bool,
 }
 
-impl Question {
+impl RuleSet {
     /// Prepares rules.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
 use crate::stop::{Stats, StepFacts, Usage};
 
-fn question(rules: &[&str]) -> Question {
-    Question::new(
+fn rule_set(rules: &[&str]) -> RuleSet {
+    RuleSet::new(
         rules
             .iter()
             .map(|rule| rule.parse().expect("a well written rule"))
@@ -48,7 +48,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
         "keyword=two",
         "keyword=no",
     ];
-    let told = question(&rules).ask(&answered_run(), true);
+    let told = rule_set(&rules).ask(&answered_run(), true);
     let words: Vec<_> = told
         .iter()
         .map(|result| {
@@ -114,7 +114,7 @@ fn what_the_last_steps_actions_brought_is_lost_where_they_would_not_have_run() {
     let mut run = answered_run();
     // The answer is what the last step's reduce wrote to the state.
     run.facts[9].candidate = false;
-    let told = question(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
+    let told = rule_set(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
     assert_eq!(
         (
             told[0].found,
@@ -139,7 +139,7 @@ fn past_a_refused_answer_nothing_is_told() {
     let mut run = answered_run();
     run.facts[4].candidate = true;
     run.facts[4].final_answer = Some("forty".to_owned());
-    let told = question(&["keyword=two"]).ask(&run, true);
+    let told = rule_set(&["keyword=two"]).ask(&run, true);
     let needs = "what the run would have done after its answer was rejected is unknown";
     assert_eq!(
         (told[0].found, told[0].needs.as_deref()),
@@ -149,17 +149,17 @@ fn past_a_refused_answer_nothing_is_told() {
         (told[0].refused, told[0].unknown_from, told[0].at_latest),
         (Some(4), Some(5), None)
     );
-    let never = question(&["keyword=never"]).ask(&run, true);
+    let never = rule_set(&["keyword=never"]).ask(&run, true);
     assert_eq!(
         (never[0].found, never[0].refused),
         (StopTiming::Unknown, Some(4)),
         "its next answer is unknown"
     );
     // The run's own rule rejected the answer with the same keyword.
-    let own = question(&["keyword=two"]).set.record();
+    let own = rule_set(&["keyword=two"]).set.record();
     run.rules = Some(own);
     assert_eq!(
-        question(&["keyword=two"]).ask(&run, true)[0].found,
+        rule_set(&["keyword=two"]).ask(&run, true)[0].found,
         StopTiming::Same
     );
 }
@@ -169,7 +169,7 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
     let mut run = answered_run();
     run.facts[6].usage = None;
     let told =
-        question(&["token_budget=40", "token_budget=80", "token_budget=900"]).ask(&run, true);
+        rule_set(&["token_budget=40", "token_budget=80", "token_budget=900"]).ask(&run, true);
     assert_eq!(
         (told[0].found, told[0].step),
         (StopTiming::Earlier, Some(4)),
@@ -206,7 +206,7 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
             "the rule structured_output can't be used: the schema",
         ),
     ] {
-        let error = Question::new(vec![rule.parse().unwrap()])
+        let error = RuleSet::new(vec![rule.parse().unwrap()])
             .unwrap_err()
             .to_string();
         assert!(
@@ -252,14 +252,14 @@ fn the_recorded_rules_give_the_recorded_stop() {
             let EntryRule::Spec(spec) = &entry.rule else {
                 continue;
             };
-            let question = Question::new(vec![spec.clone()]).unwrap();
+            let rule_set = RuleSet::new(vec![spec.clone()]).unwrap();
             // The depth that the question asks for is enough to answer it.
-            let record = if question.depth() == Depth::Texts {
+            let record = if rule_set.depth() == Depth::Texts {
                 &deep
             } else {
                 &record
             };
-            let told = question.ask(record, true).remove(0);
+            let told = rule_set.ask(record, true).remove(0);
             let ended = stop
                 .as_ref()
                 .is_some_and(|stop| entry.id.as_deref() == Some(&*stop.criterion));
@@ -289,7 +289,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
 
 #[test]
 fn a_record_without_steps_stops_nowhere() {
-    let told = question(&["max_steps=1"]).ask(
+    let told = rule_set(&["max_steps=1"]).ask(
         &Record {
             resumed: Stats::default(),
             ..Record::default()
@@ -310,7 +310,7 @@ fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
                 .join("tests/corpus")
                 .join(run),
         );
-        question(rules).ask(&files.record(Depth::Heads), true)
+        rule_set(rules).ask(&files.record(Depth::Heads), true)
     };
     for run in [
         "emulated/emulated_q060_steps_missing",

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{Question, fault};
+use super::{RuleSet, fault};
 use crate::analysis::closest::closest;
 use crate::stop::{self, RULES, SpecError, StopSpec};
 
@@ -27,7 +27,7 @@ pub struct Wrong {
     /// The problem, without a full stop.
     pub why: String,
     /// A valid example.
-    pub right: &'static str,
+    pub example: &'static str,
 }
 
 /// Parses rules as typed, in short form or as JSON. `load` reads a schema that is referenced by its
@@ -49,7 +49,7 @@ pub fn typed(
         });
         Typed {
             read: read.map_err(|why| Wrong {
-                right: right(&text),
+                example: example(&text),
                 why,
             }),
             text,
@@ -62,8 +62,8 @@ pub fn typed(
 ///
 /// # Errors
 /// Each rule is valid separately, but they can't be evaluated together.
-pub fn question(typed: &[Typed]) -> Result<Question, SpecError> {
-    Question::new(
+pub fn rule_set(typed: &[Typed]) -> Result<RuleSet, SpecError> {
+    RuleSet::new(
         typed
             .iter()
             .filter_map(|typed| typed.read.as_ref().ok().cloned())
@@ -72,7 +72,7 @@ pub fn question(typed: &[Typed]) -> Result<Question, SpecError> {
 }
 
 /// Returns a valid rule of the kind that was probably meant.
-fn right(text: &str) -> &'static str {
+fn example(text: &str) -> &'static str {
     let text = text.trim();
     let json = || {
         serde_json::from_str::<Value>(text)
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_bad_rule_says_why_and_shows_a_right_one() {
-        for (text, why, right) in [
+        for (text, why, example) in [
             (
                 "max_steps=-3",
                 "max_steps needs a whole number",
@@ -149,8 +149,8 @@ mod tests {
         ] {
             let wrong = read(text).read.unwrap_err();
             assert!(wrong.why.starts_with(why), "{text}: {}", wrong.why);
-            assert_eq!(wrong.right, right, "{text}");
-            assert!(read(right).read.is_ok(), "{right} is right");
+            assert_eq!(wrong.example, example, "{text}");
+            assert!(read(example).read.is_ok(), "{example} is right");
         }
     }
 
@@ -158,8 +158,8 @@ mod tests {
     fn the_good_ones_are_asked_all_the_same() {
         let texts = ["max_steps=4", "max_steps=x", " keyword=two "].map(str::to_owned);
         let typed = typed(texts, |_| Ok(Value::Null));
-        let question = question(&typed).unwrap();
-        assert_eq!(question.specs().len(), 2);
+        let rule_set = rule_set(&typed).unwrap();
+        assert_eq!(rule_set.specs().len(), 2);
         let many = super::typed((0..70).map(|n| format!("max_steps={n}")), |_| {
             Ok(Value::Null)
         });

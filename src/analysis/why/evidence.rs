@@ -414,8 +414,8 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         })
         .collect();
     let asked = match (
-        step.asked(CriticAction::Stop),
-        step.asked(CriticAction::Retry),
+        step.requested(CriticAction::Stop),
+        step.requested(CriticAction::Retry),
     ) {
         (true, _) => "stop requested",
         (_, true) => "retry requested",

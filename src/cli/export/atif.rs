@@ -13,18 +13,18 @@ use crate::model::index::Group;
 use crate::model::json::Json;
 use crate::model::step::{Call, CriticOutput, Outcome, Usage, Value as Recorded};
 use crate::model::{EventKind, Index, RunScore, Step, TraceFile};
-use crate::page::lens::Lens;
-use crate::page::step::said::{Prompted, prompts_before};
+use crate::page::run_view::RunView;
+use crate::page::step::messages::{Prompted, prompts_before};
 
 /// The version written: the first one that identifies a trajectory separately from its session.
 const VERSION: &str = "ATIF-v1.7";
 
-/// Writes the newest run of `lens`, one step at a time.
+/// Writes the newest run of `view`, one step at a time.
 ///
 /// # Errors
 /// Returns errors from writing.
-pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let (summary, index) = (lens.summary, lens.index);
+pub(super) fn write(view: &RunView<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (summary, index) = (view.summary, view.index);
     let manifest = index.manifest().get();
     let agent = summary.agents.first().map_or_else(
         || manifest.map_or("unknown", |m| m.format.name),
@@ -43,12 +43,12 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\"agent\":{agent},\"steps\":[")?;
     let mut number = 0;
     let user = |number: usize, prompt: &Prompted| {
-        let at = prompt.ts.map(|at| lens.iso(at));
+        let at = prompt.ts.map(|at| view.iso(at));
         filled(
             json!({"step_id": number, "timestamp": at, "source": "user", "message": prompt.words}),
         )
     };
-    let mut prompts = prompts_before(lens, index.newest_start());
+    let mut prompts = prompts_before(view, index.newest_start());
     if let Some(task) = summary.task.as_ref().filter(|_| prompts.is_empty()) {
         number += 1;
         // Time limits count from the first record of the run.
@@ -56,13 +56,13 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
             .newest_segments()
             .first()
             .and_then(|segment| segment.span);
-        let at = span.map(|(first, _)| lens.iso(first));
+        let at = span.map(|(first, _)| view.iso(first));
         let step = json!({"step_id": number, "timestamp": at, "source": "user", "message": task});
         write!(out, "{}", filled(step))?;
     }
     for (n, head) in newest_run(index) {
         prompts.extend(
-            prompts_before(lens, n)
+            prompts_before(view, n)
                 .into_iter()
                 .filter(|_| n > index.newest_start()),
         );
@@ -71,7 +71,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
             let comma = if number > 1 { "," } else { "" };
             write!(out, "{comma}{}", user(number, &prompt))?;
         }
-        let record = lens.lines.record(TraceFile::Steps, head.span).ok();
+        let record = view.lines.record(TraceFile::Steps, head.span).ok();
         let read = record.as_ref().and_then(format::step);
         let times = index
             .round_of(n)
@@ -84,7 +84,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
                 number,
                 step,
                 head.usage_alone(index.tokens_before(n)),
-                times.map(|at| lens.iso(at)),
+                times.map(|at| view.iso(at)),
             ),
             // An unreadable step keeps its position.
             None => {
@@ -95,7 +95,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     // Prompts without a step that responds to them.
     if newest_run(index).next().is_some() {
-        prompts = prompts_before(lens, index.steps().len());
+        prompts = prompts_before(view, index.steps().len());
     }
     for prompt in prompts {
         number += 1;
@@ -118,10 +118,10 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
             "stop_reason": verdict.stop_reason,
             "certainty": verdict.certainty.as_str(),
             "answer": summary.answer,
-            "scores": scores(lens),
-            "started_at": summary.started.map(|at| lens.iso(at)),
+            "scores": scores(view),
+            "started_at": summary.started.map(|at| view.iso(at)),
             "duration_ms": summary.duration_ms,
-            "steps_untold": summary.steps_untold.then_some(true),
+            "steps_untold": summary.steps_unknown.then_some(true),
             "format": summary.format,
             "partial": summary.partial,
         }))},
@@ -130,8 +130,8 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Returns the scores of the whole run. Scores of steps are in the steps.
-fn scores(lens: &Lens<'_>) -> Option<Value> {
-    let whole = lens
+fn scores(view: &RunView<'_>) -> Option<Value> {
+    let whole = view
         .index
         .manifest()
         .get()

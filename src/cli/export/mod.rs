@@ -15,7 +15,7 @@ use super::{Done, Failure};
 use crate::analysis::format::visible_line;
 use crate::error::{Error, Kind};
 use crate::page::export::fill::{Export, write_export};
-use crate::page::lens::Lens;
+use crate::page::run_view::RunView;
 
 /// Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
 #[derive(Debug, clap::Args)]
@@ -137,35 +137,35 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
     let cursor = args.step.map(|step| (step, args.event.unwrap_or(1)));
     if args.redact {
         let (copy, summary) = run.redacted()?;
-        let lens = Lens {
+        let view = RunView {
             summary: &summary,
             index: copy.index(),
             lines: &copy,
-            ..run.lens(look)
+            ..run.view(look)
         };
         if args.atif.is_some() {
-            return Ok(atif::write(&lens, out)?);
+            return Ok(atif::write(&view, out)?);
         }
         if args.otlp.is_some() {
-            return otlp::write(&lens, out);
+            return otlp::write(&view, out);
         }
         let export = Export {
             cursor,
             redacted: Some(copy.blanked()),
             picture: &|_| None,
         };
-        return Ok(write_export(&lens, &export, out)?);
+        return Ok(write_export(&view, &export, out)?);
     }
     let picture = |recorded: &str| run.asset(recorded);
-    let lens = run.lens(look);
+    let view = run.view(look);
     if args.atif.is_some() {
-        return Ok(atif::write(&lens, out)?);
+        return Ok(atif::write(&view, out)?);
     }
     if args.otlp.is_some() {
-        return otlp::write(&lens, out);
+        return otlp::write(&view, out);
     }
     Ok(write_export(
-        &lens,
+        &view,
         &Export {
             cursor,
             redacted: None,
@@ -187,15 +187,15 @@ fn send(args: &Args, run: &Opened, look: &Look, url: &str, out: &mut dyn Write) 
     let receiver = send::Receiver::new(url)?;
     let sent = if args.redact {
         let (copy, summary) = run.redacted()?;
-        let lens = Lens {
+        let view = RunView {
             summary: &summary,
             index: copy.index(),
             lines: &copy,
-            ..run.lens(look)
+            ..run.view(look)
         };
-        receiver.send(&otlp::Trace::new(lens)?)?
+        receiver.send(&otlp::Trace::new(view)?)?
     } else {
-        receiver.send(&otlp::Trace::new(run.lens(look))?)?
+        receiver.send(&otlp::Trace::new(run.view(look))?)?
     };
     let (spans, size) = (
         crate::analysis::format::counted(sent.spans, "span"),

@@ -12,7 +12,7 @@ use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Folded, More};
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
-use crate::page::step::said::{Prompted, prompts_before};
+use crate::page::step::messages::{Prompted, prompts_before};
 
 /// Writes the run, or only step `only`.
 pub(super) fn write(
@@ -21,7 +21,7 @@ pub(super) fn write(
     only: Option<usize>,
     look: &Look,
 ) -> io::Result<()> {
-    let lens = run.lens(look);
+    let view = run.view(look);
     let steps = match only {
         Some(n) => n..n + 1,
         None => {
@@ -30,14 +30,14 @@ pub(super) fn write(
         }
     };
     for n in steps {
-        write_asked(out, &prompts_before(&lens, n))?;
-        if let Some(view) = step_view(&lens, n, StepPlace::Alone) {
-            write_step(out, run, &view)?;
+        write_asked(out, &prompts_before(&view, n))?;
+        if let Some(step_view) = step_view(&view, n, StepPlace::Alone) {
+            write_step(out, run, &step_view)?;
         }
     }
     let is_whole = only.is_none();
     let after = if is_whole {
-        prompts_before(&lens, run.index.steps().len())
+        prompts_before(&view, run.index.steps().len())
     } else {
         Vec::new()
     };
@@ -92,8 +92,8 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
     writeln!(out)
 }
 
-fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<()> {
-    let marks: Vec<&str> = view
+fn write_step(out: &mut dyn Write, run: &Opened, step_view: &StepView) -> io::Result<()> {
+    let marks: Vec<&str> = step_view
         .marks
         .iter()
         .map(|mark| mark.meaning.as_str())
@@ -107,16 +107,16 @@ fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<
     writeln!(
         out,
         "## {}{}\n",
-        escape(view.title.as_str()),
+        escape(step_view.title.as_str()),
         escape(&marks)
     )?;
-    if view.unreadable.is_some() {
+    if step_view.unreadable.is_some() {
         return writeln!(
             out,
             "This step's line can't be read; `board check` shows why.\n"
         );
     }
-    if let Some(error) = &view.error {
+    if let Some(error) = &step_view.error {
         writeln!(
             out,
             "**Error** {} {}\n",
@@ -125,14 +125,14 @@ fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<
         )?;
         folded(out, &error.message)?;
     }
-    if let Some(thought) = &view.thought {
+    if let Some(thought) = &step_view.thought {
         for line in thought.shown.lines() {
             writeln!(out, "> {}", escape(line))?;
         }
         rest(out, &thought.more)?;
         writeln!(out)?;
     }
-    if let Some(answer) = view
+    if let Some(answer) = step_view
         .decision
         .as_ref()
         .and_then(|decision| decision.answer.as_ref())
@@ -140,11 +140,12 @@ fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<
         writeln!(out, "**Answer:**\n")?;
         folded(out, answer)?;
     }
-    view.actions
+    step_view
+        .actions
         .pairs
         .iter()
         .try_for_each(|pair| write_pair(out, pair))?;
-    if let Some(diff) = &view.diff {
+    if let Some(diff) = &step_view.diff {
         for row in &diff.rows {
             writeln!(
                 out,
@@ -155,21 +156,22 @@ fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<
         }
         writeln!(out)?;
     }
-    view.critics
+    step_view
+        .critics
         .iter()
         .try_for_each(|critic| write_critic(out, critic))?;
-    if !view.critics.is_empty() {
+    if !step_view.critics.is_empty() {
         writeln!(out)?;
     }
     // An empty step would look like an error in the transcript.
-    let nothing = view.thought.is_none()
-        && view.actions.is_empty()
-        && view.diff.is_none()
-        && view.critics.is_empty();
+    let nothing = step_view.thought.is_none()
+        && step_view.actions.is_empty()
+        && step_view.diff.is_none()
+        && step_view.critics.is_empty();
     let call = run
         .index
         .steps()
-        .get(view.n)
+        .get(step_view.n)
         .filter(|_| nothing)
         .map(|head| escape(&visible(&head.call)));
     call.filter(|call| !call.is_empty())

@@ -7,7 +7,7 @@ use super::*;
 use crate::analysis::facts::{Depth, tests::Files};
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
-use crate::analysis::whatif::{Question, StopTiming};
+use crate::analysis::whatif::{RuleSet, StopTiming};
 use crate::analysis::why::{Standing, why};
 use crate::model::RunKey;
 use crate::soak::times;
@@ -239,7 +239,7 @@ proptest! {
         let entries = read.rules.iter().flat_map(|rules| rules.completion.iter().chain(&rules.policies));
         for entry in entries {
             let EntryRule::Spec(spec) = &entry.rule else { continue };
-            let asked = Question::new(vec![spec.clone()]).unwrap().ask(&read, false).remove(0);
+            let asked = RuleSet::new(vec![spec.clone()]).unwrap().ask(&read, false).remove(0);
             let id = entry.id.clone().unwrap_or_default();
             if id == recorded.criterion || recorded.also.contains(&id) {
                 prop_assert_eq!((asked.found, asked.step), (StopTiming::Same, recorded.step), "{}", spec);

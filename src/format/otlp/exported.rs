@@ -18,7 +18,7 @@ pub(super) struct Exported {
     cost: Option<f64>,
     estimated: Option<f64>,
     model_calls: Option<u64>,
-    steps_untold: bool,
+    steps_unknown: bool,
 }
 
 /// An evaluation result.
@@ -103,7 +103,7 @@ impl Span<'_> {
             cost: amount("board.cost_usd"),
             estimated: amount("board.cost_estimated_usd"),
             model_calls: self.count(&["board.model_calls"]),
-            steps_untold: self.text(&["board.steps_untold"]).is_some(),
+            steps_unknown: self.text(&["board.steps_untold"]).is_some(),
         })
     }
 
@@ -132,6 +132,6 @@ impl Exported {
         (run.model_calls, run.replies_untold) = (self.model_calls, self.model_calls.is_none());
         run.cost_usd = self.cost.or(self.estimated);
         run.cost_estimated = self.cost.is_none() && self.estimated.is_some();
-        run.steps_untold = self.steps_untold;
+        run.steps_unknown = self.steps_unknown;
     }
 }

@@ -592,7 +592,7 @@ impl Reader for Trace {
             .or(of_agents.1);
         // Without reply spans, the agent's own count shows that there were replies.
         let has_unseen = self.last.is_none() && total.is_some_and(|total| total > 0);
-        run.steps_untold |= has_unseen;
+        run.steps_unknown |= has_unseen;
         if let Some(total) =
             total.filter(|_| !self.uncounted.is_empty() || difference.is_some() || has_unseen)
         {

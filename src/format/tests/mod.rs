@@ -30,7 +30,7 @@ fn a_step_of_qitos_0_6() {
         (names.get(head.critics[1].name), head.critics[1].score),
         ("critic 2", None)
     );
-    assert!(head.asked(CriticAction::Retry) && !head.asked(CriticAction::Stop));
+    assert!(head.requested(CriticAction::Retry) && !head.requested(CriticAction::Stop));
     assert_eq!(
         head.critics
             .iter()
@@ -350,7 +350,7 @@ fn the_first_critic_that_asks_for_anything_decides() {
         (head.deciding(), head.critic_reason.as_deref()),
         (Some(0), None)
     );
-    assert!(head.asked(CriticAction::Failed) && !head.asked(CriticAction::Retry));
+    assert!(head.requested(CriticAction::Failed) && !head.requested(CriticAction::Retry));
     assert_eq!(step(["continue", "continue"]).deciding(), None);
 }
 

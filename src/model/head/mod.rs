@@ -268,7 +268,7 @@ impl StepHead {
     }
 
     /// Returns whether the deciding critic requested `action`.
-    pub fn asked(&self, action: CriticAction) -> bool {
+    pub fn requested(&self, action: CriticAction) -> bool {
         let first = self.deciding().and_then(|at| self.critics.get(at));
         first.is_some_and(|mark| mark.action == action)
     }

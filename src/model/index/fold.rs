@@ -69,7 +69,7 @@ impl Index {
         };
         if !self.segments.is_empty() && delta.events.iter().any(begins) {
             // A repeated id may belong to the run that begins.
-            self.step_laps.takes_none_twice();
+            self.step_runs.takes_none_twice();
         }
         delta
             .steps

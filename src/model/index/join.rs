@@ -1,10 +1,10 @@
 //! Joins events to steps. Both name a step id, and ids restart when a directory is reused.
 //!
-//! A *lap* is a sequence of rising ids. If steps and event groups have equally many laps, equal
-//! laps belong to the same run of the directory. Otherwise one side is missing a lap: a run died
-//! before its first line, or a checkpoint was resumed with rising ids. The newest laps are then
-//! assumed to belong together, except that a newest lap of groups that has no line yet belongs to
-//! none. If the events record only one run, a skipped id that comes later doesn't begin a new lap:
+//! An *id run* is a sequence of rising ids. If steps and event groups have equally many id runs, equal
+//! id runs belong to the same run of the directory. Otherwise one side is missing an id run: a run died
+//! before its first line, or a checkpoint was resumed with rising ids. The newest id runs are then
+//! assumed to belong together, except that a newest id run of groups that has no line yet belongs to
+//! none. If the events record only one run, a skipped id that comes later doesn't begin a new id run:
 //! the lines are out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,31 +14,31 @@ use crate::model::StepHead;
 
 /// The positions at which rising sequences of ids begin.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Laps {
+pub(super) struct RunStarts {
     starts: Vec<usize>,
     last: Option<i64>,
     /// The number of trailing items without an id, and whether there were ever so many that a
     /// search gives up.
     bare: usize,
     is_torn: bool,
-    /// Whether an id that the lap skipped may come later. If the directory contains one run, a line
+    /// Whether an id that the id run skipped may come later. If the directory contains one run, a line
     /// out of order doesn't begin a new run.
     is_lenient: bool,
-    /// The ids that the newest lap skipped, as ranges from the first to the last.
+    /// The ids that the newest id run skipped, as ranges from the first to the last.
     gaps: BTreeMap<i64, i64>,
     /// The number of items that have such an id, or would have one if this were lenient.
     late: usize,
-    /// Their positions by lap and id, and the positions of these items and their repeats.
+    /// Their positions by id run and id, and the positions of these items and their repeats.
     late_at: BTreeMap<(usize, i64), usize>,
     late_places: BTreeSet<usize>,
-    /// Whether an id that the lap already contains doesn't begin a new lap either, and the
+    /// Whether an id that the id run already contains doesn't begin a new id run either, and the
     /// positions of such ids.
     takes_doubles: bool,
     doubles: BTreeSet<usize>,
 }
 
-impl Laps {
-    /// Adds the item at position `at`. Items without an id stay in the current lap, and so do items
+impl RunStarts {
+    /// Adds the item at position `at`. Items without an id stay in the current id run, and so do items
     /// that only repeat the previous one.
     pub(super) fn push(&mut self, id: Option<i64>, at: usize, repeats: bool) {
         let falls = id.is_some() && self.last.is_some() && id <= self.last && !repeats;
@@ -71,7 +71,7 @@ impl Laps {
         self.is_torn |= self.bare >= MAX_WALK;
     }
 
-    /// Makes each id that its lap already contains begin a new lap.
+    /// Makes each id that its id run already contains begin a new id run.
     pub(super) fn takes_none_twice(&mut self) {
         self.takes_doubles = false;
     }
@@ -120,41 +120,41 @@ impl Laps {
         self.late_places = self.late_places.iter().filter_map(|at| kept(*at)).collect();
         self.doubles = self.doubles.iter().filter_map(|at| kept(*at)).collect();
         let late = std::mem::take(&mut self.late_at);
-        let laps = self.starts.len();
-        // Laps may have merged, so find each item's lap by its position.
+        let runs = self.starts.len();
+        // Id runs may have merged, so find each item's id run by its position.
         self.late_at = late
             .into_iter()
-            .filter_map(|((lap, id), at)| Some(((lap, id), kept(at)?)))
+            .filter_map(|((run_index, id), at)| Some(((run_index, id), kept(at)?)))
             .collect();
         let moved: Vec<_> = self
             .late_at
             .iter()
-            .map(|((_, id), at)| (self.of(*at).unwrap_or(laps), *id, *at))
+            .map(|((_, id), at)| (self.of(*at).unwrap_or(runs), *id, *at))
             .collect();
         self.late_at = moved
             .into_iter()
-            .map(|(lap, id, at)| ((lap, id), at))
+            .map(|(run_index, id, at)| ((run_index, id), at))
             .collect();
     }
 
-    /// Returns whether an id between these two is missing from the newest lap.
+    /// Returns whether an id between these two is missing from the newest id run.
     pub(super) fn leaves_out(&self, from: i64, to: i64) -> bool {
         let gap = self.gaps.range(..to).next_back();
         gap.is_some_and(|(_, last)| *last > from)
     }
 
-    /// Returns how many items have an id that their lap had skipped.
+    /// Returns how many items have an id that their id run had skipped.
     pub(super) fn late(&self) -> usize {
         self.late_at.len()
     }
 
-    /// Returns whether the item at `at` has an id that its lap had skipped or already contains, or
+    /// Returns whether the item at `at` has an id that its id run had skipped or already contains, or
     /// repeats such an item.
     pub(super) fn is_late(&self, at: usize) -> bool {
         self.late_places.contains(&at) || self.doubles.contains(&at)
     }
 
-    /// Returns whether the item at `at` has an id that its lap already contains.
+    /// Returns whether the item at `at` has an id that its id run already contains.
     pub(super) fn is_double(&self, at: usize) -> bool {
         self.doubles.contains(&at)
     }
@@ -164,7 +164,7 @@ impl Laps {
         !self.is_torn
     }
 
-    /// Returns whether a lap begins at position `at`.
+    /// Returns whether an id run begins at position `at`.
     pub(super) fn begins_at(&self, at: usize) -> bool {
         self.starts.binary_search(&at).is_ok()
     }
@@ -182,27 +182,27 @@ impl Laps {
         &self.starts
     }
 
-    /// Returns the lap that contains position `at`.
+    /// Returns the id run that contains position `at`.
     pub(super) fn of(&self, at: usize) -> Option<usize> {
         self.starts
             .partition_point(|start| *start <= at)
             .checked_sub(1)
     }
 
-    fn range(&self, lap: usize, total: usize) -> Option<(usize, usize)> {
+    fn range(&self, run_index: usize, total: usize) -> Option<(usize, usize)> {
         Some((
-            *self.starts.get(lap)?,
-            self.starts.get(lap + 1).copied().unwrap_or(total),
+            *self.starts.get(run_index)?,
+            self.starts.get(run_index + 1).copied().unwrap_or(total),
         ))
     }
 }
 
-/// Items with ids, and the laps they form.
+/// Items with ids, and the id runs they form.
 pub(super) struct Ids<'a, T> {
     pub(super) items: &'a List<T>,
     pub(super) id: fn(&T) -> Option<i64>,
-    pub(super) laps: &'a Laps,
-    /// The number of laps that are joined to others.
+    pub(super) runs: &'a RunStarts,
+    /// The number of id runs that are joined to others.
     pub(super) used: usize,
 }
 
@@ -250,12 +250,12 @@ impl Again {
     }
 }
 
-/// The most ids remembered that came twice in a row, ranges that a lap skipped, and items that came
+/// The most ids remembered that came twice in a row, ranges that an id run skipped, and items that came
 /// late. Only a file whose ids make no sense has more.
 const MAX_TWICE: usize = 10_000;
 const MAX_GAPS: usize = 50_000;
 const MAX_LATE: usize = 50_000;
-/// A search for an id gives up after this many laps. Only a file whose ids all repeat has more.
+/// A search for an id gives up after this many id runs. Only a file whose ids all repeat has more.
 const MAX_LAPS: usize = 64;
 /// In the binary search, an item without an id takes the id of one of at most this many items
 /// before it.
@@ -269,29 +269,29 @@ pub(super) fn matching<A, B>(
     at: usize,
     id: i64,
 ) -> Option<usize> {
-    let lap = ids.laps.of(at).filter(|lap| *lap < ids.used)?;
+    let run_index = ids.runs.of(at).filter(|run_index| *run_index < ids.used)?;
     if ids.used == others.used {
-        return others.find(lap, id);
+        return others.find(run_index, id);
     }
-    let later = (lap + 1..ids.used)
+    let later = (run_index + 1..ids.used)
         .take(MAX_LAPS)
-        .filter(|lap| ids.find(*lap, id).is_some())
+        .filter(|run_index| ids.find(*run_index, id).is_some())
         .count();
     (0..others.used)
         .rev()
         .take(MAX_LAPS)
-        .filter_map(|lap| others.find(lap, id))
+        .filter_map(|run_index| others.find(run_index, id))
         .nth(later)
 }
 
 impl<T> Ids<'_, T> {
-    /// Returns the position of `id` in one lap, in which ids rise.
-    pub(super) fn find(&self, lap: usize, id: i64) -> Option<usize> {
-        let (start, end) = self.laps.range(lap, self.items.len())?;
-        if let Some(at) = self.laps.late_at.get(&(lap, id)) {
+    /// Returns the position of `id` in one id run, in which ids rise.
+    pub(super) fn find(&self, run_index: usize, id: i64) -> Option<usize> {
+        let (start, end) = self.runs.range(run_index, self.items.len())?;
+        if let Some(at) = self.runs.late_at.get(&(run_index, id)) {
             return Some(*at);
         }
-        let rising = |at: &usize| !self.laps.is_late(*at);
+        let rising = |at: &usize| !self.runs.is_late(*at);
         let id_at = |at: usize| self.items.get(at).and_then(self.id);
         let id_or_before = |at: usize| {
             (start..at + 1)
@@ -318,17 +318,17 @@ impl Index {
         Ids {
             items: &self.steps,
             id: |step| step.step_id,
-            laps: &self.step_laps,
-            used: self.step_laps.len(),
+            runs: &self.step_runs,
+            used: self.step_runs.len(),
         }
     }
 
     pub(super) fn group_ids(&self) -> Ids<'_, Group> {
-        let used = self.group_laps.len() - usize::from(self.newest_lap_is_unwritten());
+        let used = self.group_runs.len() - usize::from(self.newest_lap_is_unwritten());
         Ids {
             items: &self.groups,
             id: |group| group.step_id,
-            laps: &self.group_laps,
+            runs: &self.group_runs,
             used,
         }
     }
@@ -340,14 +340,14 @@ impl Index {
         !goes_on
             && !self.groups.is_empty()
             && !self.steps.is_empty()
-            && self.step_laps.len() != self.group_ids().used
+            && self.step_runs.len() != self.group_ids().used
     }
 
     /// Returns how many steps are out of order, and the ordinal of the first.
     pub fn late_steps(&self) -> (usize, Option<usize>) {
         (
-            self.step_laps.late(),
-            self.step_laps.late_places.first().copied(),
+            self.step_runs.late(),
+            self.step_runs.late_places.first().copied(),
         )
     }
 
@@ -355,17 +355,17 @@ impl Index {
     /// ordinal of the first.
     pub fn double_steps(&self) -> (usize, Option<usize>) {
         (
-            self.step_laps.doubles.len(),
-            self.step_laps.doubles.first().copied(),
+            self.step_runs.doubles.len(),
+            self.step_runs.doubles.first().copied(),
         )
     }
 
     /// Returns whether the newest run's lines aren't in the order of its steps.
     pub fn has_disordered_steps(&self) -> bool {
         let newest = self.newest_start()..;
-        let laps = &self.step_laps;
-        laps.late_places.range(newest.clone()).next().is_some()
-            || laps.doubles.range(newest).next().is_some()
+        let runs = &self.step_runs;
+        runs.late_places.range(newest.clone()).next().is_some()
+            || runs.doubles.range(newest).next().is_some()
     }
 
     /// Returns the last step of the newest run: by position, or by id if lines are out of order.
@@ -379,12 +379,12 @@ impl Index {
         newest
             .filter(|n| id(n).is_some())
             .max_by_key(id)
-            .filter(|_| self.step_laps.doubles.is_empty())
+            .filter(|_| self.step_runs.doubles.is_empty())
     }
 
     /// Returns the ordinals at which step ids restart.
     pub fn lap_starts(&self) -> &[usize] {
-        self.step_laps.starts()
+        self.step_runs.starts()
     }
 
     /// Returns whether step `ordinal` is a retry that its writer wrote after the identical line
@@ -394,7 +394,7 @@ impl Index {
             .steps
             .get(ordinal)
             .is_some_and(|step| step.repeats && step.step_id.is_some());
-        is_copy && !self.step_laps.begins_at(ordinal)
+        is_copy && !self.step_runs.begins_at(ordinal)
     }
 
     /// Returns the number of steps in the newest run. A line that its writer wrote twice counts
@@ -417,12 +417,12 @@ impl Index {
     /// Returns the ordinal at which the newest run's steps begin, or one past the last step if it
     /// has none yet. A resumed run continues with rising ids, so the earlier lines are its own.
     pub fn newest_start(&self) -> usize {
-        let lap = self.lap_starts().last().copied().unwrap_or_default();
+        let run_index = self.lap_starts().last().copied().unwrap_or_default();
         let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else {
-            return lap;
+            return run_index;
         };
         if segment.goes_on() {
-            return lap;
+            return run_index;
         }
         let unwritten = if segment.first_group < self.groups.len() {
             self.newest_lap_is_unwritten()
@@ -432,27 +432,31 @@ impl Index {
             let before = if self.groups.is_empty() {
                 self.segments.len() - 1
             } else {
-                self.group_laps.len()
+                self.group_runs.len()
             };
-            self.step_laps.len() <= before
+            self.step_runs.len() <= before
         };
-        if unwritten { self.steps.len() } else { lap }
+        if unwritten {
+            self.steps.len()
+        } else {
+            run_index
+        }
     }
 
     /// Returns whether the newest run's rounds restart but the newest step line belongs to an
     /// earlier run: the newest run has no line yet.
     fn newest_lap_is_unwritten(&self) -> bool {
-        // Each line has a round, so with equally many laps the newest lap has lines.
+        // Each line has a round, so with equally many id runs the newest id run has lines.
         if self.segments.last().is_some_and(Segment::goes_on)
             || self.segments.len() <= 1
-            || self.step_laps.len() >= self.group_laps.len()
+            || self.step_runs.len() >= self.group_runs.len()
         {
             return false;
         }
-        let newest = self.group_laps.len() - 1;
-        let first = self.group_laps.starts().last().copied().unwrap_or_default();
+        let newest = self.group_runs.len() - 1;
+        let first = self.group_runs.starts().last().copied().unwrap_or_default();
         let (Some(last), Some(begins)) = (
-            self.step_laps.last(),
+            self.step_runs.last(),
             self.groups.get(first).and_then(|group| group.step_id),
         ) else {
             return false;
@@ -460,7 +464,7 @@ impl Index {
         let groups = Ids {
             items: &self.groups,
             id: |group| group.step_id,
-            laps: &self.group_laps,
+            runs: &self.group_runs,
             used: newest,
         };
         if groups.find(newest, last).is_none() {
@@ -475,12 +479,12 @@ impl Index {
         {
             return false;
         }
-        // The line belongs to the only round of the newest lap, or to the last earlier round with
+        // The line belongs to the only round of the newest id run, or to the last earlier round with
         // its id.
         let before = (0..newest)
             .rev()
             .take(MAX_LAPS)
-            .find_map(|lap| groups.find(lap, last));
+            .find_map(|run_index| groups.find(run_index, last));
         before
             .is_some_and(|at| self.is_over(at) || (self.is_checked(at) && !self.is_checked(first)))
     }
@@ -501,35 +505,35 @@ impl Index {
         self.groups.get(at).is_some_and(|group| group.checked)
     }
 
-    /// Adds the newest step, at position `at`, to its lap, after finding out whether it repeats the
+    /// Adds the newest step, at position `at`, to its id run, after finding out whether it repeats the
     /// previous line.
     pub(super) fn lap_of_step(&mut self, step: &StepHead, at: usize) {
         let repeats = self.again.step(step);
-        let late = self.step_laps.late();
-        self.step_laps.push(step.step_id, at, repeats);
-        if self.step_laps.begins_at(at) {
+        let late = self.step_runs.late();
+        self.step_runs.push(step.step_id, at, repeats);
+        if self.step_runs.begins_at(at) {
             self.void = Default::default();
         }
-        if self.step_laps.late() > late {
+        if self.step_runs.late() > late {
             // A jump that was counted earlier may not be one.
             self.unsettle_all();
         }
     }
 
-    /// Adds the newest group, at position `at`, to its lap.
+    /// Adds the newest group, at position `at`, to its id run.
     pub(super) fn lap_of_group(&mut self, id: Option<i64>, at: usize) {
         let begins_segment = self
             .segments
             .last()
             .is_some_and(|segment| segment.first_group == at)
             && at > 0;
-        if let Some(id) = id.filter(|id| begins_segment && self.group_laps.last() == Some(*id)) {
+        if let Some(id) = id.filter(|id| begins_segment && self.group_runs.last() == Some(*id)) {
             self.again.round(id);
         }
-        self.group_laps.push(id, at, false);
+        self.group_runs.push(id, at, false);
     }
 
-    /// Reassigns all steps to laps if an event recorded a run that a repeated line begins. Such a
+    /// Reassigns all steps to id runs if an event recorded a run that a repeated line begins. Such a
     /// line precedes its events only in an update that reads both.
     ///
     /// Also reassigns them if it turns out that one run wrote all lines, or that several did, and
@@ -537,14 +541,14 @@ impl Index {
     pub(super) fn settle_laps(&mut self) {
         let is_one =
             self.segments.len() == 1 && self.segments.iter().all(|segment| segment.initialised);
-        let is_lenient = is_one && (self.group_laps.len() <= 1 || self.is_disordered());
+        let is_lenient = is_one && (self.group_runs.len() <= 1 || self.is_disordered());
         // Until a file is read to its end, its runs aren't all known.
         let takes_doubles = is_lenient && !self.more;
-        let laps = &mut self.step_laps;
-        let is_other = laps.is_lenient != is_lenient || laps.takes_doubles != takes_doubles;
-        (laps.is_lenient, laps.takes_doubles) = (is_lenient, takes_doubles);
+        let runs = &mut self.step_runs;
+        let is_other = runs.is_lenient != is_lenient || runs.takes_doubles != takes_doubles;
+        (runs.is_lenient, runs.takes_doubles) = (is_lenient, takes_doubles);
         let is_late =
-            is_other && (laps.late > 0 || !laps.doubles.is_empty() || laps.starts.len() > 1);
+            is_other && (runs.late > 0 || !runs.doubles.is_empty() || runs.starts.len() > 1);
         // If steps were dropped, their ids are unknown.
         if (!std::mem::take(&mut self.again.is_stale) && !is_late) || self.step_skips.is_cut() {
             return;
@@ -553,14 +557,14 @@ impl Index {
             .ids
             .values_mut()
             .for_each(|twice| twice.lines = 0);
-        self.step_laps = Laps {
+        self.step_runs = RunStarts {
             is_lenient,
             takes_doubles,
-            ..Laps::default()
+            ..RunStarts::default()
         };
         for (at, step) in self.steps.iter().enumerate() {
             let repeats = self.again.step(step);
-            self.step_laps.push(step.step_id, at, repeats);
+            self.step_runs.push(step.step_id, at, repeats);
         }
         self.count_joined();
         self.unsettle_all();

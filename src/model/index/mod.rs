@@ -22,7 +22,7 @@ use super::{
     StopVerdict, Symbol,
 };
 pub use assemble::Unassembled;
-use join::{Again, Laps};
+use join::{Again, RunStarts};
 pub use list::List;
 pub use room::STEPS_AT_ONCE;
 pub use skip::{Skip, Skips, Why};
@@ -208,8 +208,8 @@ pub struct Index {
     events: List<EventHead>,
     groups: List<Group>,
     segments: Vec<Segment>,
-    step_laps: Laps,
-    group_laps: Laps,
+    step_runs: RunStarts,
+    group_runs: RunStarts,
     again: Again,
     manifest: ManifestState,
     issues: Issues,
@@ -237,7 +237,7 @@ pub struct Index {
     step_skips: Skips,
     event_skips: Skips,
     is_packed: bool,
-    /// The number of groups that have a step, joined lap by lap.
+    /// The number of groups that have a step, joined by id run.
     joined: usize,
     /// The hashed state after the newest steps. `None` marks an unknown value.
     state: BTreeMap<Symbol, Option<u64>>,
@@ -538,12 +538,12 @@ impl Index {
             .get(ordinal)?
             .tokens_total
             .filter(|total| *total > 0)?;
-        let lap = self
+        let run_index = self
             .lap_starts()
             .partition_point(|start| *start <= ordinal)
             .checked_sub(1);
-        let start = lap
-            .and_then(|lap| self.lap_starts().get(lap).copied())
+        let start = run_index
+            .and_then(|run_index| self.lap_starts().get(run_index).copied())
             .unwrap_or(0);
         // The previous step usually has a total.
         let since = (start..ordinal).rev().find(|n| {

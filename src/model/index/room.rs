@@ -34,7 +34,7 @@ impl Index {
                 .map_or_else(Default::default, |step| (step.line, step.span))
         };
         let (first, last) = (place(hole.from), place(hole.to - 1));
-        let mut starts = self.step_laps.starts().iter().copied();
+        let mut starts = self.step_runs.starts().iter().copied();
         let start = starts.rfind(|start| (hole.from..hole.to).contains(start));
         let skip = self.step_skips.cut(hole, (first, last), start);
         let placeholder = StepHead {
@@ -47,7 +47,7 @@ impl Index {
         self.steps.cut(hole, placeholder);
         self.step_skips
             .reweigh(self.steps.iter().map(StepHead::weight).sum());
-        self.step_laps.cut(|at| hole.moved(at), |at| hole.kept(at));
+        self.step_runs.cut(|at| hole.moved(at), |at| hole.kept(at));
         self.count_joined();
     }
 
@@ -145,7 +145,7 @@ impl Index {
                 .first()
                 .copied()
         };
-        self.group_laps.cut(moved, stays);
+        self.group_runs.cut(moved, stays);
         self.segments
             .iter_mut()
             .for_each(|segment| segment.first_group = moved(segment.first_group));

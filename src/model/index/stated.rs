@@ -166,7 +166,7 @@ impl Index {
         let Some(segment) = self.segment() else {
             return false;
         };
-        let newest = self.group_laps.starts().last();
+        let newest = self.group_runs.starts().last();
         segment.goes_back.is_some() && newest.is_some_and(|start| *start > segment.first_group)
     }
 

@@ -4,7 +4,7 @@
 //! more complete head. Replacing an older step, or changing a step's id, requires summing
 //! everything again.
 //!
-//! Steps and events are joined lap by lap here. If their laps differ in number, that join is wrong,
+//! Steps and events are joined by id run here. If their id runs differ in number, that join is wrong,
 //! and queries that depend on it walk the heads instead.
 
 use std::collections::HashSet;
@@ -96,7 +96,7 @@ pub struct RunTally {
     pub first_jump: Option<usize>,
     /// The number of lines that repeat the previous one. They count in none of the sums.
     pub repeats: usize,
-    /// The number of steps in which something failed, if events are joined lap by lap.
+    /// The number of steps in which something failed, if events are joined by id run.
     pub failed: usize,
 }
 
@@ -405,7 +405,7 @@ impl Index {
             .unwrap_or_else(|| self.groups_without_line().len())
     }
 
-    /// Returns the number of groups that no step line belongs to, if the lap-by-lap count is valid.
+    /// Returns the number of groups that no step line belongs to, if the per-id-run count is valid.
     pub(super) fn kept_without_line(&self) -> Option<usize> {
         self.groups
             .len()
@@ -413,11 +413,11 @@ impl Index {
             .filter(|_| self.joins_by_laps())
     }
 
-    /// Returns whether the lap-by-lap join is right for this run.
+    /// Returns whether the per-id-run join is right for this run.
     fn joins_by_laps(&self) -> bool {
-        self.step_laps.len() == self.group_laps.len()
-            && self.step_laps.is_exact()
-            && self.group_laps.is_exact()
+        self.step_runs.len() == self.group_runs.len()
+            && self.step_runs.is_exact()
+            && self.group_runs.is_exact()
     }
 
     /// Discards the sums if they cover the step at `ordinal`, because it changed.
@@ -485,7 +485,7 @@ impl Index {
             return;
         }
         tally.chain = hash(&(tally.chain, self.identity_of(n)));
-        if self.step_laps.begins_at(n) {
+        if self.step_runs.begins_at(n) {
             tally.run = RunTally::default();
         } else if let Some(before) = n
             .checked_sub(1)
@@ -518,15 +518,15 @@ impl Index {
 
     /// Returns whether an id between these two is really missing, rather than out of order.
     fn jumps(&self, from: i64, to: i64) -> bool {
-        self.step_laps.late() == 0 || self.step_laps.leaves_out(from, to)
+        self.step_runs.late() == 0 || self.step_runs.leaves_out(from, to)
     }
 
     fn in_same_lap(&self, ordinal: usize) -> Option<&super::Group> {
-        let (id, lap) = (
+        let (id, run_index) = (
             self.steps.get(ordinal)?.step_id?,
-            self.step_laps.of(ordinal)?,
+            self.step_runs.of(ordinal)?,
         );
-        self.groups.get(self.group_ids().find(lap, id)?)
+        self.groups.get(self.group_ids().find(run_index, id)?)
     }
 
     /// Updates the join count for the newest step, whose group may already exist.
@@ -535,21 +535,21 @@ impl Index {
         self.joined += usize::from(newest.is_some_and(|n| self.has_round(n)));
     }
 
-    /// Returns whether step `ordinal` has a round, joined lap by lap, that no earlier line has.
+    /// Returns whether step `ordinal` has a round, joined by id run, that no earlier line has.
     pub(super) fn has_round(&self, ordinal: usize) -> bool {
         !self.is_repeat(ordinal)
-            && !self.step_laps.is_double(ordinal)
+            && !self.step_runs.is_double(ordinal)
             && self.in_same_lap(ordinal).is_some()
     }
 
-    /// Returns the step of the newest group, joined lap by lap.
+    /// Returns the step of the newest group, joined by id run.
     fn step_of_newest_group(&self) -> Option<usize> {
         let newest = self.groups.len().checked_sub(1)?;
-        let (id, lap) = (
+        let (id, run_index) = (
             self.groups.get(newest)?.step_id?,
-            self.group_laps.of(newest)?,
+            self.group_runs.of(newest)?,
         );
-        self.step_ids().find(lap, id)
+        self.step_ids().find(run_index, id)
     }
 
     /// Updates the join count for the newest group, whose step may already exist.
@@ -565,12 +565,12 @@ impl Index {
         else {
             return;
         };
-        let in_this_lap = self.step_laps.of(n)
+        let in_this_lap = self.step_runs.of(n)
             == self
                 .settled
                 .end
                 .checked_sub(1)
-                .and_then(|last| self.step_laps.of(last));
+                .and_then(|last| self.step_runs.of(last));
         let was_well = self.steps.get(n).is_some_and(StepHead::is_ok);
         self.settled.run.failed += usize::from(in_this_lap && was_well);
     }

@@ -17,9 +17,9 @@ use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, Locks
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{MAX_RUNS, Params};
 use crate::page::json::json;
-use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::run::handler::{html, load_again};
+use crate::page::run_view::RunView;
 use crate::page::runs::handler::{no_such_run, now, shown_roots};
 use crate::page::shell::{NavItem, Pulse, Shell};
 
@@ -27,13 +27,13 @@ use crate::page::shell::{NavItem, Pulse, Shell};
 const PULSE: &str = "/live/compare";
 
 /// The runs that an address names: two as `a` and `b`, or any number as `run`.
-struct Asked {
+struct Request {
     runs: Vec<Arc<Run>>,
     from: Option<usize>,
 }
 
 /// Parses the request. If it names fewer than two runs, the user still has to choose.
-fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
+fn request(state: &AppState, params: &Params) -> Result<Request, WebError> {
     let mut keys: Vec<String> = ["a", "b"]
         .iter()
         .map(|name| params.text(name).to_owned())
@@ -50,17 +50,17 @@ fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
             .run(key)
             .ok_or_else(|| no_such_run(state, key).link("Choose runs", href::compare("", "")))
     };
-    Ok(Asked {
+    Ok(Request {
         runs: keys.iter().map(run).collect::<Result<_, _>>()?,
         from: params.number("from")?,
     })
 }
 
 /// Runs `show` on a blocking thread with the current state of the runs.
-pub(crate) async fn with_lenses<T: Send + 'static>(
+pub(crate) async fn with_views<T: Send + 'static>(
     state: &AppState,
     runs: Vec<Arc<Run>>,
-    show: impl FnOnce(&[Lens<'_>]) -> Result<T, WebError> + Send + 'static,
+    show: impl FnOnce(&[RunView<'_>]) -> Result<T, WebError> + Send + 'static,
 ) -> Result<T, WebError> {
     let zone = state.zone.clone();
     let shown = blocking(move || {
@@ -68,19 +68,19 @@ pub(crate) async fn with_lenses<T: Send + 'static>(
             .iter()
             .map(|run| (run.summary(), run.index(), run))
             .collect();
-        let lenses: Vec<Lens<'_>> = read
+        let views: Vec<RunView<'_>> = read
             .iter()
-            .map(|(summary, index, run)| Lens {
+            .map(|(summary, index, run)| RunView {
                 summary,
                 index,
                 lines: &***run,
                 now: now(),
                 stale: None,
-                kin: &Vec::new,
+                related_runs: &Vec::new,
                 zone: &zone,
             })
             .collect();
-        show(&lenses)
+        show(&views)
     });
     shown.await.flatten()
 }
@@ -110,16 +110,16 @@ fn title(runs: &[Arc<Run>]) -> String {
 
 /// `GET /compare`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
-    let asked = asked(&state, &params)?;
+    let request = request(&state, &params)?;
     // Each comparison has one address, so two marked runs become A and B.
-    if let ([a, b], true) = (asked.runs.as_slice(), params.has("run")) {
+    if let ([a, b], true) = (request.runs.as_slice(), params.has("run")) {
         return Ok(
             Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response(),
         );
     }
-    let shell = shell(&state, &asked.runs, title(&asked.runs));
-    if asked.runs.len() < 2 {
-        let choice = choice(&state, &asked.runs, &params);
+    let shell = shell(&state, &request.runs, title(&request.runs));
+    if request.runs.len() < 2 {
+        let choice = choice(&state, &request.runs, &params);
         return html(&ComparePage {
             shell,
             pulse: None,
@@ -130,13 +130,13 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
     let pulse = shell
         .stream
         .is_some()
-        .then(|| pulse(&asked, shell.revision));
-    with_lenses(&state, asked.runs, move |lenses| {
+        .then(|| pulse(&request, shell.revision));
+    with_views(&state, request.runs, move |views| {
         html(&ComparePage {
             shell,
             pulse,
             choice: None,
-            body: Some(CompareBody::new(lenses, asked.from)),
+            body: Some(CompareBody::new(views, request.from)),
         })
     })
     .await
@@ -160,10 +160,13 @@ fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
     }
 }
 
-fn pulse(asked: &Asked, revision: u64) -> Pulse {
-    let from = asked.from.map(|from| from.to_string()).unwrap_or_default();
+fn pulse(request: &Request, revision: u64) -> Pulse {
+    let from = request
+        .from
+        .map(|from| from.to_string())
+        .unwrap_or_default();
     let since = revision.to_string();
-    let mut pairs: Vec<(&str, &str)> = asked
+    let mut pairs: Vec<(&str, &str)> = request
         .runs
         .iter()
         .map(|run| ("run", run.key().as_str()))
@@ -181,18 +184,18 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
     // Read before the runs, so that changes made in between trigger another request.
     let revision = *state.library.revision().borrow();
     // A run disappeared while the page was open. Reloading the page shows the error.
-    let Ok(asked) = asked(&state, &params) else {
+    let Ok(request) = request(&state, &params) else {
         return Ok(load_again());
     };
     let since = params.number("since").ok().flatten().unwrap_or_default() as u64;
-    let next = pulse(&asked, revision);
-    if asked.runs.iter().all(|run| run.revision_now() <= since) {
+    let next = pulse(&request, revision);
+    if request.runs.iter().all(|run| run.revision_now() <= since) {
         return html(&next);
     }
-    with_lenses(&state, asked.runs, move |lenses| {
+    with_views(&state, request.runs, move |views| {
         html(&ComparePulse {
             pulse: next,
-            body: CompareBody::new(lenses, asked.from),
+            body: CompareBody::new(views, request.from),
         })
     })
     .await
@@ -200,27 +203,27 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
 
 /// `GET /compare/replay`
 pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> Answer {
-    let (asked, at) = (
-        asked(&state, &params)?,
+    let (request, at) = (
+        request(&state, &params)?,
         params.number("at")?.unwrap_or_default(),
     );
-    if asked.runs.len() != 2 {
+    if request.runs.len() != 2 {
         return Ok(
             Redirect::to(&href::compare(params.text("a"), params.text("b"))).into_response(),
         );
     }
     let shell = Shell {
         stream: None,
-        ..shell(&state, &asked.runs, String::new())
+        ..shell(&state, &request.runs, String::new())
     };
-    with_lenses(&state, asked.runs, move |lenses| match lenses {
+    with_views(&state, request.runs, move |views| match views {
         [a, b] => lockstep_page(shell, a, b, at),
         _ => Err(WebError::fault(&"expected exactly two runs")),
     })
     .await
 }
 
-fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) -> Answer {
+fn lockstep_page<'a>(shell: Shell, a: &'a RunView<'a>, b: &'a RunView<'a>, at: usize) -> Answer {
     let comparison = compare(a.index, b.index);
     let (one, other, total) = (a.key(), b.key(), comparison.rows.len());
     let Some(row) = comparison.rows.get(at).copied() else {
@@ -253,10 +256,10 @@ fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) 
 
 /// `GET /api/compare`
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
-    with_lenses(
+    with_views(
         &state,
-        asked(&state, &params)?.runs,
-        |lenses| match lenses {
+        request(&state, &params)?.runs,
+        |views| match views {
             [a, b] => json(&compared(&Side::of(a), &Side::of(b)).1),
             _ => Err(WebError::bad_request(
                 "Two runs are required",

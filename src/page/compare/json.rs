@@ -7,7 +7,7 @@ use crate::analysis::compare::{Config, Relation, Row, Setting, compare, config, 
 use crate::analysis::summary::Summary;
 use crate::model::json::Json;
 use crate::model::{Index, Lines};
-use crate::page::lens::Lens;
+use crate::page::run_view::RunView;
 use crate::page::runs::json::RunRow;
 use crate::page::step::fill::manifest_text;
 
@@ -28,8 +28,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    pub(crate) fn of(lens: &Lens<'a>) -> Self {
-        Self::new(lens.summary, lens.index, lens.lines)
+    pub(crate) fn of(view: &RunView<'a>) -> Self {
+        Self::new(view.summary, view.index, view.lines)
     }
 }
 

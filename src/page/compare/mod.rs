@@ -23,10 +23,10 @@ use crate::analysis::summary::Summary;
 use crate::model::{CriticAction, StepHead};
 use crate::page::compare::json::{Side, settings};
 use crate::page::compare::moment::Opened;
-use crate::page::lens::{Lens, micros};
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
 use crate::page::part::text::{self, one_line};
+use crate::page::run_view::{RunView, micros};
 use crate::page::scores::overlay::{Overlay, letter};
 use crate::page::shell::{Pulse, Shell, Status};
 
@@ -258,7 +258,7 @@ pub(crate) struct ComparePulse<'a> {
 #[derive(Template)]
 #[template(path = "compare/compare_body.html")]
 pub(crate) struct CompareBody<'a> {
-    pub runs: &'a [Lens<'a>],
+    pub runs: &'a [RunView<'a>],
     /// The part that exists only for two runs.
     pub two: Option<Two<'a>>,
 }
@@ -267,7 +267,7 @@ impl HtmlSafe for CompareBody<'_> {}
 
 impl<'a> CompareBody<'a> {
     /// Compares `runs`. `from` is the first row of the requested window.
-    pub(crate) fn new(runs: &'a [Lens<'a>], from: Option<usize>) -> Self {
+    pub(crate) fn new(runs: &'a [RunView<'a>], from: Option<usize>) -> Self {
         let two = if let [a, b] = runs {
             Some(Two {
                 a,
@@ -304,7 +304,7 @@ impl<'a> CompareBody<'a> {
     fn measures(&self) -> Vec<Vec<Measure>> {
         self.runs
             .iter()
-            .map(|lens| measures(lens.summary, lens.index))
+            .map(|view| measures(view.summary, view.index))
             .collect()
     }
 }
@@ -328,8 +328,8 @@ fn prose(text: &str) -> String {
 }
 
 pub(crate) struct Two<'a> {
-    pub a: &'a Lens<'a>,
-    pub b: &'a Lens<'a>,
+    pub a: &'a RunView<'a>,
+    pub b: &'a RunView<'a>,
     pub comparison: Comparison,
     /// The first row of the requested window.
     from: Option<usize>,
@@ -486,7 +486,7 @@ impl Two<'_> {
         for (letter, steps) in [("A", of_a), ("B", of_b)] {
             let retried = steps
                 .iter()
-                .filter(|step| step.asked(CriticAction::Retry))
+                .filter(|step| step.requested(CriticAction::Retry))
                 .count();
             if retried > 0 {
                 parts.push(format!(
@@ -518,8 +518,8 @@ impl Two<'_> {
     }
 }
 
-fn step_at<'a>(lens: &Lens<'a>, n: Option<usize>) -> Option<&'a StepHead> {
-    lens.index.steps().get(n?)
+fn step_at<'a>(view: &RunView<'a>, n: Option<usize>) -> Option<&'a StepHead> {
+    view.index.steps().get(n?)
 }
 
 fn call(step: &StepHead) -> String {
@@ -535,7 +535,7 @@ fn call(step: &StepHead) -> String {
 }
 
 /// Returns `5`, or `5 · 7` if the two steps of the row have different labels.
-fn label(row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> String {
+fn label(row: &Row, a: &RunView<'_>, b: &RunView<'_>) -> String {
     match (
         row.pair.a.map(|n| a.label(n)),
         row.pair.b.map(|n| b.label(n)),
@@ -579,8 +579,8 @@ fn equal_names(config: &Config) -> String {
 #[template(path = "compare/lockstep.html")]
 pub(crate) struct LockstepPage<'a> {
     pub shell: Shell,
-    pub a: &'a Lens<'a>,
-    pub b: &'a Lens<'a>,
+    pub a: &'a RunView<'a>,
+    pub b: &'a RunView<'a>,
     pub comparison: Comparison,
     /// The displayed row, counted from 0.
     pub at: usize,

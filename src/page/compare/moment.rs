@@ -10,12 +10,12 @@ use crate::analysis::format;
 use crate::model::json::Json;
 use crate::model::step::{Call, Changes, Outcome, Value};
 use crate::model::{CriticAction, Step, TraceFile};
-use crate::page::lens::Lens;
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::state_diff::{Piece, StateDiff};
 use crate::page::part::text::{Line, one_line};
+use crate::page::run_view::RunView;
 
 /// Limits the bytes of a text. The step's own page has the full text.
 const MAX_TEXT: usize = 4_000;
@@ -72,7 +72,12 @@ struct Content {
 
 impl Opened {
     /// Opens both steps of a row.
-    pub(crate) fn new(comparison: &Comparison, row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> Self {
+    pub(crate) fn new(
+        comparison: &Comparison,
+        row: &Row,
+        a: &RunView<'_>,
+        b: &RunView<'_>,
+    ) -> Self {
         let one = row.pair.a.map(|n| (n, content(a, n)));
         let other = row.pair.b.map(|n| (n, content(b, n)));
         let side = |is_a: bool| {
@@ -81,13 +86,13 @@ impl Opened {
             } else {
                 ("B", "side-b")
             };
-            let (lens, own, beside) = if is_a {
+            let (view, own, beside) = if is_a {
                 (a, &one, &other)
             } else {
                 (b, &other, &one)
             };
             let Some((n, content)) = own else {
-                let title = Link::new(missing(comparison, row, is_a, lens), "");
+                let title = Link::new(missing(comparison, row, is_a, view), "");
                 return Moment {
                     letter,
                     class,
@@ -96,20 +101,20 @@ impl Opened {
                     parts: Vec::new(),
                 };
             };
-            let mode = lens
+            let mode = view
                 .index
                 .steps()
                 .get(*n)
-                .map(|step| lens.index.name(step.mode))
+                .map(|step| view.index.name(step.mode))
                 .unwrap_or_default();
-            let title = Link::new(format!("Step {}", lens.label(*n)), lens.at_step(*n));
+            let title = Link::new(format!("Step {}", view.label(*n)), view.at_step(*n));
             let beside = beside.as_ref().map(|(_, content)| content);
             Moment {
                 letter,
                 class,
                 title,
                 mode: mode.into(),
-                parts: parts(lens, *n, content, beside, is_a),
+                parts: parts(view, *n, content, beside, is_a),
             }
         };
         Self {
@@ -119,19 +124,19 @@ impl Opened {
 }
 
 /// Returns the title for a run that has no step in this row.
-fn missing(comparison: &Comparison, row: &Row, is_a: bool, lens: &Lens<'_>) -> String {
+fn missing(comparison: &Comparison, row: &Row, is_a: bool, view: &RunView<'_>) -> String {
     let step = |row: &Row| if is_a { row.pair.a } else { row.pair.b };
     let rest = comparison.rows.iter().skip_while(|other| *other != row);
     match rest.filter_map(step).next() {
-        Some(n) => format!("No matching step. Continues with step {}", lens.label(n)),
-        None if lens.summary.steps_untold => "No more recorded steps".to_owned(),
-        None if lens.index.steps().is_empty() => "No steps".to_owned(),
+        Some(n) => format!("No matching step. Continues with step {}", view.label(n)),
+        None if view.summary.steps_unknown => "No more recorded steps".to_owned(),
+        None if view.index.steps().is_empty() => "No steps".to_owned(),
         None => "No more steps".to_owned(),
     }
 }
 
 fn parts(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     n: usize,
     own: &Content,
     beside: Option<&Content>,
@@ -155,7 +160,7 @@ fn parts(
     let words = [
         ("Critics", own.critics.clone()),
         ("State", own.state.clone()),
-        ("Then", then(lens, n)),
+        ("Then", then(view, n)),
     ];
     let words = words
         .into_iter()
@@ -207,9 +212,9 @@ fn around(text: &str, starts: bool, ends: bool) -> String {
 
 const UNREAD: &str = "the line can't be read";
 
-fn content(lens: &Lens<'_>, n: usize) -> Content {
-    let span = lens.index.steps().get(n).map(|step| step.span);
-    let record = span.and_then(|span| lens.lines.record(TraceFile::Steps, span).ok());
+fn content(view: &RunView<'_>, n: usize) -> Content {
+    let span = view.index.steps().get(n).map(|step| step.span);
+    let record = span.and_then(|span| view.lines.record(TraceFile::Steps, span).ok());
     record.as_ref().and_then(crate::format::step).map_or_else(
         || Content {
             texts: ["Thought", "Decision", "Result"].map(|term| (term, Err(UNREAD))),
@@ -305,7 +310,7 @@ fn critics(step: &Step<'_>) -> Phrase {
         return Phrase::new().dim("no critic output");
     }
     let mut fold = Fold::new(ValueLinks::default());
-    let mut says = Phrase::new();
+    let mut phrase = Phrase::new();
     for (at, critic) in Critic::read_all(&step.critics, |_| None, &mut fold)
         .into_iter()
         .enumerate()
@@ -320,16 +325,16 @@ fn critics(step: &Step<'_>) -> Phrase {
             critic.reason.as_str().to_owned()
         };
         let name = format!("{}{} ", if at > 0 { "; " } else { "" }, critic.name);
-        says = says
+        phrase = phrase
             .text(name)
             .strong(critic.score)
             .text(" ")
             .sign(&critic.mark);
         if !reason.is_empty() {
-            says = says.text(format!(", “{}”", one_line(&reason, MAX_REASON).0));
+            phrase = phrase.text(format!(", “{}”", one_line(&reason, MAX_REASON).0));
         }
     }
-    says
+    phrase
 }
 
 fn state(step: &Step<'_>) -> Phrase {
@@ -345,41 +350,41 @@ fn state(step: &Step<'_>) -> Phrase {
     let Some(diff) = diff else {
         return Phrase::from("no changes");
     };
-    let mut says = Phrase::new();
+    let mut phrase = Phrase::new();
     for (at, row) in diff.rows.iter().take(MAX_KEYS).enumerate() {
-        says = says
+        phrase = phrase
             .text(if at > 0 { "; " } else { "" })
             .code(row.key.clone())
             .text(format!(" {}", row.change));
     }
     match diff.rows.len().saturating_sub(MAX_KEYS) {
-        0 => says,
-        more => says.dim(format!(" and {}", format::counted(more, "more key"))),
+        0 => phrase,
+        more => phrase.dim(format!(" and {}", format::counted(more, "more key"))),
     }
 }
 
 /// Describes what followed the step.
-fn then(lens: &Lens<'_>, n: usize) -> Phrase {
+fn then(view: &RunView<'_>, n: usize) -> Phrase {
     let next = n + 1;
-    if next < lens.index.steps().len() {
-        let retry = lens
+    if next < view.index.steps().len() {
+        let retry = view
             .index
             .steps()
             .get(n)
-            .is_some_and(|step| step.asked(CriticAction::Retry));
-        let says = if retry {
+            .is_some_and(|step| step.requested(CriticAction::Retry));
+        let phrase = if retry {
             Phrase::new()
                 .sign(&Sign::word("mk retry", "retry", "retry"))
                 .text(", ")
         } else {
             Phrase::new()
         };
-        return says
+        return phrase
             .text("continues with ")
-            .link(format!("step {}", lens.label(next)), lens.at_step(next));
+            .link(format!("step {}", view.label(next)), view.at_step(next));
     }
-    let (word, sentence) = (lens.status().word(), &lens.summary.verdict.sentence);
-    if lens.is_alive() {
+    let (word, sentence) = (view.status().word(), &view.summary.verdict.sentence);
+    if view.is_alive() {
         Phrase::new()
             .text("the newest step: ")
             .text(sentence.as_str())

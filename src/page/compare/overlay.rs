@@ -4,18 +4,18 @@
 use crate::analysis::compare::Comparison;
 use crate::analysis::scores::{Series, series};
 use crate::page::compare::label;
-use crate::page::lens::Lens;
+use crate::page::run_view::RunView;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source};
-use crate::page::scores::plot::View;
+use crate::page::scores::plot::VisibleRange;
 
 /// Limits the labels below a chart.
 const MAX_TICKS: usize = 10;
 
 /// Overlays the scores of two runs by aligned row. Returns `None` if no critic gave a score.
-pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Option<Overlay> {
+pub(crate) fn of_two(comparison: &Comparison, a: &RunView<'_>, b: &RunView<'_>) -> Option<Overlay> {
     let rows = &comparison.rows;
-    let place_of = |lens: &Lens<'_>, of_a: bool| {
-        let mut places = vec![0.0; lens.index.steps().len()];
+    let place_of = |view: &RunView<'_>, of_a: bool| {
+        let mut places = vec![0.0; view.index.steps().len()];
         for (at, row) in rows.iter().enumerate() {
             let n = if of_a { row.pair.a } else { row.pair.b };
             if let Some(place) = n.and_then(|n| places.get_mut(n)) {
@@ -48,8 +48,8 @@ pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
 }
 
 /// Overlays the scores of several runs by step. Returns `None` if no critic gave a score.
-pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
-    let all: Vec<Series> = lenses.iter().map(|lens| series(lens.index, None)).collect();
+pub(crate) fn of_many(views: &[RunView<'_>]) -> Option<Overlay> {
+    let all: Vec<Series> = views.iter().map(|view| series(view.index, None)).collect();
     all.iter().find(|series| !series.points.is_empty())?;
     let longest = all.iter().map(|series| series.steps).max()?;
     let axis = Axis {
@@ -58,11 +58,11 @@ pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
         ends: None,
     };
     let title = "Lowest critic score per step";
-    let mut sources = lenses
+    let mut sources = views
         .iter()
         .zip(&all)
-        .map(|(lens, series)| Source::new(lens, series, |n| share(n, longest)));
-    if lenses.len() <= MAX_LINES {
+        .map(|(view, series)| Source::new(view, series, |n| share(n, longest)));
+    if views.len() <= MAX_LINES {
         return Some(Overlay::lines(
             title.to_owned(),
             axis,
@@ -77,7 +77,7 @@ pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
         sources.next().as_ref(),
         &all,
         false,
-        (View::WHOLE, None),
+        (VisibleRange::WHOLE, None),
     );
     Some(Overlay {
         caption: BAND.to_owned(),

@@ -17,7 +17,6 @@ use crate::model::redact::{Blanked, MAX_SOUGHT};
 use crate::page::export::{
     ExportHead, ExportStep, picture_type, write_end, write_head, write_part,
 };
-use crate::page::lens::{Lens, phase};
 use crate::page::part::json_tree::find;
 use crate::page::part::sign::Phrase;
 use crate::page::part::strip::Strip;
@@ -25,6 +24,7 @@ use crate::page::part::{attachment, href};
 use crate::page::run::head::RunHead;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::verdict::Verdict;
+use crate::page::run_view::{RunView, phase};
 use crate::page::scores::{Query, ScoresBody};
 use crate::page::step::fill::{StepPlace, about, step_view};
 use crate::page::step::{self, StepView};
@@ -64,40 +64,40 @@ impl std::fmt::Debug for Export<'_> {
 /// # Errors
 /// Returns errors of the writer.
 pub(crate) fn write_export(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     export: &Export<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let total = lens.index.steps().len();
-    let nonce = nonce(lens);
-    let scored = !lens.summary.critics.is_empty();
-    let children = lens.children();
+    let total = view.index.steps().len();
+    let nonce = nonce(view);
+    let scored = !view.summary.critics.is_empty();
+    let children = view.children();
     // The child runs are matched to steps once above, rather than again for each step.
-    let alone = Lens {
-        kin: &Vec::new,
-        ..*lens
+    let alone = RunView {
+        related_runs: &Vec::new,
+        ..*view
     };
     let page = ExportHead {
         nonce: nonce.clone(),
         cursor: export.cursor.filter(|_| total > 0),
-        notes: notes(lens, export),
+        notes: notes(view, export),
         head: RunHead {
             acts: false,
-            ..RunHead::new(lens)
+            ..RunHead::new(view)
         },
-        verdict: Verdict::new(lens),
-        strip: Strip::new(lens, "", None),
-        scores: scored.then(|| ScoresBody::new(lens, Query::default())),
-        started: started(lens, &children),
+        verdict: Verdict::new(view),
+        strip: Strip::new(view, "", None),
+        scores: scored.then(|| ScoresBody::new(view, Query::default())),
+        started: started(view, &children),
     };
-    let mut written = write_head(out, &page, lens.key())?;
+    let mut written = write_head(out, &page, view.key())?;
     let mut pictures = 0;
     for n in 0..total {
-        let mut view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
-        view.started = step::fill::started(&children, n);
-        put_pictures_in(lens, &mut view, export, &mut pictures);
+        let mut step_view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
+        step_view.started = step::fill::started(&children, n);
+        put_pictures_in(view, &mut step_view, export, &mut pictures);
         let full = written > MAX_TEXT;
-        let call = lens
+        let call = view
             .index
             .steps()
             .get(n)
@@ -109,30 +109,30 @@ pub(crate) fn write_export(
             String::new()
         };
         let step = ExportStep {
-            view,
-            phases: phases(lens, n),
+            step_view,
+            phases: phases(view, n),
             left_out: left_out.into(),
         };
         let redacted = export.redacted.is_some();
-        let mut picture = |address: &str| in_value(lens, address, redacted, &mut pictures);
-        written += write_part(out, &step, lens.key(), &mut picture)?;
+        let mut picture = |address: &str| in_value(view, address, redacted, &mut pictures);
+        written += write_part(out, &step, view.key(), &mut picture)?;
     }
-    if lens.index.unfinished_group().is_some() {
-        write_part(out, &PendingSlot { lens }, lens.key(), &mut |_| {
+    if view.index.unfinished_group().is_some() {
+        write_part(out, &PendingSlot { view }, view.key(), &mut |_| {
             Err(String::new())
         })?;
     }
-    write_end(out, &states(lens), &nonce)
+    write_end(out, &states(view), &nonce)
 }
 
 /// Lists the child runs: the name, the step if the timestamps show it, and the outcome.
-fn started(lens: &Lens<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<Phrase> {
+fn started(view: &RunView<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<Phrase> {
     let row = |(child, step): &(Arc<Summary>, Option<usize>)| {
         let words = Phrase::new().strong(child.key.name());
         let words = match step {
             Some(n) => words
                 .text(" · ")
-                .link(format!("step {}", lens.label(*n)), lens.at_step(*n)),
+                .link(format!("step {}", view.label(*n)), view.at_step(*n)),
             None => words,
         };
         words.text(format!(" · {}", about(child)))
@@ -141,14 +141,14 @@ fn started(lens: &Lens<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<P
 }
 
 /// Returns what the file states about itself.
-fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
+fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
         "Exported by board {} on {} from {}.",
         env!("CARGO_PKG_VERSION"),
-        lens.iso(lens.now),
-        lens.summary.path
+        view.iso(view.now),
+        view.summary.path
     )];
-    if lens.is_alive() {
+    if view.is_alive() {
         notes
             .push("The run hadn't ended yet. This file contains its record up to then.".to_owned());
     }
@@ -158,7 +158,7 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
         format::bytes(MAX_TEXT as u64)
     ));
     if let Some(Blanked { found, not_sought }) = export.redacted {
-        if lens.summary.children.is_some_and(|children| children > 0) {
+        if view.summary.children.is_some_and(|children| children > 0) {
             notes.push("Child runs aren't listed.".to_owned());
         }
         let values = if found == 1 {
@@ -182,22 +182,27 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
 }
 
 /// Embeds the pictures of a step as data while there is room.
-fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, spent: &mut usize) {
-    if view.assets.is_empty() {
+fn put_pictures_in(
+    view: &RunView<'_>,
+    step_view: &mut StepView,
+    export: &Export<'_>,
+    spent: &mut usize,
+) {
+    if step_view.assets.is_empty() {
         return;
     }
-    let span = lens
+    let span = view
         .index
         .steps()
-        .get(view.n)
+        .get(step_view.n)
         .map(|step| step.span)
         .unwrap_or_default();
-    let record = lens.lines.record(TraceFile::Steps, span).ok();
+    let record = view.lines.record(TraceFile::Steps, span).ok();
     let step = record
         .as_ref()
         .and_then(crate::format::step)
         .unwrap_or_default();
-    for asset in &mut view.assets {
+    for asset in &mut step_view.assets {
         // The address on the board ends with the picture's index in its list.
         let Some(place) = asset
             .href
@@ -239,7 +244,7 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
 /// Returns the picture in a value as data while there is room. `address` is the value's address on
 /// the board.
 fn in_value(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     address: &str,
     redacted: bool,
     spent: &mut usize,
@@ -248,18 +253,18 @@ fn in_value(
         return Err("picture omitted:".to_owned());
     }
     let read = || {
-        let rest = address.strip_prefix(&href::run(lens.key()))?;
+        let rest = address.strip_prefix(&href::run(view.key()))?;
         let (line, query) = rest.strip_prefix('/')?.split_once("/value?at=")?;
         let (file, n) = line.split_once('/')?;
         let n: usize = n.parse().ok()?;
         let (file, span) = match file {
-            "steps" => (TraceFile::Steps, lens.index.steps().get(n)?.span),
-            _ => (TraceFile::Events, lens.index.events().get(n)?.span),
+            "steps" => (TraceFile::Steps, view.index.steps().get(n)?.span),
+            _ => (TraceFile::Events, view.index.events().get(n)?.span),
         };
         let at = percent_encoding::percent_decode_str(query.split('&').next()?)
             .decode_utf8()
             .ok()?;
-        let record = lens.lines.record(file, span).ok()?;
+        let record = view.lines.record(file, span).ok()?;
         let json = Json::parse(&record.text)?;
         attachment::of(find(&json, &at)?)?.picture()
     };
@@ -278,23 +283,23 @@ fn in_value(
 }
 
 /// Returns the phases of step `n`'s events as colour classes.
-fn phases(lens: &Lens<'_>, n: usize) -> String {
-    let Some(group) = lens.index.round_of(n) else {
+fn phases(view: &RunView<'_>, n: usize) -> String {
+    let Some(group) = view.index.round_of(n) else {
         return String::new();
     };
-    let events = lens.index.events().range(group.first..group.end);
+    let events = view.index.events().range(group.first..group.end);
     events
-        .map(|event| phase(lens.index.name(event.phase)).0)
+        .map(|event| phase(view.index.name(event.phase)).0)
         .collect::<Vec<_>>()
         .join(" ")
 }
 
 /// Returns as JSON, for each step, the keys whose value or writer differs from the step before:
 /// `[key, value or null, writer or null, doubt]`.
-fn states(lens: &Lens<'_>) -> String {
+fn states(view: &RunView<'_>) -> String {
     let mut known: BTreeMap<String, (Option<String>, Option<usize>)> = BTreeMap::new();
     let mut out = String::from("[");
-    walk(lens.index, lens.lines, &mut |n, keys| {
+    walk(view.index, view.lines, &mut |n, keys| {
         out.push_str(if n == 0 { "[" } else { ",\n[" });
         let mut first = true;
         for key in keys {
@@ -344,15 +349,15 @@ fn cut(value: &str) -> String {
 
 /// Returns the nonce for the file. It depends on the microsecond of saving, which no trace can
 /// know.
-fn nonce(lens: &Lens<'_>) -> String {
+fn nonce(view: &RunView<'_>) -> String {
     let mut hash = DefaultHasher::new();
     (
-        lens.now,
-        lens.key(),
-        lens.index.steps().len(),
-        lens.index.events().len(),
+        view.now,
+        view.key(),
+        view.index.steps().len(),
+        view.index.events().len(),
     )
         .hash(&mut hash);
-    lens.summary.verdict.sentence.hash(&mut hash);
+    view.summary.verdict.sentence.hash(&mut hash);
     format!("{:016x}", hash.finish())
 }

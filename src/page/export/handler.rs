@@ -17,8 +17,8 @@ use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::export::fill::{Export, write_export};
 use crate::page::extract::{Params, RunParam, no_such_step};
-use crate::page::lens::Lens;
-use crate::page::run::handler::kin;
+use crate::page::run::handler::related_runs;
+use crate::page::run_view::RunView;
 use crate::page::runs::handler::now;
 
 /// `GET /runs/{key}/export.html`. `step` and `event` set where it opens, and `redact=1` redacts
@@ -70,18 +70,18 @@ fn write(
     if redact {
         let copy = run.redacted()?;
         let summary = run.summary_of(copy.index());
-        let lens = Lens {
+        let view = RunView {
             summary: &summary,
             index: copy.index(),
             lines: &copy,
             now: now(),
             stale: None,
             // Related runs aren't redacted, so their names are omitted.
-            kin: &Vec::new,
+            related_runs: &Vec::new,
             zone,
         };
         return write_export(
-            &lens,
+            &view,
             &Export {
                 cursor,
                 redacted: Some(copy.blanked()),
@@ -92,19 +92,23 @@ fn write(
     }
     let (summary, index) = (run.summary(), run.index());
     let found = OnceCell::new();
-    let kin = || found.get_or_init(|| kin(&state.library, &summary)).clone();
-    let lens = Lens {
+    let related_runs = || {
+        found
+            .get_or_init(|| related_runs(&state.library, &summary))
+            .clone()
+    };
+    let view = RunView {
         summary: &summary,
         index: &index,
         lines: &**run,
         now: now(),
         stale: None,
-        kin: &kin,
+        related_runs: &related_runs,
         zone,
     };
     let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
     write_export(
-        &lens,
+        &view,
         &Export {
             cursor,
             redacted: None,

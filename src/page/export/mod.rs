@@ -46,7 +46,7 @@ pub(crate) struct ExportHead<'a> {
 #[derive(Debug, Clone, Template)]
 #[template(path = "export/export_step.html")]
 pub(crate) struct ExportStep {
-    pub view: StepView,
+    pub step_view: StepView,
     /// The phase classes of its events, in order, separated by spaces.
     pub phases: String,
     /// The text that replaces the step's sections once the file is full. Empty otherwise.

@@ -85,13 +85,13 @@ pub(crate) enum State {
     Waiting,
     Running,
     /// Running, with partial results to show.
-    Telling,
+    Partial,
     /// All runs were evaluated.
     Done,
     /// A client cancelled it.
     Cancelled,
     /// Abandoned: no client polled it any more.
-    Left,
+    Abandoned,
     /// A fault of the board ended it.
     Failed,
 }
@@ -99,14 +99,16 @@ pub(crate) enum State {
 impl State {
     /// Whether it hasn't ended.
     fn is_open(self) -> bool {
-        matches!(self, State::Waiting | State::Running | State::Telling)
+        matches!(self, State::Waiting | State::Running | State::Partial)
     }
 
     /// Returns the state as shown to clients.
     fn shown(self) -> job::State {
         match self {
             // A request for an abandoned job restarts it.
-            State::Waiting | State::Running | State::Telling | State::Left => job::State::Running,
+            State::Waiting | State::Running | State::Partial | State::Abandoned => {
+                job::State::Running
+            }
             State::Done => job::State::Done,
             State::Cancelled => job::State::Cancelled,
             State::Failed => job::State::Failed,
@@ -129,12 +131,13 @@ impl Turn<'_> {
         if self.life.cancelled.load(Ordering::Relaxed) {
             return Some(State::Cancelled);
         }
-        (!self.life.is_looked_at(self.patience) || *self.stopping.borrow()).then_some(State::Left)
+        (!self.life.is_looked_at(self.patience) || *self.stopping.borrow())
+            .then_some(State::Abandoned)
     }
 
     /// Marks the job as having partial results.
-    pub(crate) fn tell(&self) {
-        self.life.pass(State::Running, State::Telling);
+    pub(crate) fn mark_partial(&self) {
+        self.life.pass(State::Running, State::Partial);
     }
 
     /// Sleeps briefly once the time slice is used up. Returns whether it slept, which is when tasks
@@ -197,7 +200,7 @@ impl<T: Task> Jobs<T> {
         }
         job.wait(WAIT, |state| !state.is_open()).await;
         job.wait(WAIT_MORE, |state| {
-            !state.is_open() || state == State::Telling
+            !state.is_open() || state == State::Partial
         })
         .await;
         Ok(job)
@@ -212,7 +215,7 @@ impl<T: Task> Jobs<T> {
         let job = queue
             .jobs
             .iter()
-            .find(|job| job.id == id && job.number > than && job.state() != State::Left)?;
+            .find(|job| job.id == id && job.number > than && job.state() != State::Abandoned)?;
         job.life.look();
         Some(Arc::clone(job))
     }

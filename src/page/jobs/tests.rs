@@ -123,12 +123,12 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
         (State::Running, Some(State::Cancelled)),
         "the task decides when to end"
     );
-    turn.tell();
-    assert_eq!(job.state(), State::Telling);
+    turn.mark_partial();
+    assert_eq!(job.state(), State::Partial);
 
     let job = begin(&jobs, "b", i64::MIN).unwrap();
     job.work(Duration::ZERO, &stopping);
-    assert_eq!(job.state(), State::Left);
+    assert_eq!(job.state(), State::Abandoned);
     assert!(
         jobs.find("b", i64::MIN).is_none(),
         "the next request starts it again"
@@ -136,7 +136,7 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
 
     let job = begin(&jobs, "c", i64::MIN).unwrap();
     job.work(PATIENCE, &watch::channel(true).1);
-    assert_eq!(job.state(), State::Left, "the server stops");
+    assert_eq!(job.state(), State::Abandoned, "the server stops");
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ fn a_head_says_of_each_call_how_it_went_and_how_long_it_took() {
             index.steps().get(0).unwrap().failed_calls,
         )
     };
-    let (told, cost, failed) = calls(
+    let (totals, cost, failed) = calls(
         r#"{"step_id": 0, "decision": {"mode": "act"}, "cost_usd": 0.25,
             "actions": [{"name": "a"}, {"name": "b"}, {"name": "c"}, {}, {"name": "e"}, {"name": "f"}],
             "action_results": [
@@ -180,13 +180,13 @@ fn a_head_says_of_each_call_how_it_went_and_how_long_it_took() {
         call(Some("e"), unknown, None),
         call(Some("f"), unknown, None),
     ];
-    assert_eq!((told, cost, failed), (json!(expected), json!(0.25), 1));
-    let (told, cost, failed) = calls(
+    assert_eq!((totals, cost, failed), (json!(expected), json!(0.25), 1));
+    let (totals, cost, failed) = calls(
         r#"{"step_id": 0, "decision": {"mode": "act"}, "actions": [{"name": "a"}, {"name": "b"}], "action_results": [],
             "tool_invocations": [{"status": "timed_out", "latency_ms": 7}, {"status": "skipped"}]}"#,
     );
     let expected = [call(Some("a"), no, Some(7.0)), stopped("b")];
-    assert_eq!((told, cost, failed), (json!(expected), Value::Null, 1));
+    assert_eq!((totals, cost, failed), (json!(expected), Value::Null, 1));
 }
 
 #[test]

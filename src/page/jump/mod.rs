@@ -25,10 +25,10 @@ use crate::page::extract::Params;
 use crate::page::json;
 use crate::page::jump::here::Here;
 use crate::page::keys::table::Section;
-use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::run::handler::with_lens;
+use crate::page::run::handler::with_view;
 use crate::page::run::head::Tabs;
+use crate::page::run_view::RunView;
 use crate::page::runs::fill::row::line;
 use crate::page::shell::Status;
 
@@ -95,8 +95,8 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     // page is open.
     let offers = match run.filter(|run| !run.is_parked()) {
         Some(run) => {
-            with_lens(&state, &run, move |lens| {
-                Ok(offers(&typed, &here, Some(lens), &all()))
+            with_view(&state, &run, move |view| {
+                Ok(offers(&typed, &here, Some(view), &all()))
             })
             .await?
         }
@@ -106,23 +106,28 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
 }
 
 /// Returns the suggestions for `typed` on the page `here`, where the run `open` may be shown.
-fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary>]) -> Offers {
+fn offers(typed: &str, here: &Here, open: Option<&RunView<'_>>, runs: &[Arc<Summary>]) -> Offers {
     let words: Vec<Needle> = typed.split_whitespace().map(Needle::new).collect();
-    let said = |offer: &Offer| {
+    let matches_words = |offer: &Offer| {
         words
             .iter()
             .all(|word| word.within(&offer.label) || word.within(offer.kind))
     };
     let mut items = Vec::new();
-    if let Some(lens) = open {
-        items.extend(step_called(typed, lens));
-        items.extend(parts_of(lens, here.step).into_iter().filter(said));
+    if let Some(view) = open {
+        items.extend(step_called(typed, view));
+        items.extend(parts_of(view, here.step).into_iter().filter(matches_words));
     }
-    items.extend(pages().into_iter().filter(said));
+    items.extend(pages().into_iter().filter(matches_words));
     let (found, count) = runs_with(&words, runs);
     items.extend(found);
-    items.extend(open.into_iter().flat_map(|lens| steps_with(&words, lens)));
-    items.extend(here.sections().into_iter().flat_map(commands).filter(said));
+    items.extend(open.into_iter().flat_map(|view| steps_with(&words, view)));
+    items.extend(
+        here.sections()
+            .into_iter()
+            .flat_map(commands)
+            .filter(matches_words),
+    );
     if !typed.is_empty() {
         items.push(Offer::to(
             "filter",
@@ -142,10 +147,10 @@ fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary
 }
 
 /// Returns the tabs and other pages of a run, keeping the selected step.
-fn parts_of(lens: &Lens<'_>, step: Option<usize>) -> Vec<Offer> {
+fn parts_of(view: &RunView<'_>, step: Option<usize>) -> Vec<Offer> {
     let of = |label: &str, note: &str, href| Offer::to("tab", label, note, href);
     let tabs = Tabs {
-        lens,
+        view,
         current: "",
         step,
     }
@@ -153,7 +158,7 @@ fn parts_of(lens: &Lens<'_>, step: Option<usize>) -> Vec<Offer> {
     let tabs = tabs
         .into_iter()
         .map(|(_, href, label, count)| of(label, &count, href));
-    let key = lens.key();
+    let key = view.key();
     let replay = step.map_or_else(|| href::replay(key), |n| href::replay_at(key, n));
     let more = [
         of("Replay", "event by event", replay),
@@ -260,12 +265,12 @@ fn offer_of(run: &Summary) -> Offer {
     } else {
         Status::of(run)
     };
-    let says = if run.partial {
+    let description = if run.partial {
         String::new()
     } else {
         line(&run.verdict.sentence)
     };
-    let note: Vec<String> = [Some(status.word().to_owned()), Some(says), other]
+    let note: Vec<String> = [Some(status.word().to_owned()), Some(description), other]
         .into_iter()
         .flatten()
         .filter(|text| !text.is_empty())
@@ -274,23 +279,23 @@ fn offer_of(run: &Summary) -> Offer {
 }
 
 /// Returns the step whose number was typed, with or without `step` before it.
-fn step_called(typed: &str, lens: &Lens<'_>) -> Option<Offer> {
+fn step_called(typed: &str, view: &RunView<'_>) -> Option<Offer> {
     let number = typed
         .strip_prefix("step")
         .unwrap_or(typed)
         .trim_start_matches([' ', ':', '#']);
     let n: usize = number.parse().ok()?;
-    let total = lens.index.steps().len();
+    let total = view.index.steps().len();
     // A recorded number takes precedence over an ordinal, because the list shows recorded numbers.
     let n = (0..total)
         .rev()
-        .find(|at| lens.label(*at) == number)
+        .find(|at| view.label(*at) == number)
         .or(Some(n).filter(|n| *n < total))?;
-    Some(step_offer(n, lens))
+    Some(step_offer(n, view))
 }
 
 /// Returns the first steps that contain all words.
-fn steps_with(words: &[Needle], lens: &Lens<'_>) -> Vec<Offer> {
+fn steps_with(words: &[Needle], view: &RunView<'_>) -> Vec<Offer> {
     // A single letter occurs in every step.
     if words
         .iter()
@@ -300,8 +305,8 @@ fn steps_with(words: &[Needle], lens: &Lens<'_>) -> Vec<Offer> {
     {
         return Vec::new();
     }
-    let says = |n: &usize| {
-        let Some(step) = StepSubject::new(lens.index, *n) else {
+    let description = |n: &usize| {
+        let Some(step) = StepSubject::new(view.index, *n) else {
             return false;
         };
         words.iter().all(|word| {
@@ -310,15 +315,15 @@ fn steps_with(words: &[Needle], lens: &Lens<'_>) -> Vec<Offer> {
             found
         })
     };
-    (0..lens.index.steps().len())
-        .filter(says)
+    (0..view.index.steps().len())
+        .filter(description)
         .take(MAX_STEPS)
-        .map(|n| step_offer(n, lens))
+        .map(|n| step_offer(n, view))
         .collect()
 }
 
-fn step_offer(n: usize, lens: &Lens<'_>) -> Offer {
-    let call = lens
+fn step_offer(n: usize, view: &RunView<'_>) -> Offer {
+    let call = view
         .index
         .steps()
         .get(n)
@@ -326,8 +331,8 @@ fn step_offer(n: usize, lens: &Lens<'_>) -> Offer {
         .unwrap_or_default();
     Offer::to(
         "step",
-        format!("Step {}", lens.label(n)),
+        format!("Step {}", view.label(n)),
         call,
-        lens.at_step(n),
+        view.at_step(n),
     )
 }

@@ -19,7 +19,7 @@ const MAX_ROWS: usize = 50;
 #[template(path = "part/branch.html")]
 pub(crate) struct Branch {
     /// Names the selector and its reason.
-    pub says: Phrase,
+    pub description: Phrase,
     pub rows: Vec<Candidate>,
     /// States how many candidates aren't shown. May be empty.
     pub more: Line,
@@ -54,20 +54,20 @@ impl Branch {
                 .filter(|word| !word.is_empty())
         };
         let chosen = note.and_then(|note| note.get("chosen")?.as_f64());
-        let mut says = match word("selector") {
+        let mut description = match word("selector") {
             Some(selector) => Phrase::new().text("Chosen by ").code(selector),
             None => Phrase::new().dim("Selector not recorded"),
         };
         if let Some(why) = word("why") {
-            says = says.text(format!(": {}", text::one_line(why, 300).0));
+            description = description.text(format!(": {}", text::one_line(why, 300).0));
         }
         if let Some(rationale) = word("rationale") {
-            says = says.dim(format!(" · {}", text::one_line(rationale, 300).0));
+            description = description.dim(format!(" · {}", text::one_line(rationale, 300).0));
         }
         let rows = candidates.iter().take(MAX_ROWS).enumerate();
         let more = candidates.len().saturating_sub(MAX_ROWS);
         Some(Self {
-            says,
+            description,
             rows: rows
                 .map(|(at, candidate)| Candidate::new(candidate, chosen == Some(at as f64)))
                 .collect(),

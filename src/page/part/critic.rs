@@ -82,7 +82,7 @@ impl Critic {
         let at = output.value.at;
         let mut critic = Self {
             name: output.name.as_ref().into(),
-            mark: asked(output.word),
+            mark: action_sign(output.word),
             ..Self::default()
         };
         critic.rate(
@@ -156,7 +156,7 @@ impl Critic {
 
 /// Returns the sign of the action that a critic requested. `stop` and `retry` decide. After any
 /// other action the run continues.
-fn asked(word: Option<Value<'_>>) -> Sign {
+fn action_sign(word: Option<Value<'_>>) -> Sign {
     match word.map(Value::json) {
         Some(Json::String(action)) => match action.as_ref() {
             "continue" => Sign::plain("mk", "continue"),
@@ -192,12 +192,12 @@ mod tests {
             r#"[{"critic_name": "Old", "action": "retry", "score": 0.2, "reason": "r", "details": {"returncode": 1},
             "instruction_patch": "Read it."}, {"action": "continue", "score": 7}, {"score": "high"}, {"score": null}, {"name": "n"}]"#,
         );
-        let said: Vec<_> = critics
+        let scores: Vec<_> = critics
             .iter()
             .map(|c| (c.name.as_str(), c.score.as_str(), c.remark.as_str()))
             .collect();
         assert_eq!(
-            said,
+            scores,
             [
                 ("Old", "0.20", "was 0.40"),
                 ("critic 2", "7", "outside the scale"),

@@ -20,7 +20,7 @@ pub(crate) struct Decision {
     /// The recorded mode. Empty if the step has no decision.
     pub(crate) mode: Line,
     /// Explains the mode, who made the decision and how it was parsed.
-    pub says: Phrase,
+    pub description: Phrase,
     pub answer: Option<Folded>,
     /// The alternatives that the agent considered.
     pub branch: Option<Branch>,
@@ -37,7 +37,7 @@ pub(crate) struct Trouble {
     /// The severity.
     pub mark: Sign,
     /// The code, the summary and the details.
-    pub says: Phrase,
+    pub description: Phrase,
     /// The recorded preview of the model's raw output.
     pub wrote: Option<Folded>,
     /// The repair instruction for the model.
@@ -63,18 +63,19 @@ impl Decision {
             .as_ref()
             .filter(|decision| !decision.value.is_empty())
         else {
-            out.says = Phrase::new().dim("None. The step ended before a decision was made.");
+            out.description = Phrase::new().dim("None. The step ended before a decision was made.");
             return out;
         };
         if !decision.value.is_object() {
-            out.says = Phrase::new().dim("Not recorded as a decision. See the rest of the record.");
+            out.description =
+                Phrase::new().dim("Not recorded as a decision. See the rest of the record.");
             return out;
         }
         let mode = decision.mode.as_deref().unwrap_or("no mode");
         out.mode = mode.into();
         let target = decision.handoff.as_deref();
         let actions = step.calls.total();
-        out.says = match (mode, target) {
+        out.description = match (mode, target) {
             ("act", _) if actions == 1 => "one action".into(),
             ("act", _) => format::counted(actions, "action").into(),
             ("final", _) if sent_back(step) => "an answer, sent back by a critic".into(),
@@ -84,7 +85,7 @@ impl Decision {
             ("handoff", None) => "hands over (recipient not recorded)".into(),
             _ => Phrase::new().dim("unknown mode"),
         };
-        out.says = read_by(&step.parsing, out.says);
+        out.description = read_by(&step.parsing, out.description);
         out.answer = decision.answer.map(|answer| {
             let (text, at) = (answer.plain(), answer.at.to_string());
             if answer.string().is_some() {
@@ -122,47 +123,48 @@ pub(crate) fn thought(step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
 }
 
 /// Adds who made the decision, and which parsers tried to read it.
-fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
+fn read_by(parsing: &Parsing<'_>, description: Phrase) -> Phrase {
     let attempts = parsing.attempts.map(Value::json);
     let attempts = attempts
         .as_ref()
         .and_then(Json::as_array)
         .unwrap_or_default();
-    let mut says = match parsing.source.as_deref() {
-        Some("agent") => says.text(", made by the agent itself"),
-        Some("native_tool_calls") => says.text(", from native tool calls"),
+    let mut description = match parsing.source.as_deref() {
+        Some("agent") => description.text(", made by the agent itself"),
+        Some("native_tool_calls") => description.text(", from native tool calls"),
         Some("native_text_final") => {
-            says.text(", from plain text although tool calls were preferred")
+            description.text(", from plain text although tool calls were preferred")
         }
-        Some("agent_interpretation") => says.text(", interpreted by the agent"),
-        Some("parser") | None => says,
-        Some(other) => says.text(", source ").code(other),
+        Some("agent_interpretation") => description.text(", interpreted by the agent"),
+        Some("parser") | None => description,
+        Some(other) => description.text(", source ").code(other),
     };
     if let Some(parser) = parsing.parser.as_deref() {
-        says = says.text(", parsed by ").code(parser);
-        says = match attempts.len() {
-            0 => says,
-            1 => says.text(" on the first attempt"),
+        description = description.text(", parsed by ").code(parser);
+        description = match attempts.len() {
+            0 => description,
+            1 => description.text(" on the first attempt"),
             n => {
                 let tried = attempts.iter().map(|attempt| {
                     let part = |key: &str| attempt.get(key).and_then(Json::as_str).unwrap_or("?");
                     format!("{} {}", part("parser"), part("result"))
                 });
-                says.text(format!(" after {n} attempts"))
+                description
+                    .text(format!(" after {n} attempts"))
                     .dim(format!(" · {}", tried.collect::<Vec<_>>().join(", ")))
             }
         };
     }
     if parsing.is_fallback {
-        says = says.dim(" · fallback parser");
+        description = description.dim(" · fallback parser");
     }
     if parsing.is_salvaged {
-        says = says.dim(" · output was repaired");
+        description = description.dim(" · output was repaired");
     }
     if let Some(reason) = parsing.no_native_calls.as_deref() {
-        says = says.dim(" · tool calls not used: ").code(reason);
+        description = description.dim(" · tool calls not used: ").code(reason);
     }
-    says
+    description
 }
 
 fn trouble(parsing: &Parsing<'_>, fold: &mut Fold) -> Option<Trouble> {
@@ -180,10 +182,10 @@ fn trouble(parsing: &Parsing<'_>, fold: &mut Fold) -> Option<Trouble> {
         "warning" => Sign::word("mk lim", "limit", severity),
         _ => Sign::plain("mk", severity),
     };
-    let mut says = Phrase::new().code(word("code").unwrap_or("no code"));
+    let mut description = Phrase::new().code(word("code").unwrap_or("no code"));
     for key in ["summary", "details"] {
         if let Some(words) = word(key) {
-            says = says.text(format!(" {}", text::one_line(words, 300).0));
+            description = description.text(format!(" {}", text::one_line(words, 300).0));
         }
     }
     let wrote =
@@ -192,7 +194,7 @@ fn trouble(parsing: &Parsing<'_>, fold: &mut Fold) -> Option<Trouble> {
         .map(|words| fold.text(words, &format!("{at}/repair_instruction")));
     Some(Trouble {
         mark,
-        says,
+        description,
         wrote,
         asks,
         all: fold.json(&diagnostics, &at.to_string()),

@@ -142,11 +142,11 @@ impl FileEdit {
     }
 }
 
-/// Describes which lines are removed. The call holds the texts of the first `told` of them.
-fn numbered(lines: &RangeInclusive<u32>, told: usize) -> String {
+/// Describes which lines are removed. The call holds the texts of the first `replaced` of them.
+fn numbered(lines: &RangeInclusive<u32>, replaced: usize) -> String {
     let (first, last) = (lines.start(), lines.end());
     let gone = lines.clone().count();
-    match (gone, told) {
+    match (gone, replaced) {
         (0, _) => format!("before line {first}"),
         (1, 0) => format!("line {first} removed (text not in the call)"),
         (1, _) => format!("line {first}"),
@@ -165,7 +165,7 @@ impl EditRow {
             Row::Unchanged(count) => {
                 Self::Between(format!("{} unchanged", format::counted(*count, "line")).into())
             }
-            Row::Numbered(lines, told) => Self::Between(numbered(lines, *told).into()),
+            Row::Numbered(lines, replaced) => Self::Between(numbered(lines, *replaced).into()),
             Row::Line(sign, parts) => {
                 let line: String = parts.iter().map(|(_, text)| *text).chain(["\n"]).collect();
                 let spans = sides.line(*sign, &line);
@@ -210,15 +210,15 @@ impl EditRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::patch::asked;
+    use crate::analysis::patch::requested_edits;
     use crate::model::json::Json;
     use crate::page::part::fold::ValueLinks;
 
     fn html(args: &str) -> String {
         let json = Json::parse(args).unwrap();
-        let asked = asked("Edit", &json);
+        let requested = requested_edits("Edit", &json);
         let fold = &mut Fold::new(ValueLinks::default());
-        asked
+        requested
             .edits
             .iter()
             .map(|edit| FileEdit::new(edit, Some(true), fold).render().unwrap())

@@ -25,7 +25,7 @@ pub(crate) const LINES: usize = 20;
 /// Bytes of values per page, so that many values don't add up to a huge page.
 const PAGE: usize = 160_000;
 /// Bytes shown of each text once the page is full.
-const GLIMPSE: usize = 256;
+const PREVIEW: usize = 256;
 
 /// Addresses of the values in one line (a step, an event, the manifest).
 #[derive(Debug, Clone, Default)]
@@ -179,15 +179,15 @@ impl Fold {
     }
 
     /// Returns the beginning of the text at `pointer`, which the page shows in another place too.
-    pub(crate) fn glimpse(&mut self, text: &str, pointer: &str) -> Folded {
+    pub(crate) fn preview(&mut self, text: &str, pointer: &str) -> Folded {
         match Plain::of(text) {
-            Some(plain) => self.folded(&plain.text, pointer, GLIMPSE),
-            None => self.folded(text, pointer, GLIMPSE),
+            Some(plain) => self.folded(&plain.text, pointer, PREVIEW),
+            None => self.folded(text, pointer, PREVIEW),
         }
     }
 
     fn unstyled(&mut self, text: &str, pointer: &str) -> Folded {
-        let room = if self.is_full() { GLIMPSE } else { SHORT };
+        let room = if self.is_full() { PREVIEW } else { SHORT };
         self.folded(text, pointer, room)
     }
 
@@ -506,9 +506,9 @@ mod tests {
         assert_eq!(here, 2);
         (0..100).for_each(|_| drop(fold.text(&"x".repeat(SHORT), "")));
         assert!(fold.is_full());
-        let glimpse = fold.text(&"x".repeat(SHORT), "/a");
-        assert_eq!(glimpse.shown.len(), GLIMPSE);
-        assert!(matches!(glimpse.more, More::Elsewhere { .. }));
+        let preview = fold.text(&"x".repeat(SHORT), "/a");
+        assert_eq!(preview.shown.len(), PREVIEW);
+        assert!(matches!(preview.more, More::Elsewhere { .. }));
     }
 
     #[test]

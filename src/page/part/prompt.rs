@@ -68,7 +68,7 @@ pub(crate) struct EarlierPrompt<'a> {
 
 impl EarlierPrompt<'_> {
     /// Classifies messages as new, repeated or part of the system prompt.
-    fn divide<'m>(&self, messages: &[&'m str]) -> Vec<Told<'m>> {
+    fn divide<'m>(&self, messages: &[&'m str]) -> Vec<MessageKind<'m>> {
         let mut left: HashMap<&str, usize> = HashMap::new();
         for message in self
             .before
@@ -78,21 +78,21 @@ impl EarlierPrompt<'_> {
             *left.entry(message).or_default() += 1;
         }
         let setup: Vec<&str> = self.first.into_iter().flat_map(system).collect();
-        let told = messages.iter().map(|message| {
+        let kind = messages.iter().map(|message| {
             let known = left.get_mut(message).filter(|left| **left > 0);
             let is_known = known.map(|left| *left -= 1).is_some();
             match setup.contains(message) {
-                true => Told::Setup(message),
-                false if is_known => Told::Again(message),
-                false => Told::New(message),
+                true => MessageKind::Setup(message),
+                false if is_known => MessageKind::Again(message),
+                false => MessageKind::New(message),
             }
         });
-        told.collect()
+        kind.collect()
     }
 }
 
 /// The relation of a message to the earlier prompts.
-enum Told<'m> {
+enum MessageKind<'m> {
     New(&'m str),
     Again(&'m str),
     Setup(&'m str),
@@ -143,16 +143,16 @@ impl Prompt {
     ) -> Self {
         let mine = fold.elsewhere(links);
         let all: Vec<&str> = walk::items(list).collect();
-        let told = known.divide(&all);
+        let kind = known.divide(&all);
         let mut out = Self {
             setup: known.setup.clone(),
             ..Self::default()
         };
         let (mut new, mut again, mut setup) = (Size::default(), Size::default(), Size::default());
-        for (index, told) in told.iter().enumerate() {
+        for (index, kind) in kind.iter().enumerate() {
             let at = format!("{at}/{index}");
-            match told {
-                Told::New(text) => {
+            match kind {
+                MessageKind::New(text) => {
                     new.add(text);
                     if fold.takes(out.messages.len()) {
                         out.messages.push(Message::new(
@@ -163,18 +163,18 @@ impl Prompt {
                         ));
                     }
                 }
-                Told::Again(text) => {
+                MessageKind::Again(text) => {
                     again.add(text);
                     if out.again.len() < MAX_AGAIN {
                         out.again.push(Message::new(
                             &Json::checked(text),
                             &at,
-                            Fold::glimpse,
+                            Fold::preview,
                             fold,
                         ));
                     }
                 }
-                Told::Setup(text) => setup.add(text),
+                MessageKind::Setup(text) => setup.add(text),
             }
         }
         fold.elsewhere(mine);
@@ -312,22 +312,22 @@ impl Message {
                 out.others.push(fold.json(&named, at));
             }
         }
-        out.told(message, key);
+        out.kind(message, key);
         out
     }
 
     /// Reads a message from a record of another tool: only its role and content. The rest of the
     /// record is in its events.
     pub(crate) fn spoken(message: &Json<'_>, at: &str, fold: &mut Fold) -> Self {
-        let said = ["role", "type", "content", "parts"].into_iter();
-        let said = said.filter_map(|key| Some((key.into(), message.get(key)?.clone())));
+        let parts = ["role", "type", "content", "parts"].into_iter();
+        let parts = parts.filter_map(|key| Some((key.into(), message.get(key)?.clone())));
         // A message without a role shows its type instead.
         let has_role = message.get("role").is_some();
-        let said = said.filter(|(key, _): &(Cow<'_, str>, _)| !(has_role && key == "type"));
-        Self::new(&Json::Object(said.collect()), at, Fold::text, fold)
+        let parts = parts.filter(|(key, _): &(Cow<'_, str>, _)| !(has_role && key == "type"));
+        Self::new(&Json::Object(parts.collect()), at, Fold::text, fold)
     }
 
-    fn told(&mut self, message: &Json<'_>, key: &str) {
+    fn kind(&mut self, message: &Json<'_>, key: &str) {
         let word = |key: &str| message.get(key).and_then(Json::as_str);
         let step = message
             .get("_step_id")
@@ -469,12 +469,16 @@ mod tests {
             "{}",
             prompt.summary
         );
-        let said: Vec<_> = prompt
+        let parts: Vec<_> = prompt
             .messages
             .iter()
             .map(|message| message.texts[0].shown.as_str())
             .collect();
-        assert_eq!(said, ["And?", "Go on."], "a repeated message counts as new");
+        assert_eq!(
+            parts,
+            ["And?", "Go on."],
+            "a repeated message counts as new"
+        );
         assert!(
             prompt.earlier.as_str().starts_with("1 earlier message, "),
             "{}",

@@ -83,14 +83,14 @@ impl Sign {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fact {
     pub term: Line,
-    pub says: Phrase,
+    pub description: Phrase,
 }
 
 impl Fact {
-    pub(crate) fn new(term: impl Into<Line>, says: impl Into<Phrase>) -> Self {
+    pub(crate) fn new(term: impl Into<Line>, description: impl Into<Phrase>) -> Self {
         Self {
             term: term.into(),
-            says: says.into(),
+            description: description.into(),
         }
     }
 }

@@ -5,11 +5,11 @@ use axum::extract::State;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam};
-use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::replay::position::{NoPlace, ReplayQuery};
 use crate::page::replay::{Replay, ReplayPage, ReplayPart};
-use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_lens};
+use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_view};
+use crate::page::run_view::RunView;
 use crate::page::shell::{Pulse, Shell};
 
 /// `GET /runs/{key}/replay`
@@ -19,12 +19,12 @@ pub(crate) async fn page(
     params: Params,
 ) -> Answer {
     let shell = shell(&state, &run);
-    with_lens(&state, &run, move |lens| {
-        let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
+    with_view(&state, &run, move |view| {
+        let replay = Replay::new(view, query(&params)?).map_err(|why| no_place(view, &why))?;
         html(&ReplayPage {
-            pulse: next(lens, shell.revision),
+            pulse: next(view, shell.revision),
             shell: Shell {
-                title: lens.title(&replay.title()),
+                title: view.title(&replay.title()),
                 ..shell
             },
             replay,
@@ -39,8 +39,8 @@ pub(crate) async fn part(
     RunParam(run): RunParam,
     params: Params,
 ) -> Answer {
-    with_lens(&state, &run, move |lens| {
-        let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
+    with_view(&state, &run, move |view| {
+        let replay = Replay::new(view, query(&params)?).map_err(|why| no_place(view, &why))?;
         html(&ReplayPart {
             pulse: None,
             replay,
@@ -62,7 +62,7 @@ pub(crate) async fn pulse(
     };
     // Read before the index, so that changes made in between trigger another request.
     let revision = run.revision_now();
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let mut query = ReplayQuery {
             nearest: true,
             ..query(&params)?
@@ -70,11 +70,11 @@ pub(crate) async fn pulse(
         if params.text("last") == "1" {
             (query.step, query.event) = ("end".to_owned(), None);
         }
-        let replay = Replay::new(lens, query).map_err(|why| no_place(lens, &why))?;
-        let say = run_ended(lens, params.text("ended"));
+        let replay = Replay::new(view, query).map_err(|why| no_place(view, &why))?;
+        let say = run_ended(view, params.text("ended"));
         let pulse = Some(Pulse {
             say,
-            ..next(lens, revision)
+            ..next(view, revision)
         });
         html(&ReplayPart { pulse, replay })
     })
@@ -82,11 +82,11 @@ pub(crate) async fn pulse(
 }
 
 /// Returns the next pulse. The form fields next to the breakpoints carry the cursor.
-fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
-    let base = format!("{}/live", href::replay(lens.key()));
+fn next(view: &RunView<'_>, revision: u64) -> Pulse {
+    let base = format!("{}/live", href::replay(view.key()));
     let url = href::with_query(
         &base,
-        &[("ended", ended(lens)), ("since", &revision.to_string())],
+        &[("ended", ended(view)), ("since", &revision.to_string())],
     );
     Pulse {
         url,
@@ -135,8 +135,8 @@ fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
     }
 }
 
-fn no_place(lens: &Lens<'_>, why: &NoPlace) -> WebError {
-    let key = lens.key();
+fn no_place(view: &RunView<'_>, why: &NoPlace) -> WebError {
+    let key = view.key();
     WebError::not_found(why.what, &why.instead)
         .named(&why.named)
         .link("Replay from the start", href::replay(key))

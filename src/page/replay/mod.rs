@@ -23,12 +23,12 @@ use crate::analysis::replay::{
     Breakpoint, Clock, Cursor, GAP_MICROS, Part, Scene, Track, first_hit, next_hit, next_mark,
     previous_mark,
 };
-use crate::page::lens::{Lens, micros};
 use crate::page::part::strip::Strip;
 use crate::page::part::{href, text};
 use crate::page::replay::phases::Phases;
 use crate::page::replay::position::{NoPlace, ReplayQuery, position};
 use crate::page::run::pending::PhaseState;
+use crate::page::run_view::{RunView, micros};
 use crate::page::shell::{Pulse, Shell};
 
 /// The minimum time a frame is shown, in microseconds of the reader's time.
@@ -73,7 +73,7 @@ pub(crate) struct ReplayPart<'a> {
 #[derive(Template)]
 #[template(path = "replay/replay.html")]
 pub(crate) struct Replay<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
     query: ReplayQuery,
     track: Track,
     /// The position in the whole run, counted from 0.
@@ -93,7 +93,7 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// Fails if `query` names a position, a speed or a clock that doesn't exist.
-    pub(crate) fn new(lens: &'a Lens<'a>, query: ReplayQuery) -> Result<Self, NoPlace> {
+    pub(crate) fn new(view: &'a RunView<'a>, query: ReplayQuery) -> Result<Self, NoPlace> {
         let no = |what, named: &str, instead: &str| NoPlace {
             what,
             named: named.to_owned(),
@@ -119,19 +119,19 @@ impl<'a> Replay<'a> {
         let clock = CLOCKS.iter().position(|(_, name, _)| *name == clock);
         let clock =
             clock.ok_or_else(|| no("Unknown clock", &query.clock, "Use step, time or gaps."))?;
-        let track = Track::new(lens.index);
+        let track = Track::new(view.index);
         let at = if track.is_empty() {
             0
         } else {
-            position(lens, &track, &query)?
+            position(view, &track, &query)?
         };
         let part = track.part(at).map(|(part, event)| (*part, event));
         let breaks = query.breaks.iter().filter(|_| part.is_some());
         let breaks = breaks
-            .map(|text| Breakpoint::new(lens.index, text))
+            .map(|text| Breakpoint::new(view.index, text))
             .collect();
         Ok(Self {
-            lens,
+            view,
             query,
             track,
             at,
@@ -151,11 +151,11 @@ impl<'a> Replay<'a> {
     }
 
     fn document_title(&self) -> text::Line {
-        self.lens.title(&self.title()).into()
+        self.view.title(&self.title()).into()
     }
 
     fn alive(&self) -> bool {
-        self.lens.is_alive()
+        self.view.is_alive()
     }
 
     fn last(&self) -> usize {
@@ -167,13 +167,13 @@ impl<'a> Replay<'a> {
         match scene {
             Scene::Start => "Start".to_owned(),
             Scene::End => "End".to_owned(),
-            Scene::Step(n) if n < self.lens.index.steps().len() => {
-                format!("Step {}", self.lens.label(n))
+            Scene::Step(n) if n < self.view.index.steps().len() => {
+                format!("Step {}", self.view.label(n))
             }
             Scene::Step(_) => {
                 let group = self.track.find(scene).and_then(|part| part.group);
                 let id = group
-                    .and_then(|at| self.lens.index.groups().get(at))
+                    .and_then(|at| self.view.index.groups().get(at))
                     .and_then(|group| group.step_id);
                 id.map_or_else(
                     || "Step without an id".to_owned(),
@@ -236,7 +236,7 @@ impl<'a> Replay<'a> {
     }
 
     fn path(&self) -> String {
-        href::replay(self.lens.key())
+        href::replay(self.view.key())
     }
 
     fn to(&self, at: usize) -> String {
@@ -274,16 +274,16 @@ impl<'a> Replay<'a> {
     fn open(&self) -> Option<usize> {
         self.part
             .and_then(|(part, _)| step(part.scene))
-            .filter(|n| *n < self.lens.index.steps().len())
+            .filter(|n| *n < self.view.index.steps().len())
     }
 
     /// Returns how many positions playback advances, and after how many milliseconds. `None` at the
     /// end.
     fn tick(&self) -> Option<(usize, i64)> {
         let speed = SPEEDS.get(self.speed).map_or(10, |speed| speed.0);
-        let hit = next_hit(&self.breaks, self.lens.index, &self.track, self.at, false);
+        let hit = next_hit(&self.breaks, self.view.index, &self.track, self.at, false);
         let tick = self.track.tick(
-            self.lens.index,
+            self.view.index,
             self.clock(),
             self.at,
             FRAME * speed / 10,
@@ -306,7 +306,7 @@ impl<'a> Replay<'a> {
         };
         let short = self.open().map_or_else(
             || self.name(part.scene).to_lowercase(),
-            |n| self.lens.label(n),
+            |n| self.view.label(n),
         );
         if part.events == 0 {
             short
@@ -332,14 +332,14 @@ impl<'a> Replay<'a> {
 
     /// Returns the time of the event since the start of the run. Empty if no time is recorded.
     fn offset(&self) -> text::Line {
-        let event = self.event().and_then(|at| self.lens.index.events().get(at));
-        self.lens.offset(event.and_then(|event| event.ts))
+        let event = self.event().and_then(|at| self.view.index.events().get(at));
+        self.view.offset(event.and_then(|event| event.ts))
     }
 
     /// Returns the playback progress: `17.4 s of 50.2 s`.
     fn played(&self) -> String {
         let clock = self.clock();
-        let time = format::offset_short(self.track.offset(self.lens.index, clock, self.at));
+        let time = format::offset_short(self.track.offset(self.view.index, clock, self.at));
         format!(
             "{} of {}",
             time.trim_start_matches('+'),
@@ -351,13 +351,13 @@ impl<'a> Replay<'a> {
     fn hit(&self) -> Option<&Breakpoint> {
         self.part
             .as_ref()
-            .and_then(|(part, event)| first_hit(&self.breaks, self.lens.index, part, *event))
+            .and_then(|(part, event)| first_hit(&self.breaks, self.view.index, part, *event))
     }
 
     /// Lists the jumps to breakpoints and marks: the key, the label, and the address if there is a
     /// target.
     fn jumps(&self) -> [(&'static str, &'static str, Option<String>); 4] {
-        let index = self.lens.index;
+        let index = self.view.index;
         let hit =
             |back| next_hit(&self.breaks, index, &self.track, self.at, back).map(|at| self.to(at));
         // The search for marks starts before the first step, or after the last one.
@@ -464,11 +464,11 @@ impl<'a> Replay<'a> {
         let offers = self.offers();
         let typed = self.breaks.iter().filter(|one| !offers.contains(&one.text));
         let typed: Vec<_> = typed
-            .map(|one| (Breakpoint::new(self.lens.index, &one.text), true))
+            .map(|one| (Breakpoint::new(self.view.index, &one.text), true))
             .collect();
         let offered = offers
             .iter()
-            .map(|text| (Breakpoint::new(self.lens.index, text), on(text)));
+            .map(|text| (Breakpoint::new(self.view.index, text), on(text)));
         offered
             .filter(|(one, on)| *on || !one.steps.is_empty())
             .chain(typed)
@@ -477,7 +477,7 @@ impl<'a> Replay<'a> {
 
     /// Suggests breakpoints, using names that occur in this run.
     fn offers(&self) -> Vec<String> {
-        let summary = self.lens.summary;
+        let summary = self.view.summary;
         let quoted = |name: &str| {
             let bare = name.chars().all(|c| c.is_alphanumeric() || c == '_');
             if bare {

@@ -8,7 +8,6 @@
 use crate::analysis::replay::Part;
 use crate::analysis::timing::{Stretch, stretches};
 use crate::model::index::Group;
-use crate::page::lens::{micros, phase};
 use crate::page::part::action::Actions;
 use crate::page::part::critic::Critic;
 use crate::page::part::decision::Decision;
@@ -18,6 +17,7 @@ use crate::page::part::sign::Phrase;
 use crate::page::part::state_diff::StateDiff;
 use crate::page::replay::{Replay, step};
 use crate::page::run::pending::PhaseState;
+use crate::page::run_view::{micros, phase};
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_line};
 
@@ -47,7 +47,7 @@ pub(crate) struct Phase {
     /// The number of its events, and the first of them.
     pub lines: Option<(usize, usize)>,
     /// The content of its events, one line each.
-    pub says: Vec<Phrase>,
+    pub details: Vec<Phrase>,
     pub thought: Option<Folded>,
     pub decision: Option<Decision>,
     pub actions: Option<Actions>,
@@ -60,9 +60,9 @@ impl Phases {
         let Some((part, event)) = &replay.part else {
             return Self::default();
         };
-        let (index, now) = (replay.lens.index, part.range().nth(*event));
-        let mut view = step(part.scene)
-            .and_then(|n| step_line(replay.lens, n, StepPlace::List))
+        let (index, now) = (replay.view.index, part.range().nth(*event));
+        let mut step_view = step(part.scene)
+            .and_then(|n| step_line(replay.view, n, StepPlace::List))
             .unwrap_or_default();
         let mut group = group_of(part);
         group.ended = part
@@ -83,7 +83,7 @@ impl Phases {
                 .iter()
                 .rposition(|stretch| index.name(stretch.phase) == name);
             if let Some(phase) = slot.and_then(|at| phases.get_mut(at)) {
-                phase.bring(name, &mut view);
+                phase.bring(name, &mut step_view);
                 continue;
             }
             let (class, shown) = phase(name);
@@ -100,11 +100,11 @@ impl Phases {
                 state,
                 ..Phase::default()
             };
-            rest.bring(name, &mut view);
+            rest.bring(name, &mut step_view);
             phases.extend(Some(rest).filter(Phase::has_content));
         }
         Self {
-            note: note(replay, part, view.unreadable.is_some()),
+            note: note(replay, part, step_view.unreadable.is_some()),
             phases,
         }
     }
@@ -112,15 +112,18 @@ impl Phases {
 
 impl Phase {
     /// Moves the phase's content from the step's line into the phase.
-    fn bring(&mut self, name: &str, view: &mut StepView) {
+    fn bring(&mut self, name: &str, step_view: &mut StepView) {
         match name {
-            "DECIDE" => (self.thought, self.decision) = (view.thought.take(), view.decision.take()),
-            "ACT" => {
-                self.actions =
-                    Some(std::mem::take(&mut view.actions)).filter(|actions| !actions.is_empty())
+            "DECIDE" => {
+                (self.thought, self.decision) =
+                    (step_view.thought.take(), step_view.decision.take())
             }
-            "REDUCE" => self.diff = view.diff.take(),
-            _ => self.critics = std::mem::take(&mut view.critics),
+            "ACT" => {
+                self.actions = Some(std::mem::take(&mut step_view.actions))
+                    .filter(|actions| !actions.is_empty())
+            }
+            "REDUCE" => self.diff = step_view.diff.take(),
+            _ => self.critics = std::mem::take(&mut step_view.critics),
         }
     }
 
@@ -141,11 +144,11 @@ pub(crate) fn group_of(part: &Part) -> Group {
 
 /// Describes whatever is unusual about the step.
 fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
-    let total = replay.lens.index.steps().len();
+    let total = replay.view.index.steps().len();
     match (step(part.scene), is_unreadable) {
         (Some(n), true) => Phrase::new()
             .text("This step's line can't be parsed. ")
-            .link("Show the line", href::step(replay.lens.key(), n)),
+            .link("Show the line", href::step(replay.view.key(), n)),
         (Some(n), false) if n >= total && replay.alive() => {
             Phrase::from("In progress. The step's line is written when it ends.")
         }
@@ -161,14 +164,14 @@ fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
 
 /// Builds a phase from its events.
 fn one(replay: &Replay<'_>, part: &Part, stretch: &Stretch, now: Option<usize>) -> Phase {
-    let index = replay.lens.index;
+    let index = replay.view.index;
     let state = |first: usize, end: usize| match now {
         Some(now) if now < first => PhaseState::Later,
         Some(now) if now < end => PhaseState::Now,
         _ => PhaseState::Done,
     };
     let (class, name) = phase(index.name(stretch.phase));
-    let offset = replay.lens.offset(stretch.started);
+    let offset = replay.view.offset(stretch.started);
     let lasted = stretch.micros.map(micros).filter(|_| !offset.is_empty());
     let here = now
         .filter(|now| (stretch.first..stretch.end).contains(now))
@@ -198,19 +201,19 @@ fn one(replay: &Replay<'_>, part: &Part, stretch: &Stretch, now: Option<usize>) 
         state: state(stretch.first, stretch.end),
         events: events.collect(),
         lines: Some((stretch.end - stretch.first, stretch.first)),
-        says: says(replay, stretch),
+        details: details(replay, stretch),
         ..Phase::default()
     }
 }
 
 /// Describes the events of a phase from what the index holds.
-fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
-    let index = replay.lens.index;
+fn details(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
+    let index = replay.view.index;
     let within = |event: usize| (stretch.first..stretch.end).contains(&event);
-    let mut says = Vec::new();
+    let mut details = Vec::new();
     for segment in index.segments() {
         if let Some((_, init)) = segment.init.as_ref().filter(|(event, _)| within(*event)) {
-            says.extend(
+            details.extend(
                 init.task
                     .as_deref()
                     .map(|task| Phrase::new().text("Task: ").text(task)),
@@ -222,17 +225,17 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
             if let Some(detail) = stop.detail.as_deref() {
                 says_stop = says_stop.text(", ").text(detail);
             }
-            says.push(says_stop);
+            details.push(says_stop);
         }
         if let Some((_, end, _)) = segment.end.as_ref().filter(|(event, _, _)| within(*event)) {
-            says.push(
+            details.push(
                 Phrase::new()
                     .text("The run ended: ")
                     .code(end.reason.as_deref().unwrap_or("no reason recorded")),
             );
         }
         if segment.teardown.is_some_and(within) && segment.end.is_none() {
-            says.push(Phrase::from(
+            details.push(Phrase::from(
                 "The engine stopped with an exception. Its tools were closed, but no END event was written.",
             ));
         }
@@ -244,7 +247,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
         .and_then(|group| group.error.as_ref())
         .filter(|(name, _)| *name == stretch.phase)
     {
-        says.push(Phrase::new().strong("Error: ").text(&**text));
+        details.push(Phrase::new().strong("Error: ").text(&**text));
     }
     let ends_on = |stage: &str| {
         let last = stretch
@@ -254,7 +257,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
         last.is_some_and(|event| index.name(event.stage) == stage)
     };
     if index.name(stretch.phase) == "CHECK_STOP" && ends_on("continue") {
-        says.push(Phrase::from("No stop rule fired. The run continues."));
+        details.push(Phrase::from("No stop rule fired. The run continues."));
     }
     let own = replay
         .part
@@ -263,7 +266,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
     if let (Some(group), Some(own)) = (group, own)
         && group.first != own.first
     {
-        says.push(Phrase::new().dim("from a step that was never recorded"));
+        details.push(Phrase::new().dim("from a step that was never recorded"));
     }
-    says
+    details
 }

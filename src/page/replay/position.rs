@@ -2,8 +2,8 @@
 
 use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::replay::{Scene, Track};
-use crate::page::lens::Lens;
 use crate::page::replay::step;
+use crate::page::run_view::RunView;
 
 /// The query of a replay.
 #[derive(Debug, Clone, Default)]
@@ -42,17 +42,17 @@ pub(crate) struct NoPlace {
 
 /// Returns the requested position.
 pub(crate) fn position(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     track: &Track,
     query: &ReplayQuery,
 ) -> Result<usize, NoPlace> {
     let named = match (query.step.as_str(), query.at) {
         (_, Some(at)) => at.min(track.last()),
         // A run in progress opens at its newest event, and any other run at its start.
-        ("", _) if lens.is_alive() => track.last(),
+        ("", _) if view.is_alive() => track.last(),
         ("", _) | ("start", None) if query.event.is_none() => 0,
         ("end", _) if query.event.is_none() => track.last(),
-        (name, None) => at_step(lens, track, name, query)?,
+        (name, None) => at_step(view, track, name, query)?,
     };
     let walked = if query.steps == 0 {
         named
@@ -63,7 +63,7 @@ pub(crate) fn position(
 }
 
 fn at_step(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     track: &Track,
     name: &str,
     query: &ReplayQuery,
@@ -83,8 +83,8 @@ fn at_step(
             .iter()
             .filter(|part| step(part.scene).is_some())
             .count();
-        let steps = match (steps, kept_of_all(lens.index)) {
-            (0, _) => lens.no_step().to_owned(),
+        let steps = match (steps, kept_of_all(view.index)) {
+            (0, _) => view.no_step().to_owned(),
             (_, Some(steps)) => format!("It has {steps}"),
             (1, None) => "It has one step, 0".to_owned(),
             (_, None) => format!("It has {steps} steps, 0 to {}", steps - 1),

@@ -10,7 +10,7 @@ pub(crate) fn strip(replay: &Replay<'_>) -> Strip {
     let track = &replay.track;
     let columns = track.len().min(COLUMNS);
     let column = |at: usize| at * columns / track.len().max(1);
-    let total = replay.lens.index.steps().len();
+    let total = replay.view.index.steps().len();
     let mut places = vec![(0, 0); total];
     let mut hits = vec![false; columns];
     let mut stops = None;
@@ -37,7 +37,7 @@ pub(crate) fn strip(replay: &Replay<'_>) -> Strip {
     };
     let place = |n: usize| places.get(n).copied().unwrap_or_default();
     Strip::along(
-        replay.lens,
+        replay.view,
         &Layout {
             columns,
             place: &place,

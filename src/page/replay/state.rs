@@ -10,7 +10,7 @@ impl Replay<'_> {
     /// Returns the moment whose state is shown, or `None` if no step has a line.
     fn moment(&self) -> Option<Moment> {
         let (part, event) = self.part.as_ref()?;
-        let last = self.lens.index.steps().len().checked_sub(1)?;
+        let last = self.view.index.steps().len().checked_sub(1)?;
         Some(match part.scene {
             Scene::Start => Moment::Before(0),
             Scene::Step(n) if n <= last && *event >= self.reduced(part) => Moment::After(n),
@@ -25,11 +25,11 @@ impl Replay<'_> {
             .part
             .is_some_and(|(part, _)| part.scene == Scene::Start);
         match self.moment() {
-            None => format!("{}, so the state is unknown.", self.lens.no_step()),
+            None => format!("{}, so the state is unknown.", self.view.no_step()),
             Some(_) if at_start => "at the start".to_owned(),
-            Some(Moment::Before(n)) => format!("before step {}", self.lens.label(n)),
+            Some(Moment::Before(n)) => format!("before step {}", self.view.label(n)),
             Some(Moment::After(n) | Moment::Since(n)) => {
-                format!("after step {}", self.lens.label(n))
+                format!("after step {}", self.view.label(n))
             }
         }
     }
@@ -52,13 +52,13 @@ impl Replay<'_> {
                 key,
             )
         };
-        state_panel(self.lens, moment, &self.query.key, &at).unwrap_or_default()
+        state_panel(self.view, moment, &self.query.key, &at).unwrap_or_default()
     }
 
     /// Returns the event of a part at which its step has changed the state: the last event of its
     /// reduce phase, or else its last event.
     fn reduced(&self, part: &Part) -> usize {
-        let index = self.lens.index;
+        let index = self.view.index;
         let reduce = index.names().find("REDUCE");
         let events = index.events().range(part.range());
         let last = events

@@ -13,16 +13,16 @@ use crate::page::app::AppState;
 use crate::page::error::Answer;
 use crate::page::extract::{Params, RunParam};
 use crate::page::json::json;
-use crate::page::run::handler::with_lens;
+use crate::page::run::handler::with_view;
 use crate::page::run::{json as document, json_files, json_raw, json_why};
 
 /// `GET /api/runs/{key}`
 pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
-    with_lens(&state, &run, |lens| {
-        let manifest = lens.lines.manifest().ok();
+    with_view(&state, &run, |view| {
+        let manifest = view.lines.manifest().ok();
         json(&document::run(
-            lens.summary,
-            lens.index,
+            view.summary,
+            view.index,
             manifest.as_deref(),
         ))
     })
@@ -31,8 +31,8 @@ pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) 
 
 /// `GET /api/runs/{key}/why`
 pub(crate) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
-    with_lens(&state, &run, |lens| {
-        json(&json_why::why(lens.summary, lens.index, lens.lines))
+    with_view(&state, &run, |view| {
+        json(&json_why::why(view.summary, view.index, view.lines))
     })
     .await
 }
@@ -48,11 +48,11 @@ pub(crate) async fn files(
 ) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_FILES)?, params.number("after")?);
     let (turn, lists) = (state.walk().await?, Arc::clone(&state.lists));
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let _turn = turn;
         json(&json_files::files(
-            lens.index,
-            &lists.of(lens),
+            view.index,
+            &lists.of(view),
             after,
             limit,
         ))

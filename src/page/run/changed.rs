@@ -8,12 +8,12 @@ use askama::filters::HtmlSafe;
 use crate::analysis::files::{Edited, File, Files, with_edit};
 use crate::analysis::format::{count, counted};
 use crate::model::TraceFile;
-use crate::page::lens::Lens;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::steps::LEFT;
+use crate::page::run_view::RunView;
 
 /// Lists of files that may be built at a time. Each reads all lines of a run, and other pages need
 /// threads too.
@@ -31,7 +31,7 @@ const MAX_PATH: usize = 1_000;
 #[derive(Template)]
 #[template(path = "run/changed.html")]
 pub(crate) struct ChangedTab<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     all: Arc<Files>,
     /// The index of the first file or edit shown.
     first: usize,
@@ -61,10 +61,10 @@ struct Row {
 
 impl<'a> ChangedTab<'a> {
     /// Shows the files, or the edits of the file `path`, from index `first`.
-    pub(crate) fn new(lens: &'a Lens<'a>, all: Arc<Files>, path: &str, first: usize) -> Self {
+    pub(crate) fn new(view: &'a RunView<'a>, all: Arc<Files>, path: &str, first: usize) -> Self {
         let chosen = Some(path.to_owned()).filter(|path| !path.is_empty());
         let mut out = Self {
-            lens,
+            view,
             all,
             first,
             chosen,
@@ -73,7 +73,7 @@ impl<'a> ChangedTab<'a> {
         let fold = &mut Fold::new(ValueLinks::default());
         out.edits = out
             .of_chosen()
-            .map(|file| shown(lens, file, first, fold))
+            .map(|file| shown(view, file, first, fold))
             .unwrap_or_default();
         out
     }
@@ -103,8 +103,8 @@ impl<'a> ChangedTab<'a> {
         };
         if *pending > 0 {
             let (read, all) = (
-                self.lens.index.steps().len().saturating_sub(*pending),
-                self.lens.index.steps().len(),
+                self.view.index.steps().len().saturating_sub(*pending),
+                self.view.index.steps().len(),
             );
             let (read, all) = (count(read as u64), counted(all, "step"));
             words.push_str(&format!(
@@ -129,9 +129,9 @@ impl<'a> ChangedTab<'a> {
             0 => " Changes made by shell commands aren't tracked.",
             _ => " Changes made by shell commands aren't tracked. Failed edits aren't counted.",
         });
-        if self.lens.summary.partial {
+        if self.view.summary.partial {
             words.push_str(" The run is still being indexed. Reload the page for the rest.");
-        } else if self.lens.is_alive() {
+        } else if self.view.is_alive() {
             words.push_str(" This list doesn't update by itself. Reload the page for later steps.");
         }
         words
@@ -154,8 +154,8 @@ impl<'a> ChangedTab<'a> {
             if at > 0 {
                 steps = steps.text(", ");
             }
-            steps = steps.link(self.lens.label(edit.step), self.lens.at_step(edit.step));
-            if let Some(word) = told(edit) {
+            steps = steps.link(self.view.label(edit.step), self.view.at_step(edit.step));
+            if let Some(word) = note(edit) {
                 steps = steps.dim(format!(" {word}"));
             }
         }
@@ -183,7 +183,7 @@ impl<'a> ChangedTab<'a> {
             first.to_string()
         };
         href::with_query(
-            &href::run(self.lens.key()),
+            &href::run(self.view.key()),
             &[("tab", "files"), ("file", path), ("after", &first)],
         )
     }
@@ -220,7 +220,7 @@ impl<'a> ChangedTab<'a> {
 }
 
 /// Returns a note for an edit that wasn't simply successful.
-fn told(edit: &Edited) -> Option<&'static str> {
+fn note(edit: &Edited) -> Option<&'static str> {
     match edit.ok {
         Some(false) => Some("failed"),
         None => Some("outcome unknown"),
@@ -254,26 +254,26 @@ fn edits(file: &File) -> String {
 }
 
 /// Reads the edits of a file from index `first`, out of the lines of their steps.
-fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Shown> {
+fn shown(view: &RunView<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Shown> {
     let mut shown = Vec::new();
     for (at, edit) in file.edits.iter().enumerate().skip(first).take(EDITS) {
         let head = Phrase::new().link(
-            format!("step {}", lens.label(edit.step)),
-            lens.at_step(edit.step),
+            format!("step {}", view.label(edit.step)),
+            view.at_step(edit.step),
         );
         let head = if edit.is_left {
             head.dim(format!(" {LEFT}"))
         } else {
             head
         };
-        let told = |told: FileEdit| FileEdit {
+        let note = |note: FileEdit| FileEdit {
             name: format!("Edit {} of this file", at + 1).into(),
-            ..told
+            ..note
         };
         shown.push(Shown {
             head,
-            edit: file_edit(lens, edit, fold)
-                .map(told)
+            edit: file_edit(view, edit, fold)
+                .map(note)
                 .ok_or_else(|| not_shown(edit)),
         });
     }
@@ -294,9 +294,9 @@ fn not_shown(edit: &Edited) -> &'static str {
     }
 }
 
-fn file_edit(lens: &Lens<'_>, edit: &Edited, fold: &mut Fold) -> Option<FileEdit> {
-    let span = lens.index.steps().get(edit.step)?.span;
-    let record = lens.lines.record(TraceFile::Steps, span).ok()?;
+fn file_edit(view: &RunView<'_>, edit: &Edited, fold: &mut Fold) -> Option<FileEdit> {
+    let span = view.index.steps().get(edit.step)?.span;
+    let record = view.lines.record(TraceFile::Steps, span).ok()?;
     let step = crate::format::step(&record)?;
     with_edit(edit, &step, |found| FileEdit::new(found, edit.ok, fold))
 }

@@ -10,11 +10,11 @@ use crate::analysis::digest::digest;
 use crate::analysis::format::{self, count};
 use crate::model::json::Json;
 use crate::model::{EventHead, Symbol, TraceFile};
-use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::json_tree::JsonView;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
+use crate::page::run_view::RunView;
 
 /// Events per page.
 pub(crate) const PER_PAGE: usize = 200;
@@ -28,7 +28,7 @@ const MAX_DIGESTED: u64 = 64 << 10;
 #[derive(Template)]
 #[template(path = "run/events_table.html")]
 pub(crate) struct EventsTab<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
     /// The selected phase. Empty for all phases.
     phase: String,
     /// The index of the first event shown among the matching ones. `total` is the number of
@@ -47,13 +47,13 @@ impl<'a> EventsTab<'a> {
     /// Shows the events from index `after`. Without it, shows the page of the event `open`, or else
     /// the last page.
     pub(crate) fn new(
-        lens: &'a Lens<'a>,
+        view: &'a RunView<'a>,
         phase: String,
         after: Option<usize>,
         open: Option<usize>,
     ) -> Self {
-        let wanted = lens.index.names().find(&phase);
-        let all = lens.index.events().iter().enumerate();
+        let wanted = view.index.names().find(&phase);
+        let all = view.index.events().iter().enumerate();
         let matching = all.filter(|(_, event)| phase.is_empty() || Some(event.phase) == wanted);
         let total = matching.clone().count();
         let place = || {
@@ -68,7 +68,7 @@ impl<'a> EventsTab<'a> {
             .unwrap_or(total.saturating_sub(PER_PAGE));
         let rows = matching.skip(first).take(PER_PAGE).collect();
         Self {
-            lens,
+            view,
             phase,
             first,
             total,
@@ -78,7 +78,7 @@ impl<'a> EventsTab<'a> {
     }
 
     fn all(&self) -> String {
-        count(self.lens.index.event_count() as u64)
+        count(self.view.index.event_count() as u64)
     }
 
     fn end(&self) -> usize {
@@ -91,7 +91,7 @@ impl<'a> EventsTab<'a> {
         if self.rows.is_empty() {
             return "no events".to_owned();
         }
-        let index = self.lens.index;
+        let index = self.view.index;
         match index.event_count() - index.events_read() {
             unread if unread > 0 && self.phase.is_empty() => {
                 format!(
@@ -119,12 +119,12 @@ impl<'a> EventsTab<'a> {
             ("phase", self.phase.as_str()),
             ("after", &after.to_string()),
         ];
-        Link::new(label, href::with_query(&href::run(self.lens.key()), &query))
+        Link::new(label, href::with_query(&href::run(self.view.key()), &query))
     }
 
     /// Lists the phases in the order of their first event, with the number of events.
     fn phases(&self) -> Vec<(&'a str, String)> {
-        let index = self.lens.index;
+        let index = self.view.index;
         let mut order: Vec<Symbol> = Vec::new();
         let mut counts: HashMap<Symbol, u64> = HashMap::new();
         for event in index.events() {
@@ -152,7 +152,7 @@ impl<'a> EventsTab<'a> {
 
     /// Links the step of an event, or states why it has none.
     fn step(&self, n: usize, event: &EventHead) -> Phrase {
-        let (lens, index) = (self.lens, self.lens.index);
+        let (view, index) = (self.view, self.view.index);
         if !event.fate.is_readable() {
             return Phrase::new().dim(format::MISSING);
         }
@@ -160,7 +160,7 @@ impl<'a> EventsTab<'a> {
             return Phrase::new().dim("run");
         };
         match index.step_of(at) {
-            Some(step) => Phrase::new().link(lens.label(step), lens.at_step(step)),
+            Some(step) => Phrase::new().link(view.label(step), view.at_step(step)),
             None => {
                 let id = index.groups().get(at).and_then(|group| group.step_id);
                 Phrase::new()
@@ -175,9 +175,9 @@ impl<'a> EventsTab<'a> {
         if self.open != Some(n) {
             return None;
         }
-        let record = self.lens.lines.record(TraceFile::Events, event.span).ok()?;
+        let record = self.view.lines.record(TraceFile::Events, event.span).ok()?;
         let json = Json::parse(&record.text)?;
-        Some(Fold::new(ValueLinks::below(&href::event(self.lens.key(), n))).json(&json, ""))
+        Some(Fold::new(ValueLinks::below(&href::event(self.view.key(), n))).json(&json, ""))
     }
 
     /// Summarises the record in one line. Skips long records.
@@ -185,14 +185,14 @@ impl<'a> EventsTab<'a> {
         if event.span.len > MAX_DIGESTED || !event.fate.is_readable() {
             return String::new();
         }
-        let record = self.lens.lines.record(TraceFile::Events, event.span).ok();
+        let record = self.view.lines.record(TraceFile::Events, event.span).ok();
         let json = record.as_ref().and_then(|record| Json::parse(&record.text));
         json.as_ref().map(digest).unwrap_or_default()
     }
 
     /// Returns the event's error. For an unreadable event, says so.
     fn note(&self, n: usize, event: &EventHead) -> &'a str {
-        let index = self.lens.index;
+        let index = self.view.index;
         let error = || index.groups().get(index.group_at(n)?)?.error.as_ref();
         match error().filter(|(phase, _)| *phase == event.phase && !event.ok) {
             _ if !event.fate.is_readable() => "not an event (see the raw line)",
@@ -210,6 +210,6 @@ impl<'a> EventsTab<'a> {
     }
 
     fn datetime(&self, event: &EventHead) -> String {
-        event.ts.map_or_else(String::new, |ts| self.lens.iso(ts))
+        event.ts.map_or_else(String::new, |ts| self.view.iso(ts))
     }
 }

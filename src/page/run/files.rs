@@ -7,12 +7,12 @@ use crate::analysis::format::{self, count};
 use crate::analysis::health;
 use crate::model::json::Json;
 use crate::model::{Issue, IssueKind, ManifestState, Record, TraceFile};
-use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::text::Line;
 use crate::page::part::{href, text};
+use crate::page::run_view::RunView;
 
 /// Issues per page.
 const PER_PAGE: usize = 200;
@@ -21,7 +21,7 @@ const PER_PAGE: usize = 200;
 #[derive(Template)]
 #[template(path = "run/manifest.html")]
 pub(crate) struct ManifestTab<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     /// A note above the manifest: missing, incomplete, or the last good version. May be empty.
     note: String,
     /// The recorded stop rules: id, description, who set it, and whether it ended the run.
@@ -35,13 +35,13 @@ pub(crate) struct ManifestTab<'a> {
 impl HtmlSafe for ManifestTab<'_> {}
 
 impl<'a> ManifestTab<'a> {
-    pub(crate) fn new(lens: &'a Lens<'a>) -> Self {
-        let bytes = match lens.lines.manifest() {
+    pub(crate) fn new(view: &'a RunView<'a>) -> Self {
+        let bytes = match view.lines.manifest() {
             Ok(bytes) => bytes,
             Err(why) => {
                 let (missing, format) = (
-                    *lens.index.manifest() == ManifestState::Missing,
-                    lens.index.format(),
+                    *view.index.manifest() == ManifestState::Missing,
+                    view.index.format(),
                 );
                 let note = match missing {
                     true => "This run has no manifest.json.".to_owned(),
@@ -49,7 +49,7 @@ impl<'a> ManifestTab<'a> {
                     false => format!("The manifest can't be read: {why}"),
                 };
                 return Self {
-                    lens,
+                    view,
                     note,
                     rules: Vec::new(),
                     entries: Vec::new(),
@@ -69,7 +69,7 @@ impl<'a> ManifestTab<'a> {
             Some(_) => "The file is JSON, but not an object.".to_owned(),
         };
         let json = json.unwrap_or(Json::Deep(&record.text));
-        let mut fold = Fold::new(ValueLinks::below(&href::manifest(lens.key())));
+        let mut fold = Fold::new(ValueLinks::below(&href::manifest(view.key())));
         let entries = match &json {
             Json::Object(members) => members
                 .iter()
@@ -84,10 +84,10 @@ impl<'a> ManifestTab<'a> {
         };
         let rules = json
             .get("stop_rules")
-            .map(|set| rules(lens, set))
+            .map(|set| rules(view, set))
             .unwrap_or_default();
         Self {
-            lens,
+            view,
             note,
             rules,
             entries,
@@ -102,7 +102,7 @@ impl<'a> ManifestTab<'a> {
     /// Compares the manifest's counts with those of the files: the name, both numbers, and whether
     /// they agree or why they may differ.
     fn checks(&self) -> Vec<(&'static str, String, usize, Phrase)> {
-        let index = self.lens.index;
+        let index = self.view.index;
         let Some(manifest) = index.manifest().get().filter(|_| self.size.is_some()) else {
             return Vec::new();
         };
@@ -134,11 +134,11 @@ impl<'a> ManifestTab<'a> {
 
 /// Lists the rules in the form of our own engine: the budget, the rule that accepts answers, and
 /// all others.
-fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
-    let fired = |id: &str| match lens.index.stop() {
+fn rules(view: &RunView<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
+    let fired = |id: &str| match view.index.stop() {
         Some(stop) if &*stop.criterion == id => "ended the run",
         Some(stop) if stop.also.iter().any(|also| also == id) => "also true",
-        _ if lens.is_alive() => "not fired yet",
+        _ if view.is_alive() => "not fired yet",
         _ => "not fired",
     };
     let from = |entry: &Json<'_>| {
@@ -216,7 +216,7 @@ fn in_short(rule: &Json<'_>) -> String {
 #[derive(Template)]
 #[template(path = "run/issues.html")]
 pub(crate) struct IssuesTab<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     issues: Vec<Issue>,
     /// The index of the first issue shown.
     first: usize,
@@ -225,10 +225,10 @@ pub(crate) struct IssuesTab<'a> {
 impl HtmlSafe for IssuesTab<'_> {}
 
 impl<'a> IssuesTab<'a> {
-    pub(crate) fn new(lens: &'a Lens<'a>, after: usize) -> Self {
-        let issues = health::issues(lens.index);
+    pub(crate) fn new(view: &'a RunView<'a>, after: usize) -> Self {
+        let issues = health::issues(view.index);
         Self {
-            lens,
+            view,
             first: after.min(issues.len()),
             issues,
         }
@@ -250,7 +250,7 @@ impl<'a> IssuesTab<'a> {
         let listed = counts
             .into_iter()
             .map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.label())));
-        let unlisted = self.lens.summary.issues.0.saturating_sub(self.issues.len());
+        let unlisted = self.view.summary.issues.0.saturating_sub(self.issues.len());
         let more = (unlisted > 0).then(|| {
             let words = format!(
                 "{} more of these kinds (not listed)",
@@ -274,12 +274,12 @@ impl<'a> IssuesTab<'a> {
 
     fn link(&self, label: String, after: usize) -> Link {
         let query = [("tab", "issues"), ("after", &*after.to_string())];
-        Link::new(label, href::with_query(&href::run(self.lens.key()), &query))
+        Link::new(label, href::with_query(&href::run(self.view.key()), &query))
     }
 
     /// Names the files that were read.
     fn files(&self) -> String {
-        let format = self.lens.index.format();
+        let format = self.view.index.format();
         if format.is_one_file() {
             format!("the {}", format.file)
         } else {
@@ -296,18 +296,18 @@ impl<'a> IssuesTab<'a> {
 
     /// Links the step or event with the issue.
     fn place(&self, issue: &Issue) -> Option<Link> {
-        let (lens, number) = (self.lens, issue.line?);
+        let (view, number) = (self.view, issue.line?);
         match issue.file {
             TraceFile::Steps => {
-                let n = lens.index.steps().position(&number, |step| step.line)?;
+                let n = view.index.steps().position(&number, |step| step.line)?;
                 Some(Link::new(
-                    format!("step {}", lens.label(n)),
-                    lens.at_step(n),
+                    format!("step {}", view.label(n)),
+                    view.at_step(n),
                 ))
             }
             TraceFile::Events => {
-                let n = lens.index.events().position(&number, |event| event.line)?;
-                Some(Link::new(format!("event {n}"), lens.at_event(n)))
+                let n = view.index.events().position(&number, |event| event.line)?;
+                Some(Link::new(format!("event {n}"), view.at_event(n)))
             }
             TraceFile::Manifest => None,
         }

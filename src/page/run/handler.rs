@@ -9,8 +9,8 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 
-use crate::analysis::kin::nearest;
 use crate::analysis::overview::Overview;
+use crate::analysis::related::nearest;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::Begins;
 use crate::live::{Library, Run};
@@ -19,7 +19,6 @@ use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam, StepParam, no_such_step};
-use crate::page::lens::{Kin, Lens};
 use crate::page::part::href;
 use crate::page::part::strip::Strip;
 use crate::page::part::text::one_line;
@@ -33,7 +32,8 @@ use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab, Window, next_mark};
 use crate::page::run::timeline::Timeline;
 use crate::page::run::verdict::Verdict;
-use crate::page::run::{Content, Fresh, RunPage, RunPulse};
+use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
+use crate::page::run_view::{RelatedRun, RunView};
 use crate::page::runs::handler::{now, shown_roots};
 use crate::page::shell::{NavItem, Pulse, Shell};
 use crate::page::state::fill::state_tab;
@@ -41,10 +41,10 @@ use crate::page::step::fill::{StepPlace, step_facts, step_view};
 use crate::page::step::{StepFragment, StepPage};
 
 /// Runs `show` on the run's current index, outside the async threads.
-pub(crate) async fn with_lens<T: Send + 'static>(
+pub(crate) async fn with_view<T: Send + 'static>(
     state: &AppState,
     run: &Arc<Run>,
-    show: impl FnOnce(&Lens<'_>) -> Result<T, WebError> + Send + 'static,
+    show: impl FnOnce(&RunView<'_>) -> Result<T, WebError> + Send + 'static,
 ) -> Result<T, WebError> {
     let (run, zone, stale) = (
         Arc::clone(run),
@@ -56,14 +56,18 @@ pub(crate) async fn with_lens<T: Send + 'static>(
         let (summary, index) = run.shown();
         let stale = stale.as_deref();
         let found = OnceCell::new();
-        let kin = || found.get_or_init(|| kin(&library, &summary)).clone();
-        show(&Lens {
+        let related_runs = || {
+            found
+                .get_or_init(|| related_runs(&library, &summary))
+                .clone()
+        };
+        show(&RunView {
             summary: &summary,
             index: &index,
             lines: &*run,
             now: now(),
             stale,
-            kin: &kin,
+            related_runs: &related_runs,
             zone: &zone,
         })
     });
@@ -73,11 +77,11 @@ pub(crate) async fn with_lens<T: Send + 'static>(
 /// Finds the runs on the board that are related to this one: its parent run, its child runs and
 /// branches, and the segments of the same session. A run's own trace may not record its child runs:
 /// some are known only from the child's file.
-pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
+pub(crate) fn related_runs(library: &Library, summary: &Summary) -> Vec<RelatedRun> {
     if summary.parent.is_none() && summary.run_id.is_none() {
         return Vec::new();
     }
-    let (mut parents, mut children, mut twins) =
+    let (mut parents, mut children, mut duplicates) =
         (Vec::new(), Vec::new(), vec![summary.key.clone()]);
     let mut segments = Vec::new();
     for other in library.runs() {
@@ -99,7 +103,7 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
             segments.push(Arc::clone(&other));
         }
         if is_same {
-            twins.push(other.key.clone());
+            duplicates.push(other.key.clone());
         }
         if is_parent {
             parents.push(other.key.clone());
@@ -107,27 +111,27 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
             children.push(other);
         }
     }
-    twins.sort_unstable();
+    duplicates.sort_unstable();
     let parent = nearest(summary.key.as_str(), parents.iter().map(RunKey::as_str))
         .and_then(|at| parents.get(at).cloned());
     // If several runs have the same id, a child belongs to the nearest one.
     let is_own = |child: &Arc<Summary>| {
-        let found = nearest(child.key.as_str(), twins.iter().map(RunKey::as_str))
-            .and_then(|at| twins.get(at));
+        let found = nearest(child.key.as_str(), duplicates.iter().map(RunKey::as_str))
+            .and_then(|at| duplicates.get(at));
         found == Some(&summary.key)
     };
     let child = |other: Arc<Summary>| {
         if other.branched_after.is_some() {
-            Kin::Branch(other)
+            RelatedRun::Branch(other)
         } else {
-            Kin::Child(other)
+            RelatedRun::Child(other)
         }
     };
     let children = children.into_iter().filter(is_own).map(child);
     segments.sort_by_key(|segment| segment.started);
-    let segments = segments.into_iter().map(Kin::Segment);
+    let segments = segments.into_iter().map(RelatedRun::Segment);
     parent
-        .map(Kin::Parent)
+        .map(RelatedRun::Parent)
         .into_iter()
         .chain(children)
         .chain(segments)
@@ -160,14 +164,14 @@ pub(crate) fn load_again() -> Response {
 
 /// Returns whether the run has ended, for the address of the next pulse. The page then announces
 /// the end only once.
-pub(crate) fn ended(lens: &Lens<'_>) -> &'static str {
-    if lens.is_alive() { "" } else { "1" }
+pub(crate) fn ended(view: &RunView<'_>) -> &'static str {
+    if view.is_alive() { "" } else { "1" }
 }
 
-/// Announces the end of the run, unless `told` says that an earlier pulse did.
-pub(crate) fn run_ended(lens: &Lens<'_>, told: &str) -> Option<String> {
-    (told != "1" && !lens.is_alive())
-        .then(|| format!("Run ended: {}", lens.summary.verdict.sentence))
+/// Announces the end of the run, unless `is_end_shown` says that an earlier pulse did.
+pub(crate) fn run_ended(view: &RunView<'_>, is_end_shown: &str) -> Option<String> {
+    (is_end_shown != "1" && !view.is_alive())
+        .then(|| format!("Run ended: {}", view.summary.verdict.sentence))
 }
 
 /// The part of a run that a page shows below its tabs.
@@ -203,7 +207,7 @@ impl Shown {
     }
 
     /// Returns the page title, which names the open tab and the step.
-    fn title(&self, lens: &Lens<'_>, step: Option<usize>) -> String {
+    fn title(&self, view: &RunView<'_>, step: Option<usize>) -> String {
         let part = match (&*self.tab, step) {
             ("events", _) => "Events".to_owned(),
             ("manifest", _) => "Manifest".to_owned(),
@@ -214,23 +218,23 @@ impl Shown {
             ("prompt", _) => "System prompt and tools".to_owned(),
             ("files", _) => "Files changed".to_owned(),
             ("timeline", _) => "Timeline".to_owned(),
-            ("state", Some(n)) => format!("State after step {}", lens.label(n)),
+            ("state", Some(n)) => format!("State after step {}", view.label(n)),
             ("state", None) => "State".to_owned(),
-            (_, Some(n)) => format!("Step {}", lens.label(n)),
+            (_, Some(n)) => format!("Step {}", view.label(n)),
             (_, None) => String::new(),
         };
-        lens.title(&part)
+        view.title(&part)
     }
 
     /// Returns the header, and the verdict panel for the steps tab. On other tabs, the panel would
     /// push the content down, so the header has the verdict instead.
-    fn head<'a>(&self, lens: &'a Lens<'a>) -> (RunHead<'a>, Option<Verdict<'a>>) {
+    fn head<'a>(&self, view: &'a RunView<'a>) -> (RunHead<'a>, Option<Verdict<'a>>) {
         let is_steps = self.tab.is_empty();
-        let verdict = is_steps.then(|| Verdict::new(lens));
+        let verdict = is_steps.then(|| Verdict::new(view));
         (
             RunHead {
                 verdict: !is_steps,
-                ..RunHead::new(lens)
+                ..RunHead::new(view)
             },
             verdict,
         )
@@ -238,13 +242,13 @@ impl Shown {
 
     /// Draws all steps in one picture. Its links open the current tab if the tab has steps. `read`
     /// is the current step.
-    fn strip(&self, lens: &Lens<'_>, read: Option<usize>) -> Strip {
+    fn strip(&self, view: &RunView<'_>, read: Option<usize>) -> Strip {
         let tab = if Tabs::has_step(&self.tab) {
             &*self.tab
         } else {
             ""
         };
-        Strip::new(lens, tab, read)
+        Strip::new(view, tab, read)
     }
 
     /// Returns the pulse of a page that knows the first `steps` steps and holds a window of rows.
@@ -252,12 +256,12 @@ impl Shown {
     /// change.
     fn pulse(
         &self,
-        lens: &Lens<'_>,
+        view: &RunView<'_>,
         revision: u64,
         steps: Option<usize>,
         held: Option<Window>,
     ) -> Pulse {
-        let base = format!("{}/live", href::run(lens.key()));
+        let base = format!("{}/live", href::run(view.key()));
         let steps = steps.map(|steps| steps.to_string()).unwrap_or_default();
         let open = self.open.map(|n| n.to_string()).unwrap_or_default();
         let rows = held
@@ -270,7 +274,7 @@ impl Shown {
             ("open", &open),
             ("steps", &steps),
             ("rows", &rows),
-            ("ended", ended(lens)),
+            ("ended", ended(view)),
             ("since", &revision.to_string()),
         ];
         Pulse {
@@ -320,62 +324,62 @@ pub(crate) async fn page(
         None
     };
     let lists = Arc::clone(&state.lists);
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let _turn = turn;
-        let total = lens.index.steps().len();
+        let total = view.index.steps().len();
         let (mut at_end, mut held, mut reads) = (after.is_none(), None, step);
         let content = match shown.tab.as_str() {
             "state" => {
                 at_end = step.is_none();
                 let n = step.or(total.checked_sub(1));
                 reads = n;
-                Content::State(n.and_then(|n| state_tab(lens, n, &shown.key)).map(Box::new))
+                Content::State(n.and_then(|n| state_tab(view, n, &shown.key)).map(Box::new))
             }
             "timeline" => {
                 at_end = step.is_none();
-                Content::Timeline(Timeline::new(lens, step))
+                Content::Timeline(Timeline::new(view, step))
             }
             "events" => {
-                Content::Events(EventsTab::new(lens, shown.phase.clone(), after, shown.open))
+                Content::Events(EventsTab::new(view, shown.phase.clone(), after, shown.open))
             }
-            "manifest" => Content::Manifest(ManifestTab::new(lens)),
-            "issues" => Content::Issues(IssuesTab::new(lens, after.unwrap_or_default())),
-            "prompt" => Content::Setup(SetupTab::new(lens)),
+            "manifest" => Content::Manifest(ManifestTab::new(view)),
+            "issues" => Content::Issues(IssuesTab::new(view, after.unwrap_or_default())),
+            "prompt" => Content::Setup(SetupTab::new(view)),
             "files" => Content::Files(ChangedTab::new(
-                lens,
-                lists.of(lens),
+                view,
+                lists.of(view),
                 &shown.file,
                 after.unwrap_or_default(),
             )),
             _ => {
                 let is_all = pick.is_all();
-                let follow = lens
+                let follow = view
                     .is_alive()
                     .then_some(step.is_none() && before.is_none() && is_all);
                 Content::Steps(Box::new(if is_all {
                     let window = Window::new(total, step, before);
                     held = Some(window);
                     reads = step.or(window.end.checked_sub(1));
-                    StepsTab::new(lens, window, reads, follow)
+                    StepsTab::new(view, window, reads, follow)
                 } else {
-                    let picker = Picker::new(lens, pick.clone());
+                    let picker = Picker::new(view, pick.clone());
                     reads = step.or(picker.shown.first().copied());
-                    StepsTab::picked(lens, picker, step, follow)
+                    StepsTab::picked(view, picker, step, follow)
                 }))
             }
         };
-        let (head, verdict) = shown.head(lens);
+        let (head, verdict) = shown.head(view);
         html(&RunPage {
-            pulse: shown.pulse(lens, shell.revision, at_end.then_some(total), held),
+            pulse: shown.pulse(view, shell.revision, at_end.then_some(total), held),
             shell: Shell {
-                title: shown.title(lens, step),
+                title: shown.title(view, step),
                 ..shell
             },
             head: RunHead { step, ..head },
             verdict,
-            strip: Some(shown.strip(lens, reads)),
+            strip: Some(shown.strip(view, reads)),
             tabs: Tabs {
-                lens,
+                view,
                 current: &shown.tab,
                 step,
             },
@@ -388,9 +392,9 @@ pub(crate) async fn page(
 /// Redirects to the step that was in progress at a time, or to the run if no step is known for that
 /// time.
 async fn started(state: &AppState, run: &Arc<Run>, at: Option<i64>) -> Answer {
-    with_lens(state, run, move |lens| {
-        let n = at.and_then(|at| Begins::of(lens.index).calling_at(lens.index, at));
-        let to = n.map_or_else(|| href::run(lens.key()), |n| lens.at_step(n));
+    with_view(state, run, move |view| {
+        let n = at.and_then(|at| Begins::of(view.index).calling_at(view.index, at));
+        let to = n.map_or_else(|| href::run(view.key()), |n| view.at_step(n));
         Ok(Redirect::to(&to).into_response())
     })
     .await
@@ -421,21 +425,21 @@ pub(crate) async fn pulse(
     let shown = Shown::of(&params);
     // Read the revision before the index. A later change then triggers another pulse.
     let revision = run.revision_now();
-    with_lens(&state, &run, move |lens| {
-        let total = lens.index.steps().len();
+    with_view(&state, &run, move |view| {
+        let total = view.index.steps().len();
         let held = held.map(|held| held.grown(known.unwrap_or_default(), total, follow));
-        let mut pulse = shown.pulse(lens, revision, known.map(|_| total), held);
-        pulse.say = run_ended(lens, params.text("ended"));
-        let fresh = known.and_then(|known| match shown.tab.as_str() {
-            "events" => Some(Fresh::Events(EventsTab::new(
-                lens,
+        let mut pulse = shown.pulse(view, revision, known.map(|_| total), held);
+        pulse.say = run_ended(view, params.text("ended"));
+        let tab_update = known.and_then(|known| match shown.tab.as_str() {
+            "events" => Some(TabUpdate::Events(EventsTab::new(
+                view,
                 shown.phase.clone(),
                 None,
                 shown.open,
             ))),
-            "timeline" => Some(Fresh::Timeline(Timeline::new(lens, None))),
-            "state" if known < total => Some(Fresh::State(Box::new(state_tab(
-                lens,
+            "timeline" => Some(TabUpdate::Timeline(Timeline::new(view, None))),
+            "state" if known < total => Some(TabUpdate::State(Box::new(state_tab(
+                view,
                 total - 1,
                 &shown.key,
             )?))),
@@ -446,32 +450,32 @@ pub(crate) async fn pulse(
                 let changed = newest.or(read.filter(|_| read == known.checked_sub(1)));
                 // The number of all steps appears among the facts of a step.
                 let stays = read.filter(|_| changed.is_none() && total != known);
-                Some(Fresh::Steps {
-                    facts: stays.map(|n| step_facts(lens, n)),
-                    rows: held.map(|held| StepRows::new(lens, held, newest.or(read))),
-                    end: EndSlot { lens },
-                    pending: PendingSlot { lens },
+                Some(TabUpdate::Steps {
+                    facts: stays.map(|n| step_facts(view, n)),
+                    rows: held.map(|held| StepRows::new(view, held, newest.or(read))),
+                    end: EndSlot { view },
+                    pending: PendingSlot { view },
                     selected: changed
-                        .and_then(|n| step_view(lens, n, StepPlace::List))
+                        .and_then(|n| step_view(view, n, StepPlace::List))
                         .map(Box::new),
                 })
             }
             _ => None,
         });
-        let (head, verdict) = shown.head(lens);
-        let title = shown.title(lens, read.filter(|_| !follow));
+        let (head, verdict) = shown.head(view);
+        let title = shown.title(view, read.filter(|_| !follow));
         html(&RunPulse {
             pulse,
             title,
             head,
             verdict,
-            strip: Some(shown.strip(lens, if follow { total.checked_sub(1) } else { read })),
+            strip: Some(shown.strip(view, if follow { total.checked_sub(1) } else { read })),
             tabs: Tabs {
-                lens,
+                view,
                 current: &shown.tab,
                 step: read.filter(|_| !follow),
             },
-            fresh,
+            tab_update,
         })
     })
     .await
@@ -480,9 +484,9 @@ pub(crate) async fn pulse(
 /// `GET /runs/{key}/steps/{n}`
 pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
     let shell = shell(&state, &run);
-    with_lens(&state, &run, move |lens| {
-        let view = step_view(lens, n, StepPlace::Alone).ok_or_else(gone)?;
-        let title = format!("{}: {}", lens.key(), view.title.as_str());
+    with_view(&state, &run, move |view| {
+        let step_view = step_view(view, n, StepPlace::Alone).ok_or_else(gone)?;
+        let title = format!("{}: {}", view.key(), step_view.title.as_str());
         // The step is complete, so its page needs no updates.
         html(&StepPage {
             shell: Shell {
@@ -490,8 +494,8 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
                 stream: None,
                 ..shell
             },
-            lens,
             view,
+            step_view,
         })
     })
     .await
@@ -507,28 +511,28 @@ pub(crate) async fn step_part(
 ) -> Answer {
     let to = params.text("to").to_owned();
     let until = params.number("until")?.unwrap_or_default();
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let from = n;
         let (n, wrapped) = match &*to {
-            "mark" | "mark-back" => next_mark(lens, n, to != "mark").unwrap_or((n, true)),
+            "mark" | "mark-back" => next_mark(view, n, to != "mark").unwrap_or((n, true)),
             "first" => (
-                Overview::among(lens.index, n, until).first().unwrap_or(n),
+                Overview::among(view.index, n, until).first().unwrap_or(n),
                 false,
             ),
             _ => (n, false),
         };
-        let mut view = step_view(lens, n, StepPlace::List).ok_or_else(gone)?;
+        let mut step_view = step_view(view, n, StepPlace::List).ok_or_else(gone)?;
         if wrapped {
-            view.note = past_the_end(&to, from == n).into();
+            step_view.note = past_the_end(&to, from == n).into();
         }
         let part = html(&StepFragment {
-            title: lens.title(view.title.as_str()).into(),
-            view,
+            title: view.title(step_view.title.as_str()).into(),
+            step_view,
         })?;
         Ok(if to.is_empty() {
             part
         } else {
-            ([("hx-push-url", lens.at_step(n))], part).into_response()
+            ([("hx-push-url", view.at_step(n))], part).into_response()
         })
     })
     .await
@@ -545,10 +549,10 @@ pub(crate) async fn rows_part(
         params.number("step")?,
         params.number("shown")?,
     );
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         html(&match step {
-            Some(n) => StepRows::new(lens, Window::around(n, lens.index.steps().len()), read),
-            None => StepRows::at_line(lens, line.unwrap_or_default(), read),
+            Some(n) => StepRows::new(view, Window::around(n, view.index.steps().len()), read),
+            None => StepRows::at_line(view, line.unwrap_or_default(), read),
         })
     })
     .await

@@ -6,11 +6,11 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format::{self, count};
 use crate::model::time::Stamp;
 use crate::model::{Manifest, RunKey};
-use crate::page::lens::{Kin, Lens};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
+use crate::page::run_view::{RelatedRun, RunView};
 
 /// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
@@ -21,7 +21,7 @@ const TASK_CHARS: usize = 200;
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/run_head.html")]
 pub(crate) struct RunHead<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
     /// Whether the facts include the verdict, for pages without the verdict panel.
     pub verdict: bool,
     /// Whether the header offers actions for the run.
@@ -33,9 +33,9 @@ pub(crate) struct RunHead<'a> {
 impl HtmlSafe for RunHead<'_> {}
 
 impl<'a> RunHead<'a> {
-    pub(crate) fn new(lens: &'a Lens<'a>) -> Self {
+    pub(crate) fn new(view: &'a RunView<'a>) -> Self {
         Self {
-            lens,
+            view,
             verdict: false,
             acts: true,
             step: None,
@@ -46,19 +46,19 @@ impl<'a> RunHead<'a> {
     fn export(&self) -> String {
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         href::with_query(
-            &format!("{}/export.html", href::run(self.lens.key())),
+            &format!("{}/export.html", href::run(self.view.key())),
             &[("step", &step)],
         )
     }
 
     fn replay(&self) -> String {
-        let key = self.lens.key();
+        let key = self.view.key();
         self.step
             .map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
     }
 
     fn task(&self) -> &str {
-        self.lens.summary.task.as_deref().unwrap_or_default()
+        self.view.summary.task.as_deref().unwrap_or_default()
     }
 
     fn whole_task(&self) -> Folded {
@@ -69,18 +69,19 @@ impl<'a> RunHead<'a> {
 
     /// Lists the model, agent, start, duration, tokens, and other known facts.
     fn facts(&self) -> Vec<Fact> {
-        let (lens, summary) = (self.lens, self.lens.summary);
-        let manifest = lens.index.manifest().get();
+        let (view, summary) = (self.view, self.view.summary);
+        let manifest = view.index.manifest().get();
         let mut facts = Vec::new();
-        let mut add =
-            |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
+        let mut add = |term: &str, description: Option<Phrase>| {
+            facts.extend(description.map(|description| Fact::new(term, description)))
+        };
         let text = |text: Option<&str>| text.map(Phrase::from);
         let steps = || {
             self.step
-                .map_or_else(|| href::run(lens.key()), |n| href::run_at(lens.key(), n))
+                .map_or_else(|| href::run(view.key()), |n| href::run_at(view.key(), n))
         };
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
-        add("not up to date", text(lens.stale));
+        add("not up to date", text(view.stale));
         add("verdict", self.verdict.then(verdict));
         add("title", text(summary.title()));
         add("model", summary.models_words().map(Phrase::from));
@@ -94,11 +95,11 @@ impl<'a> RunHead<'a> {
                     micros,
                     zoned: true,
                 },
-                lens.zone,
+                view.zone,
             )?;
             let words = format!(
                 "{} {}",
-                format::date(micros, lens.now, lens.zone),
+                format::date(micros, view.now, view.zone),
                 clock.text
             );
             Some(Phrase::new().time(words, clock.iso))
@@ -107,9 +108,9 @@ impl<'a> RunHead<'a> {
         let took = summary.took_words().map(|took| match summary.duration_ms {
             Some(_) => Phrase::from(took),
             None => Phrase::from(format!("{took} · "))
-                .link("timestamps go backwards", href::tab(lens.key(), "issues")),
+                .link("timestamps go backwards", href::tab(view.key(), "issues")),
         });
-        add(if lens.is_alive() { "so far" } else { "took" }, took);
+        add(if view.is_alive() { "so far" } else { "took" }, took);
         add("tokens", summary.tokens_words().map(Phrase::from));
         add("cost", summary.cost_words().map(Phrase::from));
         add(
@@ -121,13 +122,13 @@ impl<'a> RunHead<'a> {
         let short = |hash: &str| hash.chars().take(8).collect::<String>();
         let hash = |hash: Option<&str>| hash.map(|hash| Phrase::from(short(hash)));
         let prompt = manifest.and_then(|manifest| manifest.prompt_hash.as_deref());
-        let setup = || lens.index.format().is_one_file() && has_setup(lens);
+        let setup = || view.index.format().is_one_file() && has_setup(view);
         let words = prompt
             .map(short)
             .or(setup().then(|| "system prompt, tools".to_owned()));
         add(
             "prompt",
-            words.map(|words| Phrase::new().link(words, href::tab(lens.key(), "prompt"))),
+            words.map(|words| Phrase::new().link(words, href::tab(view.key(), "prompt"))),
         );
         add(
             "config",
@@ -160,24 +161,28 @@ impl<'a> RunHead<'a> {
         };
         add("recorded", (summary.parts > 1).then(in_parts));
         let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
-        let kin = (lens.kin)();
-        let parent = kin.iter().find_map(|kin| match kin {
-            Kin::Parent(key) => Some(match summary.branched_after {
-                Some(steps) => (link(key).text(format!(
-                    " after {} · ",
-                    format::counted(steps as usize, "step")
-                )))
-                .link("compare", href::compare(key.as_str(), lens.key())),
-                None => link(key)
-                    .text(" · ")
-                    .link("calling step", href::run_started(key.as_str(), lens.key())),
-            }),
-            Kin::Child(_) | Kin::Branch(_) | Kin::Segment(_) => None,
-        });
-        let segments = kin.iter().filter_map(|kin| match kin {
-            Kin::Segment(segment) => Some(segment),
-            _ => None,
-        });
+        let related_runs = (view.related_runs)();
+        let parent = related_runs
+            .iter()
+            .find_map(|related_runs| match related_runs {
+                RelatedRun::Parent(key) => Some(match summary.branched_after {
+                    Some(steps) => (link(key).text(format!(
+                        " after {} · ",
+                        format::counted(steps as usize, "step")
+                    )))
+                    .link("compare", href::compare(key.as_str(), view.key())),
+                    None => link(key)
+                        .text(" · ")
+                        .link("calling step", href::run_started(key.as_str(), view.key())),
+                }),
+                RelatedRun::Child(_) | RelatedRun::Branch(_) | RelatedRun::Segment(_) => None,
+            });
+        let segments = related_runs
+            .iter()
+            .filter_map(|related_runs| match related_runs {
+                RelatedRun::Segment(segment) => Some(segment),
+                _ => None,
+            });
         let segments =
             segments
                 .take(MAX_CHILDREN)
@@ -242,7 +247,7 @@ impl<'a> RunHead<'a> {
             stored
         };
         add("also at", (relation.copies > 0).then_some(stored));
-        for copy in relation.says.iter().take(MAX_CHILDREN) {
+        for copy in relation.differences.iter().take(MAX_CHILDREN) {
             let verdict = copy.is_other_end.then_some(&copy.verdict);
             let words = verdict
                 .into_iter()
@@ -271,24 +276,26 @@ impl<'a> RunHead<'a> {
             relation,
             parent.or_else(|| summary.parent.as_deref().map(Phrase::from)),
         );
-        let known: Vec<_> = kin
+        let known: Vec<_> = related_runs
             .iter()
-            .filter_map(|kin| match kin {
-                Kin::Child(child) => Some(&child.key),
-                Kin::Parent(_) | Kin::Branch(_) | Kin::Segment(_) => None,
+            .filter_map(|related_runs| match related_runs {
+                RelatedRun::Child(child) => Some(&child.key),
+                RelatedRun::Parent(_) | RelatedRun::Branch(_) | RelatedRun::Segment(_) => None,
             })
             .collect();
-        let branches = kin.iter().filter_map(|kin| match kin {
-            Kin::Branch(branch) => Some(&branch.key),
-            Kin::Parent(_) | Kin::Child(_) | Kin::Segment(_) => None,
-        });
+        let branches = related_runs
+            .iter()
+            .filter_map(|related_runs| match related_runs {
+                RelatedRun::Branch(branch) => Some(&branch.key),
+                RelatedRun::Parent(_) | RelatedRun::Child(_) | RelatedRun::Segment(_) => None,
+            });
         let mut branches = branches.take(MAX_CHILDREN).peekable();
         let is_branched = branches.peek().is_some();
         let listed = branches
             .enumerate()
             .fold(Phrase::new(), |words, (at, key)| {
                 let words = if at > 0 { words.text(" · ") } else { words };
-                let compare = href::compare(lens.key(), key.as_str());
+                let compare = href::compare(view.key(), key.as_str());
                 words
                     .link(key.name(), href::run(key.as_str()))
                     .text(" (")
@@ -328,7 +335,7 @@ impl<'a> RunHead<'a> {
             summary.turns.map(|turns| Phrase::from(count(turns))),
         );
         // A session's file name contains its id.
-        let is_named = |id: &str| match lens.index.format().is_one_file() {
+        let is_named = |id: &str| match view.index.format().is_one_file() {
             true => summary.key.name().contains(id),
             false => summary.key.name() == id,
         };
@@ -337,7 +344,7 @@ impl<'a> RunHead<'a> {
             "run id",
             summary.run_id.as_deref().filter(other).map(Phrase::from),
         );
-        let place = if lens.index.format().is_one_file() {
+        let place = if view.index.format().is_one_file() {
             "file"
         } else {
             "directory"
@@ -351,7 +358,7 @@ impl<'a> RunHead<'a> {
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/tabs.html")]
 pub(crate) struct Tabs<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
     /// The name of the open tab.
     pub current: &'a str,
     /// The current step, if the request has one. The links to other tabs keep it.
@@ -363,7 +370,7 @@ impl HtmlSafe for Tabs<'_> {}
 impl Tabs<'_> {
     /// Returns the last step.
     fn last(&self) -> Option<usize> {
-        self.lens.index.steps().len().checked_sub(1)
+        self.view.index.steps().len().checked_sub(1)
     }
 
     /// Returns whether a tab depends on the current step. All tabs keep the step in their address,
@@ -377,7 +384,7 @@ impl Tabs<'_> {
 
     /// Returns the name, address, label and item count of each tab.
     pub(crate) fn tabs(&self) -> Vec<(&'static str, String, &'static str, String)> {
-        let (index, summary, key) = (self.lens.index, self.lens.summary, self.lens.key());
+        let (index, summary, key) = (self.view.index, self.view.summary, self.view.key());
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         let at_step = &[("step", step.as_str())];
         let tab = |name, words, count| {
@@ -400,7 +407,7 @@ impl Tabs<'_> {
             "none"
         };
         let steps = match of_all(summary.steps_now, index.step_count()) {
-            lines if !summary.steps_untold => lines,
+            lines if !summary.steps_unknown => lines,
             _ if index.steps().is_empty() => "unknown".to_owned(),
             lines if lines == "1" => "1 line".to_owned(),
             lines => format!("{lines} lines"),

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Number;
 
-use crate::analysis::copies::CopySays;
+use crate::analysis::copies::CopyDifferences;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{self, Evidence, Standing, Trouble, why as explain};
@@ -59,8 +59,8 @@ pub(crate) struct CopyJson {
 impl CopyJson {
     /// Returns the differing copies of a run.
     pub(crate) fn all(summary: &Summary) -> Vec<Self> {
-        let copies = summary.relation.says.iter();
-        let copy = |copy: &CopySays| Self {
+        let copies = summary.relation.differences.iter();
+        let copy = |copy: &CopyDifferences| Self {
             key: copy.key.clone(),
             verdict: copy.verdict.clone(),
             outcome: copy.outcome.as_str(),

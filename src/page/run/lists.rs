@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::analysis::files::{Files, Followed};
 use crate::model::RunKey;
-use crate::page::lens::Lens;
+use crate::page::run_view::RunView;
 
 /// Lists in the cache, at most.
 const MAX_LISTS: usize = 8;
@@ -27,11 +27,11 @@ type Shared = Arc<Mutex<Followed>>;
 
 impl Lists {
     /// Returns the changed files of a run, up to date. Reads lines.
-    pub(crate) fn of(&self, lens: &Lens<'_>) -> Arc<Files> {
-        let key = &lens.summary.key;
+    pub(crate) fn of(&self, view: &RunView<'_>) -> Arc<Files> {
+        let key = &view.summary.key;
         let list = self.list(key);
         let mut followed = list.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = followed.files(lens.index, lens.lines);
+        let files = followed.files(view.index, view.lines);
         let size = followed.size();
         drop(followed);
         self.make_room(key, size);

@@ -79,11 +79,11 @@ pub(crate) struct RunPulse<'a> {
     pub strip: Option<Strip>,
     pub tabs: Tabs<'a>,
     /// The changes below the tabs.
-    pub fresh: Option<Fresh<'a>>,
+    pub tab_update: Option<TabUpdate<'a>>,
 }
 
 /// The changes below the tabs of a run page.
-pub(crate) enum Fresh<'a> {
+pub(crate) enum TabUpdate<'a> {
     Steps {
         /// The rows of the list on the page, including new ones.
         rows: Option<StepRows<'a>>,

@@ -7,9 +7,9 @@ use crate::analysis::format;
 use crate::analysis::timing::{Stretch, began, stretches, took};
 use crate::analysis::verdict::capitalised;
 use crate::model::index::Group;
-use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::text::{self, Line};
+use crate::page::run_view::{RunView, micros, phase};
 
 /// The phases of a step, in the order of the engine.
 const PHASES: [&str; 5] = ["DECIDE", "ACT", "REDUCE", "CRITIC", "CHECK_STOP"];
@@ -18,7 +18,7 @@ const PHASES: [&str; 5] = ["DECIDE", "ACT", "REDUCE", "CRITIC", "CHECK_STOP"];
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/pending.html")]
 pub(crate) struct PendingSlot<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
 }
 
 impl HtmlSafe for PendingSlot<'_> {}
@@ -35,14 +35,14 @@ pub(crate) enum PhaseState {
 
 impl<'a> PendingSlot<'a> {
     fn group(&self) -> Option<&'a Group> {
-        self.lens
+        self.view
             .index
             .groups()
-            .get(self.lens.index.unfinished_group()?)
+            .get(self.view.index.unfinished_group()?)
     }
 
     fn status(&self) -> Sign {
-        if self.lens.is_alive() {
+        if self.view.is_alive() {
             Sign::word("st running", "running", "in progress")
         } else {
             Sign::word("st died", "died", "never finished")
@@ -52,42 +52,42 @@ impl<'a> PendingSlot<'a> {
     fn events(&self, group: &Group) -> Link {
         Link::new(
             format::counted(group.end - group.first, "event"),
-            self.lens.at_event(group.first),
+            self.view.at_event(group.first),
         )
     }
 
     /// Returns when the step began. Empty if unknown.
     fn began(&self, group: &Group) -> Line {
-        self.lens.offset(began(self.lens.index, group))
+        self.view.offset(began(self.view.index, group))
     }
 
     /// Returns how long the step has taken. The browser keeps counting while the page is live.
     fn so_far(&self, group: &Group) -> Option<Phrase> {
         let start = group.started?;
-        if self.lens.is_alive() {
+        if self.view.is_alive() {
             return Some(self.since(start));
         }
         took(group).map(|time| Phrase::from(micros(time)))
     }
 
     fn since(&self, start: i64) -> Phrase {
-        Phrase::new().since(micros(self.lens.now - start), self.lens.iso(start))
+        Phrase::new().since(micros(self.view.now - start), self.view.iso(start))
     }
 
     /// Returns the phases that have events. The last one is in progress while the run is alive.
     fn phases(&self, group: &Group) -> Vec<(Stretch, PhaseState)> {
-        let mut phases: Vec<_> = stretches(self.lens.index, group)
+        let mut phases: Vec<_> = stretches(self.view.index, group)
             .into_iter()
             .map(|stretch| (stretch, PhaseState::Done))
             .collect();
-        if let Some((_, state)) = phases.last_mut().filter(|_| self.lens.is_alive()) {
+        if let Some((_, state)) = phases.last_mut().filter(|_| self.view.is_alive()) {
             *state = PhaseState::Now;
         }
         phases
     }
 
     fn phase(&self, stretch: &Stretch) -> (&'static str, String) {
-        phase(self.lens.index.name(stretch.phase))
+        phase(self.view.index.name(stretch.phase))
     }
 
     /// Returns how long a phase took, or has taken so far.
@@ -105,8 +105,8 @@ impl<'a> PendingSlot<'a> {
     }
 
     /// Describes a phase, one line per fact.
-    fn says(&self, group: &Group, stretch: &Stretch, state: &PhaseState) -> Vec<Phrase> {
-        let index = self.lens.index;
+    fn description(&self, group: &Group, stretch: &Stretch, state: &PhaseState) -> Vec<Phrase> {
+        let index = self.view.index;
         let name = index.name(stretch.phase);
         let events = index.events().range(stretch.first..stretch.end);
         let stages: Vec<&str> = events
@@ -118,12 +118,12 @@ impl<'a> PendingSlot<'a> {
             .decision
             .as_deref()
             .and_then(|call| Some(call.split_once('(')?.0));
-        let mut says = vec![match tool.filter(|_| waits) {
+        let mut description = vec![match tool.filter(|_| waits) {
             Some(tool) => Phrase::new().text("Waiting for ").code(tool),
             None => Phrase::new().dim(stages.join(" → ")),
         }];
         if name == "DECIDE" {
-            says.extend(
+            description.extend(
                 group
                     .decision
                     .as_deref()
@@ -135,18 +135,18 @@ impl<'a> PendingSlot<'a> {
             .as_ref()
             .filter(|(phase, _)| *phase == stretch.phase)
         {
-            says.push(Phrase::from(&**text));
+            description.push(Phrase::from(&**text));
         }
-        says
+        description
     }
 
     /// Lists the phases that the step hasn't reached. May be empty.
     fn later(&self, group: &Group) -> String {
-        let stretches = stretches(self.lens.index, group);
+        let stretches = stretches(self.view.index, group);
         let reached = |name: &&str| {
             stretches
                 .iter()
-                .any(|stretch| self.lens.index.name(stretch.phase) == *name)
+                .any(|stretch| self.view.index.name(stretch.phase) == *name)
         };
         let furthest = PHASES.iter().rposition(reached).map_or(0, |at| at + 1);
         let later: Vec<String> = PHASES

@@ -12,10 +12,10 @@ use crate::analysis::format;
 use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
 use crate::page::extract::Params;
-use crate::page::lens::Lens;
 use crate::page::part::sign::Link;
 use crate::page::part::{href, text};
 use crate::page::run::steps::WINDOW;
+use crate::page::run_view::RunView;
 
 /// The sort orders: the name in the address and the label on the page.
 const SORTS: [(&str, &str); 5] = [
@@ -81,8 +81,8 @@ impl Pick {
     }
 
     /// Returns the ordinals of the selected steps. Steps without a sort value come last.
-    fn steps(&self, lens: &Lens<'_>) -> Vec<usize> {
-        let index = lens.index;
+    fn steps(&self, view: &RunView<'_>) -> Vec<usize> {
+        let index = view.index;
         let tool = index.names().find(&self.tool);
         let is_picked = |n: &usize| {
             let uses = || {
@@ -124,7 +124,7 @@ impl Pick {
 #[derive(Template)]
 #[template(path = "run/pick.html")]
 pub(crate) struct Picker<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     pub pick: Pick,
     /// The selected steps of this page. Empty if all steps are selected.
     pub shown: Vec<usize>,
@@ -135,15 +135,15 @@ pub(crate) struct Picker<'a> {
 impl HtmlSafe for Picker<'_> {}
 
 impl<'a> Picker<'a> {
-    pub(crate) fn new(lens: &'a Lens<'a>, pick: Pick) -> Self {
+    pub(crate) fn new(view: &'a RunView<'a>, pick: Pick) -> Self {
         let steps = if pick.is_all() {
             Vec::new()
         } else {
-            pick.steps(lens)
+            pick.steps(view)
         };
         let shown = steps.iter().skip(pick.from).take(WINDOW).copied().collect();
         Self {
-            lens,
+            view,
             pick,
             shown,
             count: steps.len(),
@@ -160,11 +160,11 @@ impl<'a> Picker<'a> {
 
     /// Returns whether the run records the values that a sort order needs.
     fn has(&self, name: &str) -> bool {
-        let summary = self.lens.summary;
+        let summary = self.view.summary;
         match name {
             "tokens" => summary.tokens.is_some(),
             "cost" => self
-                .lens
+                .view
                 .index
                 .steps()
                 .iter()
@@ -176,7 +176,7 @@ impl<'a> Picker<'a> {
 
     /// Returns the tools that can be chosen, and whether each is active.
     fn tools(&self) -> Vec<(&str, bool)> {
-        let tools = &self.lens.summary.tools;
+        let tools = &self.view.summary.tools;
         let chosen = tools
             .iter()
             .skip(TOOLS)
@@ -191,19 +191,19 @@ impl<'a> Picker<'a> {
 
     /// Describes the selection.
     fn words(&self) -> String {
-        let total = format::count(self.lens.index.steps().len() as u64);
+        let total = format::count(self.view.index.steps().len() as u64);
         format!("{} of {total} steps", format::count(self.count as u64))
     }
 
     /// Links to the previous page, the next page, and all steps in order.
     fn links(&self) -> Vec<Link> {
         let to =
-            |label: &str, from| Link::new(label, self.pick.address(self.lens.key(), from, None));
+            |label: &str, from| Link::new(label, self.pick.address(self.view.key(), from, None));
         let before =
             (self.pick.from > 0).then(|| to("previous", self.pick.from.saturating_sub(WINDOW)));
         let after = self.pick.from + self.shown.len();
         let after = (after < self.count).then(|| to("next", after));
-        let all = Link::new("all steps", href::run(self.lens.key()));
+        let all = Link::new("all steps", href::run(self.view.key()));
         [before, after, Some(all)].into_iter().flatten().collect()
     }
 }
@@ -239,8 +239,8 @@ mod tests {
     #[test]
     fn steps_are_picked_and_put_in_order() {
         let run = run();
-        let lens = run.lens();
-        let picked = |pick: Pick| pick.steps(&lens);
+        let view = run.view();
+        let picked = |pick: Pick| pick.steps(&view);
         let tool = |tool: &str| Pick {
             tool: tool.to_owned(),
             ..Pick::default()
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(by("time"), [0, 1, 2], "what has no time stays in order");
         let tokens: Vec<_> = by("tokens")
             .iter()
-            .map(|n| lens.index.tokens_of(*n))
+            .map(|n| view.index.tokens_of(*n))
             .collect();
         assert!(tokens.is_sorted_by(|a, b| a >= b), "{tokens:?}");
     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn what_is_picked_stands_in_the_address_and_in_the_form() {
         let run = run();
-        let lens = run.lens();
+        let view = run.view();
         let pick = Pick {
             sort: "time".to_owned(),
             tool: "a&b".to_owned(),
@@ -291,7 +291,7 @@ mod tests {
         );
         assert_eq!(Pick::default().address("k", 0, None), "/runs/k");
         let html = Picker::new(
-            &lens,
+            &view,
             Pick {
                 tool: "read".to_owned(),
                 ..Pick::default()

@@ -12,12 +12,13 @@ use crate::page::run::verdict::Verdict;
 impl<'a> Verdict<'a> {
     /// Lists the recorded stop reason, stop detail, final result and error.
     pub(crate) fn recorded(&self) -> Vec<Fact> {
-        let (lens, index) = (self.lens, self.lens.index);
+        let (view, index) = (self.view, self.view.index);
         let manifest = index.manifest().get();
         let segment = index.segment();
         let mut facts = Vec::new();
-        let mut add =
-            |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
+        let mut add = |term: &str, description: Option<Phrase>| {
+            facts.extend(description.map(|description| Fact::new(term, description)))
+        };
         let code = |text: &str| Phrase::new().code(text);
         add(
             "Status",
@@ -46,7 +47,7 @@ impl<'a> Verdict<'a> {
             "Success",
             success.map(|success| code(if success { "true" } else { "false" })),
         );
-        let limit = lens.summary.verdict.limit;
+        let limit = view.summary.verdict.limit;
         add(
             "Step limit",
             limit.map(|limit| {
@@ -55,7 +56,7 @@ impl<'a> Verdict<'a> {
                     .dim(from(limit.from))
             }),
         );
-        let (answer, _) = one_line(lens.summary.answer.as_deref().unwrap_or_default(), 300);
+        let (answer, _) = one_line(view.summary.answer.as_deref().unwrap_or_default(), 300);
         add("Answer", (!answer.is_empty()).then(|| Phrase::from(answer)));
         let error = segment
             .and_then(|segment| segment.error.as_ref())
@@ -63,7 +64,7 @@ impl<'a> Verdict<'a> {
                 Phrase::new()
                     .text(&**text)
                     .text(" ")
-                    .link(format!("event {event}"), lens.at_event(*event))
+                    .link(format!("event {event}"), view.at_event(*event))
             });
         add("Last error", error);
         facts
@@ -71,10 +72,10 @@ impl<'a> Verdict<'a> {
 
     /// Returns the last step with critic output.
     pub(crate) fn last_critics(&self) -> Option<(Link, &'a StepHead)> {
-        let steps = self.lens.index.steps();
+        let steps = self.view.index.steps();
         let n = steps.iter().rposition(|step| !step.critics.is_empty())?;
         Some((
-            Link::new(format!("step {}", self.lens.label(n)), self.lens.at_step(n)),
+            Link::new(format!("step {}", self.view.label(n)), self.view.at_step(n)),
             steps.get(n)?,
         ))
     }
@@ -84,13 +85,13 @@ impl<'a> Verdict<'a> {
         let reason = step
             .critic_reason
             .as_deref()
-            .filter(|_| step.asked(critic.action));
+            .filter(|_| step.requested(critic.action));
         reason.unwrap_or_default().into()
     }
 
     /// Returns the rows of the failure report.
     pub(crate) fn failures(&self) -> &'a [Failure] {
-        self.lens
+        self.view
             .index
             .manifest()
             .get()
@@ -99,7 +100,7 @@ impl<'a> Verdict<'a> {
 
     /// Links the step of a failure.
     pub(crate) fn failed(&self, failure: &Failure) -> Link {
-        let steps = self.lens.index.steps();
+        let steps = self.view.index.steps();
         let n = steps
             .iter()
             .rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
@@ -108,7 +109,7 @@ impl<'a> Verdict<'a> {
             .map_or_else(|| "–".to_owned(), |id| id.to_string());
         Link::new(
             label,
-            n.map_or_else(|| href::run(self.lens.key()), |n| self.lens.at_step(n)),
+            n.map_or_else(|| href::run(self.view.key()), |n| self.view.at_step(n)),
         )
     }
 }
@@ -129,17 +130,17 @@ fn from(limit: LimitFrom) -> &'static str {
 
 /// Describes the rule that ended the run: its id, the comparison, and when it was checked.
 fn rule(stop: &StopVerdict) -> Phrase {
-    let says = Phrase::new().code(&*stop.criterion);
-    let says = match reading(stop) {
-        Some(compared) => says.text(format!(": {compared}")),
-        None if stop.reading.detail.is_empty() => says,
-        None => says.text(format!(": {}", one_line(&stop.reading.detail, 200).0)),
+    let description = Phrase::new().code(&*stop.criterion);
+    let description = match reading(stop) {
+        Some(compared) => description.text(format!(": {compared}")),
+        None if stop.reading.detail.is_empty() => description,
+        None => description.text(format!(": {}", one_line(&stop.reading.detail, 200).0)),
     };
     match stop.gate {
-        Some(Gate::BeforeStep) => says.dim(" · checked before the step"),
-        Some(Gate::AfterDecide) => says.dim(" · checked after the decision"),
-        Some(Gate::AfterStep) => says.dim(" · checked after the step"),
-        None if stop.step.is_none() => says.dim(" · before the first step"),
-        None => says,
+        Some(Gate::BeforeStep) => description.dim(" · checked before the step"),
+        Some(Gate::AfterDecide) => description.dim(" · checked after the decision"),
+        Some(Gate::AfterStep) => description.dim(" · checked after the step"),
+        None if stop.step.is_none() => description.dim(" · before the first step"),
+        None => description,
     }
 }

@@ -7,15 +7,15 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::model::json::Json;
 use crate::model::{EventKind, Record, TraceFile};
-use crate::page::lens::Lens;
 use crate::page::part::action::not_shown;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::{JsonView, find};
 use crate::page::part::prompt::{Message, system};
 use crate::page::part::text::{Line, one_line};
+use crate::page::run_view::RunView;
 use crate::page::step::fill::manifest_text;
-use crate::page::step::said::input;
+use crate::page::step::messages::input;
 
 /// Records that are read at the start of another tool's run. The system prompt and the tools come
 /// first.
@@ -45,19 +45,19 @@ impl HtmlSafe for SetupTab {}
 struct Tool {
     name: Line,
     /// The description, in one line.
-    says: Line,
+    description: Line,
     /// The whole record of the tool, if it has more than a name.
     all: Option<JsonView>,
 }
 
 /// Returns whether another tool's run records a system prompt or tools.
-pub(crate) fn has_setup(lens: &Lens<'_>) -> bool {
+pub(crate) fn has_setup(view: &RunView<'_>) -> bool {
     let (mut tab, fold) = (SetupTab::empty(), &mut Fold::new(ValueLinks::default()));
-    lens.index.events().iter().take(MAX_RECORDS).any(|event| {
+    view.index.events().iter().take(MAX_RECORDS).any(|event| {
         if event.span.len > MAX_RECORD_BYTES {
             return true;
         }
-        if let Ok(record) = lens.lines.record(TraceFile::Events, event.span) {
+        if let Ok(record) = view.lines.record(TraceFile::Events, event.span) {
             tab.record(&record, fold);
         }
         !tab.messages.is_empty() || !tab.tools.is_empty()
@@ -74,16 +74,16 @@ impl SetupTab {
         }
     }
 
-    pub(crate) fn new(lens: &Lens<'_>) -> Self {
+    pub(crate) fn new(view: &RunView<'_>) -> Self {
         let fold = &mut Fold::new(ValueLinks::default());
         let mut out = Self::empty();
-        let events = lens.index.events();
-        if lens.index.format().is_one_file() {
+        let events = view.index.events();
+        if view.index.format().is_one_file() {
             for (at, event) in events.iter().take(MAX_RECORDS).enumerate() {
-                let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else {
+                let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
                     continue;
                 };
-                fold.elsewhere(ValueLinks::below(&href::event(lens.key(), at)));
+                fold.elsewhere(ValueLinks::below(&href::event(view.key(), at)));
                 out.record(&record, fold);
             }
             return out;
@@ -93,16 +93,16 @@ impl SetupTab {
             .enumerate()
             .find(|(_, event)| event.kind == EventKind::Prompt);
         if let Some((at, event)) = first
-            && let Ok(record) = lens.lines.record(TraceFile::Events, event.span)
+            && let Ok(record) = view.lines.record(TraceFile::Events, event.span)
         {
-            fold.elsewhere(ValueLinks::below(&href::event(lens.key(), at)));
+            fold.elsewhere(ValueLinks::below(&href::event(view.key(), at)));
             let list = crate::format::event(&record).messages;
             out.prompt(list.map_or("", |list| list.text), "/payload/messages", fold);
         }
-        if let Some(text) = manifest_text(lens.lines)
+        if let Some(text) = manifest_text(view.lines)
             && let Some(manifest) = Json::parse(&text)
         {
-            fold.elsewhere(ValueLinks::below(&href::manifest(lens.key())));
+            fold.elsewhere(ValueLinks::below(&href::manifest(view.key())));
             let tools = ["tool_manifest", "tool_versions"].into_iter();
             let tools = tools.filter_map(|key| {
                 Some((key, manifest.get(key).filter(|tools| !tools.is_empty())?))
@@ -146,7 +146,7 @@ impl SetupTab {
                 .and_then(Json::as_str)
                 .filter(|text| !text.is_empty())
             {
-                self.said("system", text, at, fold);
+                self.add_message("system", text, at, fold);
             }
         }
         for at in ["", "/payload", "/message"] {
@@ -174,7 +174,7 @@ impl SetupTab {
         }
     }
 
-    fn said(&mut self, role: &'static str, text: &str, at: &str, fold: &mut Fold) {
+    fn add_message(&mut self, role: &'static str, text: &str, at: &str, fold: &mut Fold) {
         let texts = vec![fold.text(text, at)];
         let facts = format::bytes(text.len() as u64).into();
         self.messages.push(Message {
@@ -197,8 +197,8 @@ impl SetupTab {
             if !fold.takes(self.tools.len()) {
                 break;
             }
-            let says = ["description", "/function/description"].into_iter();
-            let says = says
+            let description = ["description", "/function/description"].into_iter();
+            let description = description
                 .filter_map(|key| tool.get(key).or_else(|| find(tool, key))?.as_str())
                 .next();
             let view = match tool {
@@ -208,10 +208,12 @@ impl SetupTab {
                     &format!("{at}/{}", crate::page::part::json_tree::token(place)),
                 )),
             };
-            let says = one_line(says.unwrap_or_default(), MAX_WORDS).0.into();
+            let description = one_line(description.unwrap_or_default(), MAX_WORDS)
+                .0
+                .into();
             self.tools.push(Tool {
                 name: name.as_str().into(),
-                says,
+                description,
                 all: view,
             });
         }

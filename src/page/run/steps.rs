@@ -13,17 +13,17 @@ use crate::analysis::timing::{longest, stretches, took};
 use crate::analysis::verdict::RunStatus;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, StepHead};
-use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::chart::series_of;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
 use crate::page::run::marks::Marks;
 use crate::page::run::pending::{PendingSlot, name};
 use crate::page::run::pick::{Pick, Picker};
+use crate::page::run_view::{RunView, micros, phase};
 use crate::page::shell::Status;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
-use crate::page::step::said::{compaction_in_words, compactions_before};
+use crate::page::step::messages::{compaction_in_words, compactions_before};
 
 /// Rows of a new page.
 pub(crate) const WINDOW: usize = 60;
@@ -100,18 +100,18 @@ impl Window {
 #[derive(Debug)]
 struct ListLines {
     /// The first step of each run in the directory. Empty if there is only one run.
-    laps: Vec<usize>,
+    run_starts: Vec<usize>,
     steps: usize,
 }
 
 impl ListLines {
-    fn of(lens: &Lens<'_>) -> Self {
-        let steps = lens.index.steps().len();
-        let laps = Some(lens.index.lap_starts())
-            .filter(|laps| laps.len() > 1)
+    fn of(view: &RunView<'_>) -> Self {
+        let steps = view.index.steps().len();
+        let run_starts = Some(view.index.lap_starts())
+            .filter(|run_starts| run_starts.len() > 1)
             .unwrap_or_default();
         Self {
-            laps: laps
+            run_starts: run_starts
                 .iter()
                 .copied()
                 .filter(|start| *start < steps)
@@ -122,13 +122,13 @@ impl ListLines {
 
     /// Returns the number of lines above step `n` and its heading.
     fn above(&self, n: usize) -> usize {
-        n + self.laps.partition_point(|start| *start < n)
+        n + self.run_starts.partition_point(|start| *start < n)
     }
 
     /// Returns the step on a line, or the step below the heading on it.
     fn step_on(&self, line: usize) -> usize {
         let words = self
-            .laps
+            .run_starts
             .iter()
             .enumerate()
             .take_while(|(at, start)| *start + at < line)
@@ -141,7 +141,7 @@ impl ListLines {
 #[derive(Template)]
 #[template(path = "run/steps.html")]
 pub(crate) struct StepsTab<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     picker: Picker<'a>,
     rows: StepRows<'a>,
     selected: Option<StepView>,
@@ -154,16 +154,16 @@ impl HtmlSafe for StepsTab<'_> {}
 impl<'a> StepsTab<'a> {
     /// Shows the rows of a window next to step `n`.
     pub(crate) fn new(
-        lens: &'a Lens<'a>,
+        view: &'a RunView<'a>,
         window: Window,
         n: Option<usize>,
         follow: Option<bool>,
     ) -> Self {
-        let selected = n.and_then(|n| step_view(lens, n, StepPlace::List));
-        let rows = StepRows::new(lens, window, n.filter(|_| selected.is_some()));
+        let selected = n.and_then(|n| step_view(view, n, StepPlace::List));
+        let rows = StepRows::new(view, window, n.filter(|_| selected.is_some()));
         Self {
-            lens,
-            picker: Picker::new(lens, Pick::default()),
+            view,
+            picker: Picker::new(view, Pick::default()),
             rows,
             selected,
             follow,
@@ -172,16 +172,16 @@ impl<'a> StepsTab<'a> {
 
     /// Shows the selected rows next to step `n`, or next to the first selected step.
     pub(crate) fn picked(
-        lens: &'a Lens<'a>,
+        view: &'a RunView<'a>,
         picker: Picker<'a>,
         n: Option<usize>,
         follow: Option<bool>,
     ) -> Self {
         let n = n.or(picker.shown.first().copied());
-        let selected = n.and_then(|n| step_view(lens, n, StepPlace::List));
-        let rows = StepRows::of(lens, &picker.shown, Some(&picker.pick), n);
+        let selected = n.and_then(|n| step_view(view, n, StepPlace::List));
+        let rows = StepRows::of(view, &picker.shown, Some(&picker.pick), n);
         Self {
-            lens,
+            view,
             picker,
             rows,
             selected,
@@ -190,15 +190,15 @@ impl<'a> StepsTab<'a> {
     }
 
     fn end(&self) -> EndSlot<'a> {
-        EndSlot { lens: self.lens }
+        EndSlot { view: self.view }
     }
 
     fn pending(&self) -> PendingSlot<'a> {
-        PendingSlot { lens: self.lens }
+        PendingSlot { view: self.view }
     }
 
     fn link(&self, label: String, before: usize) -> Link {
-        let run = href::run(self.lens.key());
+        let run = href::run(self.view.key());
         Link::new(
             label,
             href::with_query(&run, &[("before", &before.to_string())]),
@@ -215,18 +215,18 @@ impl<'a> StepsTab<'a> {
         let (end, total) = (self.rows.window.end, self.rows.lines.steps);
         let next = (end + WINDOW).min(total);
         (end < total && !self.rows.is_picked).then(|| match next == total {
-            true => Link::new("last steps", href::run(self.lens.key())),
+            true => Link::new("last steps", href::run(self.view.key())),
             false => self.link(format!("{WINDOW} later"), next),
         })
     }
 
     /// Explains why there is no step to show.
     fn nothing(&self) -> &'static str {
-        let none_matches = self.rows.is_picked && !self.lens.index.steps().is_empty();
+        let none_matches = self.rows.is_picked && !self.view.index.steps().is_empty();
         if none_matches {
             "No steps match"
         } else {
-            self.lens.no_step()
+            self.view.no_step()
         }
     }
 }
@@ -236,7 +236,7 @@ impl<'a> StepsTab<'a> {
 #[derive(Template)]
 #[template(path = "run/step_rows.html")]
 pub(crate) struct StepRows<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     pub window: Window,
     lines: ListLines,
     rows: Vec<StepRow<'a>>,
@@ -250,41 +250,41 @@ impl HtmlSafe for StepRows<'_> {}
 
 impl<'a> StepRows<'a> {
     /// Returns the rows of a window. `current` is the current step.
-    pub(crate) fn new(lens: &'a Lens<'a>, window: Window, current: Option<usize>) -> Self {
-        let steps: Vec<usize> = (window.first..window.end.min(lens.index.steps().len())).collect();
+    pub(crate) fn new(view: &'a RunView<'a>, window: Window, current: Option<usize>) -> Self {
+        let steps: Vec<usize> = (window.first..window.end.min(view.index.steps().len())).collect();
         Self {
             window,
-            lines: ListLines::of(lens),
-            ..Self::of(lens, &steps, None, current)
+            lines: ListLines::of(view),
+            ..Self::of(view, &steps, None, current)
         }
         .with_drawings()
     }
 
     /// Returns the rows of these steps, in this order. `pick` is the selection they come from.
     fn of(
-        lens: &'a Lens<'a>,
+        view: &'a RunView<'a>,
         steps: &[usize],
         pick: Option<&Pick>,
         current: Option<usize>,
     ) -> Self {
         let row = |n: &usize| {
             let href = pick.map_or_else(
-                || lens.at_step(*n),
-                |pick| pick.address(lens.key(), pick.from, Some(*n)),
+                || view.at_step(*n),
+                |pick| pick.address(view.key(), pick.from, Some(*n)),
             );
-            let step = lens.index.steps().get(*n)?;
+            let step = view.index.steps().get(*n)?;
             Some(StepRow {
-                lens,
+                view,
                 n: *n,
                 step,
-                group: lens.index.round_of(*n),
+                group: view.index.round_of(*n),
                 href,
                 is_current: current == Some(*n),
             })
         };
         let rows = steps.iter().filter_map(row).collect();
         let lines = ListLines {
-            laps: Vec::new(),
+            run_starts: Vec::new(),
             steps: steps.len(),
         };
         let window = Window {
@@ -292,7 +292,7 @@ impl<'a> StepRows<'a> {
             end: steps.len(),
         };
         let rows = Self {
-            lens,
+            view,
             window,
             lines,
             rows,
@@ -307,14 +307,14 @@ impl<'a> StepRows<'a> {
     }
 
     fn with_drawings(mut self) -> Self {
-        let index = self.lens.index;
+        let index = self.view.index;
         let longest = longest(index);
         for row in &self.rows {
-            if self.lines.laps.contains(&row.n) {
+            if self.lines.run_starts.contains(&row.n) {
                 self.marks.next();
             }
             if row.step.fate != Fate::Provisional {
-                let series = |name| series_of(&self.lens.summary.critics, index.name(name));
+                let series = |name| series_of(&self.view.summary.critics, index.name(name));
                 self.marks.scores(
                     row.step
                         .critics
@@ -350,10 +350,10 @@ impl<'a> StepRows<'a> {
     }
 
     /// Returns the rows around line `line` of the list.
-    pub(crate) fn at_line(lens: &'a Lens<'a>, line: usize, current: Option<usize>) -> Self {
-        let lines = ListLines::of(lens);
+    pub(crate) fn at_line(view: &'a RunView<'a>, line: usize, current: Option<usize>) -> Self {
+        let lines = ListLines::of(view);
         Self::new(
-            lens,
+            view,
             Window::around(lines.step_on(line), lines.steps),
             current,
         )
@@ -366,16 +366,21 @@ impl<'a> StepRows<'a> {
 
     /// Returns the number of lines below the rows.
     fn below(&self) -> usize {
-        (self.lines.steps + self.lines.laps.len()).saturating_sub(self.above() + self.marks.lines)
+        (self.lines.steps + self.lines.run_starts.len())
+            .saturating_sub(self.above() + self.marks.lines)
     }
 
     /// Returns the heading above a row, if another run begins there in the same directory.
-    fn lap(&self, row: &StepRow<'_>) -> Option<String> {
-        let lap = self.lines.laps.iter().position(|start| *start == row.n)?;
+    fn run_heading(&self, row: &StepRow<'_>) -> Option<String> {
+        let run_heading = self
+            .lines
+            .run_starts
+            .iter()
+            .position(|start| *start == row.n)?;
         Some(format!(
             "run {} of {} in this directory",
-            lap + 1,
-            self.lens.index.lap_starts().len()
+            run_heading + 1,
+            self.view.index.lap_starts().len()
         ))
     }
 }
@@ -384,7 +389,7 @@ impl<'a> StepRows<'a> {
 #[derive(Template)]
 #[template(path = "run/step_row.html")]
 pub(crate) struct StepRow<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     n: usize,
     step: &'a StepHead,
     group: Option<&'a Group>,
@@ -404,12 +409,12 @@ impl<'a> StepRow<'a> {
         sign(self.step, self.group)
     }
 
-    fn asked(&self) -> Option<Sign> {
-        let is_copied = self.n < self.lens.summary.copied_steps();
-        let compacted = || compactions_before(self.lens, self.n).next();
+    fn note(&self) -> Option<Sign> {
+        let is_copied = self.n < self.view.summary.copied_steps();
+        let compacted = || compactions_before(self.view, self.n).next();
         let compacted = || Some(Sign::icon("mk", "split", compaction_in_words(compacted()?)));
         let copied = || is_copied.then(|| Sign::icon("mk", "split", COPIED));
-        asked(self.step).or_else(compacted).or_else(copied)
+        note(self.step).or_else(compacted).or_else(copied)
     }
 
     /// Lists the critics with their scores, which are drawn next to the row. Otherwise explains why
@@ -419,7 +424,7 @@ impl<'a> StepRow<'a> {
             return "incomplete line".to_owned();
         }
         let scores = self.step.critics.iter().map(|mark| {
-            let name = self.lens.index.name(mark.name);
+            let name = self.view.index.name(mark.name);
             mark.score.map_or_else(
                 || format!("{name} no score"),
                 |score| format!("{name} {}", format::score(score)),
@@ -476,8 +481,8 @@ impl<'a> StepRow<'a> {
     }
 
     fn tokens(&self) -> String {
-        let mark = format::bound(false, self.lens.index.tokens_estimated(self.n));
-        format::or_missing(self.lens.index.tokens_of(self.n), |tokens| {
+        let mark = format::bound(false, self.view.index.tokens_estimated(self.n));
+        format::or_missing(self.view.index.tokens_of(self.n), |tokens| {
             format!("{mark}{}", format::tokens(tokens))
         })
     }
@@ -500,14 +505,14 @@ enum Did<'a> {
 
 /// Returns the next step after `n`, or before it if `back`, that has an error, a retry or a stop.
 /// Wraps around at the end, and returns whether it did.
-pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize, bool)> {
+pub(crate) fn next_mark(view: &RunView<'_>, n: usize, back: bool) -> Option<(usize, bool)> {
     let marked = |n: &usize| {
-        let step = lens.index.steps().get(*n);
+        let step = view.index.steps().get(*n);
         step.is_some_and(|step| {
-            asked(step).is_some() || sign(step, lens.index.round_of(*n)).is_some()
+            note(step).is_some() || sign(step, view.index.round_of(*n)).is_some()
         })
     };
-    let total = lens.index.steps().len();
+    let total = view.index.steps().len();
     let found = if back {
         (0..n.min(total))
             .rev()
@@ -558,9 +563,9 @@ pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     })
 }
 
-fn asked(step: &StepHead) -> Option<Sign> {
+fn note(step: &StepHead) -> Option<Sign> {
     let reason = step.critic_reason.as_deref().unwrap_or_default();
-    if step.asked(CriticAction::Retry) {
+    if step.requested(CriticAction::Retry) {
         return Some(Sign::icon(
             "mk retry",
             "retry",
@@ -570,7 +575,7 @@ fn asked(step: &StepHead) -> Option<Sign> {
     if step.is_left {
         return Some(Sign::icon("mk", "split", LEFT));
     }
-    step.asked(CriticAction::Stop)
+    step.requested(CriticAction::Stop)
         .then(|| Sign::icon("mk stop", "critic", format!("stop requested: {reason}")))
 }
 
@@ -578,7 +583,7 @@ fn asked(step: &StepHead) -> Option<Sign> {
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/end_slot.html")]
 pub(crate) struct EndSlot<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
 }
 
 impl HtmlSafe for EndSlot<'_> {}
@@ -586,7 +591,7 @@ impl HtmlSafe for EndSlot<'_> {}
 impl EndSlot<'_> {
     /// Returns the status, description and address of each line.
     fn lines(&self) -> Vec<(Status, Phrase, String)> {
-        let (lens, index) = (self.lens, self.lens.index);
+        let (view, index) = (self.view, self.view.index);
         let mut lines = Vec::new();
         let Some(segment) = index.segment() else {
             return lines;
@@ -611,11 +616,11 @@ impl EndSlot<'_> {
                 Status::Of(RunStatus::Unknown),
                 one(group, "a"),
                 rest,
-                lens.at_event(group.first),
+                view.at_event(group.first),
             ));
         }
         if let Some(group) = pending.and_then(|at| index.groups().get(at)) {
-            let (mark, words) = if lens.is_alive() {
+            let (mark, words) = if view.is_alive() {
                 (RunStatus::Running, "in progress")
             } else {
                 (RunStatus::Died, "never finished")
@@ -628,7 +633,7 @@ impl EndSlot<'_> {
                 Status::Of(mark),
                 one(group, "A"),
                 format!(" {words}{call}"),
-                lens.at_pending(),
+                view.at_pending(),
             ));
         }
         if let Some((event, end, _)) = &segment.end {
@@ -637,10 +642,10 @@ impl EndSlot<'_> {
                 end.reason.as_deref().unwrap_or("no reason")
             );
             lines.push(line(
-                lens.status(),
+                view.status(),
                 "END".to_owned(),
                 rest,
-                lens.at_event(*event),
+                view.at_event(*event),
             ));
         } else if let Some(event) = segment.teardown {
             let rest = format!(" without END · event {event}");
@@ -648,7 +653,7 @@ impl EndSlot<'_> {
                 Status::Of(RunStatus::Died),
                 "Tools closed".to_owned(),
                 rest,
-                lens.at_event(event),
+                view.at_event(event),
             ));
         }
         lines

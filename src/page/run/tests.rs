@@ -1,24 +1,24 @@
 use askama::Template;
 
-use crate::page::lens::Lens;
 use crate::page::run::steps::Window;
 use crate::page::run::*;
+use crate::page::run_view::RunView;
 use crate::page::shell::{Pulse, Shell};
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::tests::{Recorded, check_page, tags};
 
-fn page(lens: &Lens<'_>, content: Content<'_>) -> String {
+fn page(view: &RunView<'_>, content: Content<'_>) -> String {
     let page = RunPage {
         shell: Shell::default(),
         pulse: Pulse {
             url: "/pulse".into(),
             ..Pulse::default()
         },
-        head: RunHead::new(lens),
-        verdict: Some(Verdict::new(lens)),
+        head: RunHead::new(view),
+        verdict: Some(Verdict::new(view)),
         strip: None,
         tabs: Tabs {
-            lens,
+            view,
             current: "",
             step: None,
         },
@@ -27,16 +27,16 @@ fn page(lens: &Lens<'_>, content: Content<'_>) -> String {
     page.render().unwrap()
 }
 
-fn steps<'a>(lens: &'a Lens<'a>, n: Option<usize>, follow: Option<bool>) -> Content<'a> {
-    let window = Window::new(lens.index.steps().len(), None, None);
-    Content::Steps(Box::new(StepsTab::new(lens, window, n, follow)))
+fn steps<'a>(view: &'a RunView<'a>, n: Option<usize>, follow: Option<bool>) -> Content<'a> {
+    let window = Window::new(view.index.steps().len(), None, None);
+    Content::Steps(Box::new(StepsTab::new(view, window, n, follow)))
 }
 
 #[test]
 fn every_part_can_be_found_by_its_id() {
     let run = Recorded::run("tests/corpus/q060/q060_handoff");
-    let lens = run.lens();
-    let html = page(&lens, steps(&lens, Some(0), Some(true)));
+    let view = run.view();
+    let html = page(&view, steps(&view, Some(0), Some(true)));
     let tags = check_page(&html);
     for id in [
         "pulse",
@@ -68,7 +68,7 @@ fn every_part_can_be_found_by_its_id() {
         Some("true"),
         "the follow switch shows its state"
     );
-    let ended = check_page(&page(&lens, steps(&lens, Some(0), None)));
+    let ended = check_page(&page(&view, steps(&view, Some(0), None)));
     assert!(
         ended.iter().all(|tag| tag.get("id") != Some("pill")),
         "nothing to follow once the run has ended"
@@ -78,9 +78,9 @@ fn every_part_can_be_found_by_its_id() {
 #[test]
 fn rows_are_links() {
     let run = Recorded::steps([r#"{"step_id": 4, "decision": {"mode": "wait"}}"#.to_owned()]);
-    let lens = run.lens();
+    let view = run.view();
     let rows = |current| {
-        StepRows::new(&lens, Window { first: 0, end: 1 }, current)
+        StepRows::new(&view, Window { first: 0, end: 1 }, current)
             .render()
             .unwrap()
     };
@@ -104,8 +104,8 @@ fn rows_are_links() {
     );
     assert!(rows(Some(0)).contains(" aria-current=\"true\""));
     let errors = Recorded::run("tests/corpus/q060/q060_recovered_errors");
-    let lens = errors.lens();
-    let html = StepRows::new(&lens, Window { first: 0, end: 9 }, None)
+    let view = errors.view();
+    let html = StepRows::new(&view, Window { first: 0, end: 9 }, None)
         .render()
         .unwrap();
     assert!(
@@ -123,8 +123,8 @@ fn rows_are_links() {
 #[test]
 fn a_pulse_brings_what_changed_and_no_blanks() {
     let run = Recorded::run("tests/corpus/q060/q060_handoff");
-    let lens = run.lens();
-    let pulse = |fresh, verdict: bool| {
+    let view = run.view();
+    let pulse = |tab_update, verdict: bool| {
         let pulse = RunPulse {
             pulse: Pulse {
                 url: "/p".into(),
@@ -132,28 +132,28 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
                 ..Pulse::default()
             },
             title: "Running: a".into(),
-            head: RunHead::new(&lens),
-            verdict: verdict.then(|| Verdict::new(&lens)),
+            head: RunHead::new(&view),
+            verdict: verdict.then(|| Verdict::new(&view)),
             strip: None,
             tabs: Tabs {
-                lens: &lens,
+                view: &view,
                 current: "",
                 step: None,
             },
-            fresh,
+            tab_update,
         };
         pulse.render().unwrap()
     };
-    let fresh = Fresh::Steps {
+    let tab_update = TabUpdate::Steps {
         facts: None,
-        rows: Some(StepRows::new(&lens, Window { first: 0, end: 2 }, None)),
-        end: EndSlot { lens: &lens },
-        pending: PendingSlot { lens: &lens },
-        selected: step_view(&lens, 0, StepPlace::List).map(Box::new),
+        rows: Some(StepRows::new(&view, Window { first: 0, end: 2 }, None)),
+        end: EndSlot { view: &view },
+        pending: PendingSlot { view: &view },
+        selected: step_view(&view, 0, StepPlace::List).map(Box::new),
     };
     let cases = [
         (
-            pulse(Some(fresh), true),
+            pulse(Some(tab_update), true),
             &[
                 "steprows",
                 "runhead",
@@ -166,8 +166,8 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
         ),
         (
             pulse(
-                Some(Fresh::Events(EventsTab::new(
-                    &lens,
+                Some(TabUpdate::Events(EventsTab::new(
+                    &view,
                     String::new(),
                     None,
                     Some(1),
@@ -212,8 +212,8 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
 #[test]
 fn what_is_not_known_is_left_out() {
     let run = Recorded::steps([]);
-    let lens = run.lens();
-    let html = Verdict::new(&lens).render().unwrap();
+    let view = run.view();
+    let html = Verdict::new(&view).render().unwrap();
     for absent in [
         "First trouble",
         "Contradiction",
@@ -228,11 +228,11 @@ fn what_is_not_known_is_left_out() {
         "{html}"
     );
     assert_eq!(
-        PendingSlot { lens: &lens }.render().unwrap(),
+        PendingSlot { view: &view }.render().unwrap(),
         "<div id=\"pending\"></div>"
     );
     assert_eq!(
-        EndSlot { lens: &lens }.render().unwrap(),
+        EndSlot { view: &view }.render().unwrap(),
         "<div id=\"endslot\"></div>"
     );
 }
@@ -241,12 +241,12 @@ fn what_is_not_known_is_left_out() {
 fn steps_of_which_nothing_can_be_drawn_have_no_strip() {
     let wait = r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned();
     let run = Recorded::steps([wait.clone(), wait.replace("0", "1")]);
-    let html = Strip::new(&run.lens(), "", Some(1)).render().unwrap();
+    let html = Strip::new(&run.view(), "", Some(1)).render().unwrap();
     assert_eq!(html.trim(), "<div id=\"strip\" hidden></div>");
     let scored = r#"{"step_id": 0, "critic_outputs": [{"critic_name": "c", "action": "continue", "score": 0.5}]}"#;
     let run = Recorded::steps([scored.to_owned(), wait]);
     assert!(
-        Strip::new(&run.lens(), "", Some(1))
+        Strip::new(&run.view(), "", Some(1))
             .render()
             .unwrap()
             .contains("class=\"here\"")
@@ -260,23 +260,23 @@ fn a_long_text_of_trouble_leaves_the_panel_to_the_rest() {
         r#"{{"step_id": 0, "actions": [{{"name": "t"}}], "tool_invocations": [{{"tool_name": "t", "status": "error", "error": "{error}"}}]}}"#
     );
     let run = Recorded::steps([step]);
-    let html = Verdict::new(&run.lens()).render().unwrap();
-    let said = html
+    let html = Verdict::new(&run.view()).render().unwrap();
+    let line = html
         .split("First trouble</dt><dd class=\"first\">")
         .nth(1)
         .and_then(|rest| rest.split("</dd>").next())
         .unwrap();
     assert!(
-        said.contains("Step 0") && said.ends_with("=…") && said.len() < 300,
-        "{said}"
+        line.contains("Step 0") && line.ends_with("=…") && line.len() < 300,
+        "{line}"
     );
 }
 
 #[test]
 fn a_step_without_a_line_is_told_by_its_events() {
     let run = Recorded::run("tests/corpus/q010/q010_sigkill");
-    let lens = run.lens();
-    let html = PendingSlot { lens: &lens }.render().unwrap();
+    let view = run.view();
+    let html = PendingSlot { view: &view }.render().unwrap();
     assert!(
         html.contains("never finished")
             && html.contains("never written to steps.jsonl")
@@ -288,8 +288,8 @@ fn a_step_without_a_line_is_told_by_its_events() {
 #[test]
 fn the_tabs_show_their_contents() {
     let run = Recorded::run("tests/corpus/q060/q060_handoff");
-    let lens = run.lens();
-    let html = EventsTab::new(&lens, "ACT".into(), None, None)
+    let view = run.view();
+    let html = EventsTab::new(&view, "ACT".into(), None, None)
         .render()
         .unwrap();
     assert!(
@@ -297,31 +297,31 @@ fn the_tabs_show_their_contents() {
             && html.contains("action=\"/runs/a%2Fb\""),
         "{html}"
     );
-    let acts = lens
+    let acts = view
         .index
         .events()
         .iter()
-        .filter(|event| lens.index.name(event.phase) == "ACT")
+        .filter(|event| view.index.name(event.phase) == "ACT")
         .count();
     assert_eq!(html.matches("<tr id=\"event-").count(), acts);
-    let clean = IssuesTab::new(&lens, 0).render().unwrap();
+    let clean = IssuesTab::new(&view, 0).render().unwrap();
     assert!(
         clean.contains("Clean") && !clean.contains("<table"),
         "{clean}"
     );
     let torn = Recorded::run("tests/corpus/emulated/emulated_q060_garbage_lines");
-    let lens = torn.lens();
-    let issues = IssuesTab::new(&lens, 0).render().unwrap();
+    let view = torn.view();
+    let issues = IssuesTab::new(&view, 0).render().unwrap();
     assert!(
         issues.contains("problem: ") && !issues.contains("Clean"),
         "{issues}"
     );
-    let beyond = IssuesTab::new(&lens, 5_000).render().unwrap();
+    let beyond = IssuesTab::new(&view, 5_000).render().unwrap();
     assert!(
         !beyond.contains("Clean") && beyond.contains("200 earlier"),
         "{beyond}"
     );
-    let manifest = ManifestTab::new(&run.lens()).render().unwrap();
+    let manifest = ManifestTab::new(&run.view()).render().unwrap();
     assert!(
         manifest.contains(
             "<dt>run_id</dt><dd><q data-value=\"/runs/a%2Fb/manifest/value?at=%2Frun_id\">"
@@ -329,7 +329,7 @@ fn the_tabs_show_their_contents() {
         "{manifest}"
     );
     let odd = Recorded::run("tests/corpus/emulated/emulated_q060_manifest_is_array");
-    let odd = ManifestTab::new(&odd.lens()).render().unwrap();
+    let odd = ManifestTab::new(&odd.view()).render().unwrap();
     assert!(
         odd.contains("not an object") && odd.matches("<dt>").count() == 1,
         "{odd}"
@@ -385,8 +385,8 @@ fn a_window_at_the_end_grows_with_the_run() {
 #[test]
 fn a_step_that_an_exception_ended_has_a_panel() {
     let run = Recorded::run("tests/corpus/q060/q060_handoff_loop");
-    let lens = run.lens();
-    let html = page(&lens, steps(&lens, None, None));
+    let view = run.view();
+    let html = page(&view, steps(&view, None, None));
     let at = html.find("id=\"pending\"").unwrap();
     let panel = &html[at..at + 600];
     assert!(
@@ -399,7 +399,7 @@ fn a_step_that_an_exception_ended_has_a_panel() {
         "the verdict leads there, and the end of the list"
     );
     let ended = Recorded::run("tests/corpus/q060/q060_handoff");
-    assert!(!page(&ended.lens(), steps(&ended.lens(), None, None)).contains("#pending"));
+    assert!(!page(&ended.view(), steps(&ended.view(), None, None)).contains("#pending"));
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn all_steps_stand_in_one_small_picture() {
             score(n)
         )
     }));
-    let html = Strip::new(&run.lens(), "", Some(2_999)).render().unwrap();
+    let html = Strip::new(&run.view(), "", Some(2_999)).render().unwrap();
     let tags = tags(&html);
     assert!(
         tags.len() < 80 && html.len() < 30_000,
@@ -434,7 +434,7 @@ fn all_steps_stand_in_one_small_picture() {
     assert!(html.contains("lowest score 0.0"), "{html}");
     let one = Recorded::steps([r#"{"step_id": 0}"#.to_owned()]);
     assert_eq!(
-        Strip::new(&one.lens(), "", None).render().unwrap().trim(),
+        Strip::new(&one.view(), "", None).render().unwrap().trim(),
         "<div id=\"strip\" hidden></div>"
     );
 }
@@ -442,10 +442,10 @@ fn all_steps_stand_in_one_small_picture() {
 #[test]
 fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
     let run = Recorded::run("tests/corpus/q060/q060_handoff_loop");
-    let lens = run.lens();
-    let html = page(&lens, Content::Timeline(Timeline::new(&lens, None)));
+    let view = run.view();
+    let html = page(&view, Content::Timeline(Timeline::new(&view, None)));
     let tags = check_page(&html);
-    let rows = lens.index.steps().len() + 1;
+    let rows = view.index.steps().len() + 1;
     assert_eq!(
         html.matches("<tr><th scope=\"row\"><a").count(),
         rows,
@@ -458,8 +458,8 @@ fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
     assert!(tags.iter().any(|tag| tag.get("id") == Some("timeline")));
     let untimed = Recorded::steps((0..90).map(|n| format!(r#"{{"step_id": {n}}}"#)));
     let html = page(
-        &untimed.lens(),
-        Content::Timeline(Timeline::new(&untimed.lens(), Some(50))),
+        &untimed.view(),
+        Content::Timeline(Timeline::new(&untimed.view(), Some(50))),
     );
     assert!(
         html.contains("No times are recorded for these steps, so there is no chart."),
@@ -496,17 +496,17 @@ fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
         ("manifest.json", manifest),
     ]);
     assert_eq!(run.summary.duration_ms, Some(7_000.0));
-    let lens = run.lens();
-    let facts = RunHead::new(&lens).render().unwrap();
+    let view = run.view();
+    let facts = RunHead::new(&view).render().unwrap();
     assert!(
-        facts.contains(&crate::page::lens::micros(7_000_000)),
+        facts.contains(&crate::page::run_view::micros(7_000_000)),
         "{facts}"
     );
     assert!(
         facts.contains("1 step at the start (counted only in the original run)"),
         "{facts}"
     );
-    let timeline = Timeline::new(&lens, None).render().unwrap();
+    let timeline = Timeline::new(&view, None).render().unwrap();
     let copied = "The first step was copied from another run. Times before 0 belong to that run.";
     assert!(timeline.contains(copied), "{timeline}");
     assert_eq!(

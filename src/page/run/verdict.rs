@@ -10,10 +10,10 @@ use crate::analysis::life::{Basis, Liveness, Silent};
 use crate::analysis::verdict::{LimitFrom, RunStatus};
 use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Why};
 use crate::model::Certainty;
-use crate::page::lens::{Lens, micros};
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::svg::Axis;
 use crate::page::part::{href, text};
+use crate::page::run_view::{RunView, micros};
 
 /// Longer lines of evidence are truncated; characters.
 const EVIDENCE_CHARS: usize = 240;
@@ -26,7 +26,7 @@ const FAILURE_CHARS: usize = 200;
 #[derive(Template)]
 #[template(path = "run/verdict.html")]
 pub(crate) struct Verdict<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
     why: Why,
     /// The most relevant rules: those that fired or would have, and those with a limit.
     leading: Vec<RuleStatus>,
@@ -38,9 +38,9 @@ pub(crate) struct Verdict<'a> {
 impl HtmlSafe for Verdict<'_> {}
 
 impl<'a> Verdict<'a> {
-    pub(crate) fn new(lens: &'a Lens<'a>) -> Self {
-        let mut why = why::why(lens.summary, lens.index, lens.lines);
-        let tally = why::rules::tally(&why.rules, !lens.is_alive());
+    pub(crate) fn new(view: &'a RunView<'a>) -> Self {
+        let mut why = why::why(view.summary, view.index, view.lines);
+        let tally = why::rules::tally(&why.rules, !view.is_alive());
         let leads = |rule: &RuleStatus| {
             rule.result == Standing::Fired
                 || rule.is_inferred
@@ -49,7 +49,7 @@ impl<'a> Verdict<'a> {
         };
         let (leading, others) = std::mem::take(&mut why.rules).into_iter().partition(leads);
         Self {
-            lens,
+            view,
             why,
             leading,
             others,
@@ -59,14 +59,14 @@ impl<'a> Verdict<'a> {
 
     /// Returns the address of the unfinished step in which the run ended, if there is one.
     fn never_finished(&self) -> Option<String> {
-        let ended = !self.lens.is_alive() && self.lens.index.unfinished_group().is_some();
-        ended.then(|| self.lens.at_pending())
+        let ended = !self.view.is_alive() && self.view.index.unfinished_group().is_some();
+        ended.then(|| self.view.at_pending())
     }
 
     /// Returns whether the verdict's second sentence can be omitted, because it is empty or part of
     /// the evidence, which links its steps.
     fn tells_second_below(&self) -> bool {
-        let second = self.lens.summary.verdict.second.trim_end_matches('.');
+        let second = self.view.summary.verdict.second.trim_end_matches('.');
         second.is_empty()
             || self
                 .why
@@ -77,12 +77,12 @@ impl<'a> Verdict<'a> {
 
     /// Describes the certainty of the verdict. Empty if the verdict is recorded.
     fn certainty(&self) -> &'static str {
-        match self.lens.summary.verdict.certainty {
-            _ if self.lens.summary.verdict.is_denied() => "The records conflict with each other.",
-            Certainty::Inferred if self.lens.index.format().is_one_file() => {
+        match self.view.summary.verdict.certainty {
+            _ if self.view.summary.verdict.is_denied() => "The records conflict with each other.",
+            Certainty::Inferred if self.view.index.format().is_one_file() => {
                 "Inferred from the last records. No end marker; the session may continue."
             }
-            Certainty::Inferred if !self.lens.is_alive() => {
+            Certainty::Inferred if !self.view.is_alive() => {
                 "Inferred: no file records how the run ended."
             }
             Certainty::Recorded | Certainty::Inferred => "",
@@ -92,7 +92,7 @@ impl<'a> Verdict<'a> {
 
     /// Returns the symbol of a line of evidence, and the class that colours it.
     fn icon(&self, kind: Kind) -> (&'static str, &'static str) {
-        let mark = self.lens.summary.verdict.mark;
+        let mark = self.view.summary.verdict.mark;
         match kind {
             Kind::End | Kind::Manifest => ("doc", ""),
             Kind::Rule if mark == RunStatus::Limit => ("limit", "lim"),
@@ -111,16 +111,16 @@ impl<'a> Verdict<'a> {
         if let Some(event) = evidence.event {
             return Some(Link::new(
                 format!("event {event}"),
-                self.lens.at_event(event),
+                self.view.at_event(event),
             ));
         }
         let n = evidence.step?;
-        let first = self.lens.label(n);
+        let first = self.view.label(n);
         let words = match evidence.last_step.filter(|last| *last != n) {
-            Some(last) => format!("steps {first}–{}", self.lens.label(last)),
+            Some(last) => format!("steps {first}–{}", self.view.label(last)),
             None => format!("step {first}"),
         };
-        Some(Link::new(words, self.lens.at_step(n)))
+        Some(Link::new(words, self.view.at_step(n)))
     }
 
     /// Describes the first error.
@@ -133,10 +133,10 @@ impl<'a> Verdict<'a> {
         }
         let place = match (trouble.step, trouble.event) {
             (Some(n), _) => {
-                Phrase::new().link(format!("Step {}", self.lens.label(n)), self.lens.at_step(n))
+                Phrase::new().link(format!("Step {}", self.view.label(n)), self.view.at_step(n))
             }
             (None, Some(event)) => {
-                Phrase::new().link(format!("Event {event}"), self.lens.at_event(event))
+                Phrase::new().link(format!("Event {event}"), self.view.at_event(event))
             }
             (None, None) => Phrase::new(),
         };
@@ -148,7 +148,7 @@ impl<'a> Verdict<'a> {
 
     /// Explains how the board knows whether the run is alive. Returns `None` for a finished run.
     fn liveness(&self) -> Option<Phrase> {
-        let (lens, life) = (self.lens, &self.lens.summary.life);
+        let (view, life) = (self.view, &self.view.summary.life);
         let words = match life.basis {
             // The evidence explains a crash.
             Basis::End | Basis::Manifest | Basis::Teardown => return None,
@@ -163,12 +163,12 @@ impl<'a> Verdict<'a> {
                 );
             }
             Basis::Event => "Last event",
-            Basis::ManifestTime if lens.index.format().is_one_file() => "Last record",
-            Basis::ManifestTime if lens.index.last_ts().is_some() => {
+            Basis::ManifestTime if view.index.format().is_one_file() => "Last record",
+            Basis::ManifestTime if view.index.last_ts().is_some() => {
                 "Last update (manifest, newer than the last event)"
             }
             Basis::ManifestTime => "Last update (manifest; events have no timestamps)",
-            Basis::FileTime if lens.index.last_ts().is_some() => {
+            Basis::FileTime if view.index.last_ts().is_some() => {
                 "Last update (file time, newer than the last event)"
             }
             Basis::FileTime => {
@@ -178,7 +178,7 @@ impl<'a> Verdict<'a> {
         let Some(sign) = life.sign else {
             return Some(format!("{words}: unknown").into());
         };
-        let asks = lens
+        let asks = view
             .index
             .manifest()
             .get()
@@ -194,51 +194,51 @@ impl<'a> Verdict<'a> {
             }
             _ => "",
         };
-        let says = Phrase::new()
+        let description = Phrase::new()
             .text(format!("{turn}{words}: "))
-            .age(format::age(sign, lens.now, lens.zone), lens.iso(sign));
-        Some(match lens.index.slowest_gap() {
-            0 => says,
-            slowest => says.dim(format!(" · longest pause in the run {}", micros(slowest))),
+            .age(format::age(sign, view.now, view.zone), view.iso(sign));
+        Some(match view.index.slowest_gap() {
+            0 => description,
+            slowest => description.dim(format!(" · longest pause in the run {}", micros(slowest))),
         })
     }
 
     /// Returns "clean", or the numbers of problems and notes with the worst issue.
     fn health(&self) -> Phrase {
-        let words = health::in_words(self.lens.summary.issues);
-        if self.lens.summary.issues.0 == 0 {
+        let words = health::in_words(self.view.summary.issues);
+        if self.view.summary.issues.0 == 0 {
             return Phrase::from(words);
         }
-        let first = health::issues(self.lens.index)
+        let first = health::issues(self.view.index)
             .into_iter()
             .min_by_key(|issue| !issue.kind.is_problem());
         let first = first.map_or_else(String::new, |issue| {
             format!(
                 " {}: {}",
-                self.lens.index.format().file_name(issue.file),
+                self.view.index.format().file_name(issue.file),
                 issue.reason
             )
         });
         Phrase::new()
-            .link(words, href::tab(self.lens.key(), "issues"))
+            .link(words, href::tab(self.view.key(), "issues"))
             .text(first)
     }
 
     /// Returns the heading of the rules: their results, or the room left if the run is alive.
     fn rules_title(&self) -> &'static str {
-        if self.lens.is_alive() {
+        if self.view.is_alive() {
             "Headroom"
         } else {
             "Stop rules"
         }
     }
 
-    fn told(&self) -> String {
+    fn rules_summary(&self) -> String {
         format!("{}: {}", self.rules_title(), self.tally)
     }
 
     fn of_others(&self) -> String {
-        let words = why::rules::tally(&self.others, !self.lens.is_alive());
+        let words = why::rules::tally(&self.others, !self.view.is_alive());
         let words = words.strip_prefix("none fired, ").unwrap_or(&words);
         format!(
             "{} without a limit: {words}",
@@ -248,8 +248,8 @@ impl<'a> Verdict<'a> {
 
     /// Returns the class of a rule's row, and its result.
     fn standing(&self, rule: &RuleStatus) -> (&'static str, Sign) {
-        let state = rule.state(!self.lens.is_alive());
-        match (rule.result, self.lens.summary.verdict.mark) {
+        let state = rule.state(!self.view.is_alive());
+        match (rule.result, self.view.summary.verdict.mark) {
             _ if rule.is_inferred => ("ends", Sign::word("mk", "doubt", state)),
             (Standing::Fired, RunStatus::Limit) => ("hit", Sign::word("mk lim", "limit", state)),
             // Amber is reserved for limits.

@@ -91,14 +91,14 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     // Read the revision before the runs. A change in between is then sent twice, but never lost.
     let revision = *state.library.revision().borrow();
     let status = state.library.status();
-    let asked = Instant::now();
+    let read_at = Instant::now();
     let stores = status
         .roots
         .iter()
         .filter_map(|root| {
             Some(Store {
                 status: root.mirror.clone()?,
-                asked,
+                read_at,
             })
         })
         .collect();

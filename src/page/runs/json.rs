@@ -59,7 +59,8 @@ pub(crate) struct GroupRow<'a> {
     pub alive: usize,
     /// The number of duplicates of these runs: files with the same records. They aren't included in
     /// any sum.
-    pub twins: usize,
+    #[serde(rename = "twins")]
+    pub duplicates: usize,
     /// The number of runs that begin with steps copied from another run. Copied steps count only in
     /// that run.
     pub branches: usize,
@@ -114,7 +115,7 @@ impl<'a> GroupRow<'a> {
             runs: group.runs,
             failed: group.failed,
             alive: group.alive,
-            twins: group.copies,
+            duplicates: group.copies,
             branches: group.branches,
             updated_at: group.newest.and_then(time),
             sums: group.sums.iter().filter_map(total).collect(),

@@ -50,10 +50,10 @@ impl HtmlSafe for RunsBody<'_> {}
 pub(crate) struct RunsPulse<'a> {
     pub pulse: Pulse,
     pub list: Rc<List<'a>>,
-    pub news: RunsNews<'a>,
+    pub update: RunsUpdate<'a>,
 }
 
-pub(crate) enum RunsNews<'a> {
+pub(crate) enum RunsUpdate<'a> {
     /// The page shows none of the changes.
     Nothing,
     /// The whole body, because the kind of page changed: the first run appeared, the last one

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, Index, RunScore, Symbol};
 use crate::page::part::csv;
-use crate::page::scores::said::{CriticText, said};
+use crate::page::scores::critic_texts::{CriticText, critic_texts};
 use crate::page::step::json::action_word;
 
 /// A run to write.
@@ -63,7 +63,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
         let mut places: HashMap<Symbol, usize> = HashMap::new();
         for (n, step) in newest_run(run.index).filter(|(_, step)| !step.critics.is_empty()) {
             let line = (run.line)(n);
-            let outputs = line.as_deref().map(said).unwrap_or_default();
+            let outputs = line.as_deref().map(critic_texts).unwrap_or_default();
             let mut row = Cells::default();
             for (place, mark) in step.critics.iter().enumerate() {
                 let name = run.index.name(mark.name);
@@ -71,11 +71,12 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
                     .entry(mark.name)
                     .or_insert_with(|| columns.get(name).copied().unwrap_or_default());
                 // If the line can't be read any more, the index still has the number.
-                let score = outputs
-                    .get(place)
-                    .map_or_else(|| number(mark.score), |said| said.score.clone());
+                let score = outputs.get(place).map_or_else(
+                    || number(mark.score),
+                    |critic_texts| critic_texts.score.clone(),
+                );
                 row.scores.insert(at, score);
-                row.asked.extend(
+                row.requested.extend(
                     word(mark.action, outputs.get(place)).map(|word| format!("{name} {word}")),
                 );
             }
@@ -85,10 +86,10 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
             );
             let lead = run.name.into_iter().chain([step_n.as_str(), &id]);
             let scores = (0..width).map(|at| row.scores.get(&at).map_or("", String::as_str));
-            let asked = row.asked.join("; ");
+            let requested = row.requested.join("; ");
             csv::write_row(
                 out,
-                lead.chain(scores).chain(others).chain([asked.as_str()]),
+                lead.chain(scores).chain(others).chain([requested.as_str()]),
             )?;
         }
         let at = |name: &str| columns.get(name).copied().unwrap_or_default();
@@ -122,7 +123,7 @@ struct Cells {
     /// The scores by column. A map, because most critics of a long run may have no score here.
     scores: BTreeMap<usize, String>,
     /// The requested actions, each with its critic.
-    asked: Vec<String>,
+    requested: Vec<String>,
 }
 
 /// Returns a score of the run, or its grade if it isn't a number.
@@ -138,9 +139,9 @@ fn number(score: Option<f64>) -> String {
 }
 
 /// Returns the action that a critic requested, as recorded. Returns `None` for `continue`.
-fn word(action: CriticAction, said: Option<&CriticText>) -> Option<String> {
-    let own = said
-        .map(|said| said.action.clone())
+fn word(action: CriticAction, critic_texts: Option<&CriticText>) -> Option<String> {
+    let own = critic_texts
+        .map(|critic_texts| critic_texts.action.clone())
         .filter(|word| !word.is_empty());
     (action != CriticAction::Continue)
         .then(|| own.unwrap_or_else(|| action_word(action).to_owned()))
@@ -219,11 +220,11 @@ mod tests {
                 "high"
             ]
         );
-        let asked = table(
+        let requested = table(
             None,
             &[r#"{"critic_name": "-x", "action": "retry"}"#.to_owned()],
         );
-        assert_eq!(asked, "step,step_id,'-x,asked\r\n0,0,,'-x retry\r\n");
+        assert_eq!(requested, "step,step_id,'-x,asked\r\n0,0,,'-x retry\r\n");
     }
 
     #[test]

@@ -10,14 +10,14 @@ use axum::response::IntoResponse;
 
 use crate::model::{Lines as _, TraceFile};
 use crate::page::app::AppState;
-use crate::page::compare::handler::with_lenses;
+use crate::page::compare::handler::with_views;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam};
 use crate::page::json::json;
-use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_lens};
+use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_view};
 use crate::page::run::head::{RunHead, Tabs};
+use crate::page::run_view::RunView;
 use crate::page::runs::handler as pages;
 use crate::page::scores::csv::{CsvRun, write_csv};
 use crate::page::scores::several::SeveralPage;
@@ -48,46 +48,46 @@ pub(crate) async fn page(
     params: Params,
 ) -> Answer {
     let shell = shell(&state, &run);
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let query = query(&params)?;
         html(&ScoresPage {
-            pulse: next(lens, &query, shell.revision),
+            pulse: next(view, &query, shell.revision),
             shell: Shell {
-                title: lens.title(TITLE),
+                title: view.title(TITLE),
                 ..shell
             },
             head: RunHead {
                 verdict: true,
                 step: query.step,
-                ..RunHead::new(lens)
+                ..RunHead::new(view)
             },
             tabs: Tabs {
-                lens,
+                view,
                 current: TAB,
                 step: query.step,
             },
-            body: ScoresBody::new(lens, query),
+            body: ScoresBody::new(view, query),
         })
     })
     .await
 }
 
 /// Identifies the scores on a page. A page with the same mark looks the same.
-fn scores_mark(lens: &Lens<'_>) -> String {
-    let steps = lens.index.steps();
+fn scores_mark(view: &RunView<'_>) -> String {
+    let steps = view.index.steps();
     // The last line may change without a new one.
     let last = steps.last().map_or(0, |step| step.span.len);
     format!("{}.{last}", steps.len())
 }
 
 /// Returns the next pulse: the query of the page, and the scores that it has.
-fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
+fn next(view: &RunView<'_>, query: &Query, revision: u64) -> Pulse {
     let cursor = [
-        ("ended", ended(lens)),
-        ("has", &scores_mark(lens)),
+        ("ended", ended(view)),
+        ("has", &scores_mark(view)),
         ("since", &revision.to_string()),
     ];
-    let base = format!("{}/live", href::scores(lens.key()));
+    let base = format!("{}/live", href::scores(view.key()));
     Pulse {
         url: query.address(&base, &cursor),
         revision,
@@ -107,28 +107,28 @@ pub(crate) async fn pulse(
     };
     // Read the revision before the index. A later change then triggers another pulse.
     let revision = run.revision_now();
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let query = query(&params)?;
-        let say = run_ended(lens, params.text("ended"));
+        let say = run_ended(view, params.text("ended"));
         // Most updates of a run are events between two steps, which don't change scores.
-        let stale = say.is_some() || params.text("has") != scores_mark(lens);
+        let stale = say.is_some() || params.text("has") != scores_mark(view);
         html(&ScoresPulse {
             pulse: Pulse {
                 say,
-                ..next(lens, &query, revision)
+                ..next(view, &query, revision)
             },
-            title: lens.title(TITLE).into(),
+            title: view.title(TITLE).into(),
             head: RunHead {
                 verdict: true,
                 step: query.step,
-                ..RunHead::new(lens)
+                ..RunHead::new(view)
             },
             tabs: Tabs {
-                lens,
+                view,
                 current: TAB,
                 step: query.step,
             },
-            body: stale.then(|| ScoresBody::new(lens, query)),
+            body: stale.then(|| ScoresBody::new(view, query)),
         })
     })
     .await
@@ -183,7 +183,7 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
         StatusCode::OK
     };
     let shell = pages::shell(&state, NavItem::Scores);
-    with_lenses(&state, found, move |lenses| {
+    with_views(&state, found, move |views| {
         let query = Query {
             before: None,
             ..query(&params)?
@@ -192,7 +192,7 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
             shell,
             query,
             params.text("x"),
-            lenses,
+            views,
             missing,
             (params.text("find"), known),
         );
@@ -203,13 +203,13 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
 
 /// `GET /api/runs/{key}/scores`
 pub(crate) async fn api(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
-    with_lens(&state, &run, |lens| {
+    with_view(&state, &run, |view| {
         let line = |n: usize| {
-            lens.lines
-                .line(TraceFile::Steps, lens.index.steps().get(n)?.span)
+            view.lines
+                .line(TraceFile::Steps, view.index.steps().get(n)?.span)
                 .ok()
         };
-        json(&crate::page::scores::json::scores(lens.index, line))
+        json(&crate::page::scores::json::scores(view.index, line))
     })
     .await
 }

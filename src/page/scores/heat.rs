@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use crate::analysis::format;
 use crate::analysis::scores::{Lane, Scores, share};
-use crate::page::lens::Lens;
 use crate::page::part::text::one_line;
+use crate::page::run_view::RunView;
 use crate::page::scores::plot::{Px, ticks};
 
 /// Columns, at most.
@@ -23,15 +23,15 @@ const ROW: f64 = 20.0;
 /// A heat map of critics and steps. Each critic is shaded on its own axis. A column shows its
 /// lowest score.
 pub(crate) struct Heat<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     scores: &'a Scores,
     columns: usize,
 }
 
 impl<'a> Heat<'a> {
-    pub(crate) fn new(lens: &'a Lens<'a>, scores: &'a Scores) -> Self {
+    pub(crate) fn new(view: &'a RunView<'a>, scores: &'a Scores) -> Self {
         Self {
-            lens,
+            view,
             scores,
             columns: scores.steps.clamp(1, COLUMNS),
         }
@@ -86,7 +86,7 @@ impl<'a> Heat<'a> {
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Px, String)> {
         let steps = self.scores.steps.max(1) as f64;
         ticks(self.scores.steps, 20)
-            .map(move |n| (Px((n as f64 + 0.5) * 100.0 / steps), self.lens.label(n)))
+            .map(move |n| (Px((n as f64 + 0.5) * 100.0 / steps), self.view.label(n)))
     }
 
     /// Returns the opacity and the path of each shade's cells.

@@ -85,9 +85,9 @@ pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8
     {
         let bytes = line(n).unwrap_or_default();
         let record = Record::of(&bytes);
-        let said = crate::format::step(&record).unwrap_or_default();
+        let critic_texts = crate::format::step(&record).unwrap_or_default();
         // The index also skips outputs that aren't objects.
-        let mut outputs = said
+        let mut outputs = critic_texts
             .critics
             .iter()
             .filter(|output| output.value.is_object());

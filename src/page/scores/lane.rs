@@ -3,13 +3,14 @@
 use crate::analysis::format;
 use crate::analysis::scores::{Lane, Sums, course, in_words};
 use crate::model::CriticAction;
-use crate::page::lens::Lens;
 use crate::page::part::text::Line;
+use crate::page::run_view::RunView;
 use crate::page::scores::Query;
-use crate::page::scores::hand::Hand;
 use crate::page::scores::plot::{
-    Along, Dot, Frame, Level, Request, Spot, Trace, View, WIDTH, bare, ticks_between, with_requests,
+    Along, Dot, Frame, Level, Request, Spot, Trace, VisibleRange, WIDTH, bare, ticks_between,
+    with_requests,
 };
+use crate::page::scores::threshold_handle::ThresholdHandle;
 
 pub(crate) const FRAME: Frame = Frame {
     left: 0.0,
@@ -25,7 +26,7 @@ const LINKS: usize = 600;
 const MAX_STARTS: usize = 200;
 
 pub(crate) struct LaneView<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     pub lane: &'a Lane,
     pub sums: Sums,
     pub frame: Frame,
@@ -33,7 +34,7 @@ pub(crate) struct LaneView<'a> {
     /// Whether the threshold applies to this critic.
     is_asked: bool,
     /// The visible steps.
-    pub view: View,
+    pub visible: VisibleRange,
     /// The number of visible scores.
     points: usize,
     pub line: Trace,
@@ -42,7 +43,7 @@ pub(crate) struct LaneView<'a> {
 
 impl<'a> LaneView<'a> {
     /// Builds one of the `lanes` lanes on a page.
-    pub(crate) fn new(lens: &'a Lens<'a>, lane: &'a Lane, query: &Query, lanes: usize) -> Self {
+    pub(crate) fn new(view: &'a RunView<'a>, lane: &'a Lane, query: &Query, lanes: usize) -> Self {
         let (frame, threshold) = (
             Frame {
                 range: lane.range(),
@@ -50,8 +51,8 @@ impl<'a> LaneView<'a> {
             },
             query.threshold_of(&lane.name),
         );
-        let view = query.view((lens.index.steps().len().saturating_sub(1)) as f64);
-        let spots: Vec<Spot> = spots(lens, lane, view, true).collect();
+        let visible = query.visible((view.index.steps().len().saturating_sub(1)) as f64);
+        let spots: Vec<Spot> = spots(view, lane, visible, true).collect();
         let line = frame.trace(&spots);
         let columns = (LINKS / 2 / lanes.max(1)).clamp(20, 100);
         let kept = with_requests(&spots, columns)
@@ -59,19 +60,19 @@ impl<'a> LaneView<'a> {
             .filter_map(|kept| spots.get(kept));
         let scored = kept.map(|spot| Dot {
             is_quiet: line.is_dense,
-            ..frame.dot(spot, title(lens, lane, &format::score(spot.score), spot))
+            ..frame.dot(spot, title(view, lane, &format::score(spot.score), spot))
         });
         let mut dots: Vec<Dot> = scored.collect();
         // A request without a score has no height, so it's drawn on the lower edge.
-        let unscored = spots_without_score(lens, lane, view).take(columns);
+        let unscored = spots_without_score(view, lane, visible).take(columns);
         dots.extend(unscored.map(|spot| Dot {
             y: frame.bottom,
-            ..frame.dot(&spot, title(lens, lane, "no score", &spot))
+            ..frame.dot(&spot, title(view, lane, "no score", &spot))
         }));
         dots.sort_by_key(|dot| dot.n);
         let is_asked = query.critic.is_empty() || query.critic == lane.name;
         Self {
-            lens,
+            view,
             lane,
             sums: lane.sums(),
             points: spots.len(),
@@ -79,7 +80,7 @@ impl<'a> LaneView<'a> {
             frame,
             threshold,
             is_asked,
-            view,
+            visible,
             dots,
         }
     }
@@ -106,9 +107,9 @@ impl<'a> LaneView<'a> {
     }
 
     /// Returns the handle of the threshold. Returns `None` if the threshold is for another critic.
-    pub(crate) fn hand(&self) -> Option<Hand<'_>> {
+    pub(crate) fn threshold_handle(&self) -> Option<ThresholdHandle<'_>> {
         self.is_asked
-            .then(|| Hand::new(self.frame, &self.lane.name, self.threshold))
+            .then(|| ThresholdHandle::new(self.frame, &self.lane.name, self.threshold))
     }
 
     pub(crate) fn level(&self) -> Option<Level> {
@@ -117,11 +118,11 @@ impl<'a> LaneView<'a> {
 
     /// Returns the first and the last visible step.
     pub(crate) fn ends(&self) -> (usize, usize) {
-        let last = self.lens.index.steps().len().saturating_sub(1);
+        let last = self.view.index.steps().len().saturating_sub(1);
         let at = |share: f64| share * last as f64;
         (
-            at(self.view.from).round() as usize,
-            at(self.view.to).round() as usize,
+            at(self.visible.from).round() as usize,
+            at(self.visible.to).round() as usize,
         )
     }
 
@@ -131,8 +132,8 @@ impl<'a> LaneView<'a> {
         format!(
             "{}, steps {} to {}",
             self.lane.name,
-            self.lens.label(first),
-            self.lens.label(last)
+            self.view.label(first),
+            self.view.label(last)
         )
         .into()
     }
@@ -143,7 +144,7 @@ impl<'a> LaneView<'a> {
             return "No scores.".to_owned();
         };
         let (scores, lowest) = (format::counted(self.sums.scored, "score"), in_words(lowest));
-        let of = if self.view.is_whole() {
+        let of = if self.visible.is_whole() {
             ""
         } else {
             "Of all steps: "
@@ -151,21 +152,21 @@ impl<'a> LaneView<'a> {
         format!(
             "{of}{scores}. Last: {}. Lowest: {lowest} at step {}.",
             in_words(last),
-            self.lens.label(n)
+            self.view.label(n)
         )
     }
 
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Along, String)> {
         let (first, last) = self.ends();
-        let some = ticks_between(first, last, 20).take(self.lens.index.steps().len());
-        some.map(|n| (self.x(n), self.lens.label(n)))
+        let some = ticks_between(first, last, 20).take(self.view.index.steps().len());
+        some.map(|n| (self.x(n), self.view.label(n)))
     }
 
     /// Returns the positions where another run begins in the same directory.
     pub(crate) fn starts(&self) -> impl Iterator<Item = Along> {
         let (first, last) = self.ends();
         let inside = self
-            .lens
+            .view
             .index
             .lap_starts()
             .iter()
@@ -175,7 +176,7 @@ impl<'a> LaneView<'a> {
     }
 
     fn x(&self, n: usize) -> Along {
-        Along(self.frame.x(self.view.of(along(self.lens, n))))
+        Along(self.frame.x(self.visible.of(along(self.view, n))))
     }
 
     /// States where the picture deviates: a separate axis, omitted points, a threshold outside the
@@ -190,12 +191,12 @@ impl<'a> LaneView<'a> {
                 bare(high)
             ));
         }
-        if !self.view.is_whole() {
+        if !self.visible.is_whole() {
             let ((first, last), total) = (
                 self.ends(),
-                format::count(self.lens.index.steps().len() as u64),
+                format::count(self.view.index.steps().len() as u64),
             );
-            let (first, last) = (self.lens.label(first), self.lens.label(last));
+            let (first, last) = (self.view.label(first), self.view.label(last));
             caption.push(format!(
                 "steps {first} to {last} of {total} (the numbers cover all steps)"
             ));
@@ -220,8 +221,8 @@ impl<'a> LaneView<'a> {
 }
 
 /// Returns the position of step `n`, from 0 at the left edge for the first step to 1 for the last.
-fn along(lens: &Lens<'_>, n: usize) -> f64 {
-    let steps = lens.index.steps().len();
+fn along(view: &RunView<'_>, n: usize) -> f64 {
+    let steps = view.index.steps().len();
     if steps > 1 {
         n as f64 / (steps - 1) as f64
     } else {
@@ -231,9 +232,9 @@ fn along(lens: &Lens<'_>, n: usize) -> f64 {
 
 /// Returns the points with a score, or those without.
 fn spots<'a>(
-    lens: &'a Lens<'_>,
+    view: &'a RunView<'_>,
     lane: &'a Lane,
-    view: View,
+    visible: VisibleRange,
     scored: bool,
 ) -> impl Iterator<Item = Spot> + 'a {
     let points = lane
@@ -242,7 +243,7 @@ fn spots<'a>(
         .filter(move |point| point.score.is_some() == scored);
     let spots = points.map(move |point| Spot {
         n: point.n,
-        x: view.of(along(lens, point.n)),
+        x: visible.of(along(view, point.n)),
         score: point.score.unwrap_or_default(),
         request: Request::of(point),
     });
@@ -250,17 +251,17 @@ fn spots<'a>(
 }
 
 fn spots_without_score<'a>(
-    lens: &'a Lens<'_>,
+    view: &'a RunView<'_>,
     lane: &'a Lane,
-    view: View,
+    visible: VisibleRange,
 ) -> impl Iterator<Item = Spot> + 'a {
-    spots(lens, lane, view, false).filter(|spot| spot.request != Request::None)
+    spots(view, lane, visible, false).filter(|spot| spot.request != Request::None)
 }
 
 /// Describes a point: `step 9 · SafetyCritic 0.31 · retry · not yet`.
-fn title(lens: &Lens<'_>, lane: &Lane, score: &str, spot: &Spot) -> String {
-    let mut title = format!("step {} · {} {score}", lens.label(spot.n), lane.name);
-    let reason = reason(lens, spot.n, &lane.name).unwrap_or_default();
+fn title(view: &RunView<'_>, lane: &Lane, score: &str, spot: &Spot) -> String {
+    let mut title = format!("step {} · {} {score}", view.label(spot.n), lane.name);
+    let reason = reason(view, spot.n, &lane.name).unwrap_or_default();
     for part in [spot.request.word(), reason]
         .into_iter()
         .filter(|part| !part.is_empty())
@@ -273,13 +274,13 @@ fn title(lens: &Lens<'_>, lane: &Lane, score: &str, spot: &Spot) -> String {
 
 /// Returns the critic's reason. The index keeps only the reason of the first critic that requested
 /// an action.
-fn reason<'a>(lens: &'a Lens<'_>, n: usize, critic: &str) -> Option<&'a str> {
-    let step = lens.index.steps().get(n)?;
+fn reason<'a>(view: &'a RunView<'_>, n: usize, critic: &str) -> Option<&'a str> {
+    let step = view.index.steps().get(n)?;
     let asks = step
         .critics
         .iter()
         .find(|mark| matches!(mark.action, CriticAction::Retry | CriticAction::Stop))?;
     step.critic_reason
         .as_deref()
-        .filter(|_| lens.index.name(asks.name) == critic)
+        .filter(|_| view.index.name(asks.name) == critic)
 }

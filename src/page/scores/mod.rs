@@ -3,19 +3,19 @@
 //! Everything below the form is one part (`#scores`), which live runs update. Lanes come from the
 //! index. Lines are read only for facts that the index doesn't keep.
 
+mod critic_texts;
 pub(crate) mod csv;
-mod hand;
 pub(crate) mod handler;
 mod heat;
 pub(crate) mod json;
 mod lane;
 pub(crate) mod overlay;
 pub(crate) mod plot;
-mod said;
 mod several;
 mod table;
 #[cfg(test)]
 mod tests;
+mod threshold_handle;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -23,16 +23,16 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::analysis::scores::{Intervention, MAX_CRITICS, Pair, Rank, Scores, agreement, in_words};
 use crate::model::{CriticAction, TraceFile};
-use crate::page::lens::Lens;
 use crate::page::part::chart::series_of;
 use crate::page::part::href;
 use crate::page::part::sign::Sign;
 use crate::page::part::text::{self, one_line};
 use crate::page::run::head::{RunHead, Tabs};
+use crate::page::run_view::RunView;
+use crate::page::scores::critic_texts::{CriticText, critic_texts};
 use crate::page::scores::heat::Heat;
 use crate::page::scores::lane::LaneView;
-use crate::page::scores::plot::{Along, Px, Request, View, tick_class};
-use crate::page::scores::said::{CriticText, said};
+use crate::page::scores::plot::{Along, Px, Request, VisibleRange, tick_class};
 use crate::page::scores::table::Table;
 use crate::page::shell::{Pulse, Shell};
 use crate::stop::{CriticBelow, StopSpec};
@@ -84,13 +84,13 @@ impl Query {
     }
 
     /// Returns the visible part of an axis from 0 to `end`: the requested range, or the whole axis.
-    pub(crate) fn view(&self, end: f64) -> View {
-        View::new(self.from, self.to, end).unwrap_or(View::WHOLE)
+    pub(crate) fn visible(&self, end: f64) -> VisibleRange {
+        VisibleRange::new(self.from, self.to, end).unwrap_or(VisibleRange::WHOLE)
     }
 
     /// Returns whether the requested range has fewer than two of the run's steps.
     pub(crate) fn is_empty_range(&self, steps: usize) -> bool {
-        View::new(self.from, self.to, steps.saturating_sub(1) as f64).is_none()
+        VisibleRange::new(self.from, self.to, steps.saturating_sub(1) as f64).is_none()
     }
 
     /// Returns the address of `path` with these parameters and others.
@@ -129,14 +129,14 @@ impl ScoresPage<'_> {
             ..query.clone()
         };
         let part = query.from.is_some() || query.to.is_some();
-        part.then(|| all.address(&href::scores(self.body.lens.key()), &[]))
+        part.then(|| all.address(&href::scores(self.body.view.key()), &[]))
     }
 
     /// Returns the address that tries the threshold as a stop rule.
     fn rule(&self) -> Option<String> {
-        let (lens, query) = (self.body.lens, &self.body.query);
+        let (view, query) = (self.body.view, &self.body.query);
         let score = query.threshold()?;
-        let critics = lens
+        let critics = view
             .summary
             .critics
             .iter()
@@ -151,7 +151,7 @@ impl ScoresPage<'_> {
             .to_string()
         };
         let rules: Vec<String> = critics.map(rule).collect();
-        (!rules.is_empty()).then(|| href::whatif_with(lens.key(), &rules, query.step))
+        (!rules.is_empty()).then(|| href::whatif_with(view.key(), &rules, query.step))
     }
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct ScoresPulse<'a> {
 #[derive(Template)]
 #[template(path = "scores/scores.html")]
 pub(crate) struct ScoresBody<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
     pub query: Query,
     pub scores: Scores,
 }
@@ -180,26 +180,26 @@ pub(crate) struct ScoresBody<'a> {
 impl HtmlSafe for ScoresBody<'_> {}
 
 impl<'a> ScoresBody<'a> {
-    pub(crate) fn new(lens: &'a Lens<'a>, query: Query) -> Self {
+    pub(crate) fn new(view: &'a RunView<'a>, query: Query) -> Self {
         Self {
-            lens,
+            view,
             query,
-            scores: Scores::of(lens.index),
+            scores: Scores::of(view.index),
         }
     }
 
     /// Explains why there are no scores.
     fn nothing(&self) -> String {
-        let steps = self.lens.index.steps().len();
+        let steps = self.view.index.steps().len();
         let nothing = match steps {
-            0 => format!("{}, so there are no scores.", self.lens.no_step()),
+            0 => format!("{}, so there are no scores.", self.view.no_step()),
             1 => "No critic output in the only step of this run.".to_owned(),
             _ => format!(
                 "No critic output in the {} of this run.",
                 format::counted(steps, "step")
             ),
         };
-        let more = if self.lens.is_alive() {
+        let more = if self.view.is_alive() {
             "The run is still active."
         } else {
             "A critic is part of an agent. It scores each step and can request a retry or a stop."
@@ -210,7 +210,7 @@ impl<'a> ScoresBody<'a> {
     fn lanes(&self) -> impl Iterator<Item = LaneView<'_>> {
         let lanes = self.scores.lanes.iter().take(MAX_LANES);
         let count = lanes.len();
-        lanes.map(move |lane| LaneView::new(self.lens, lane, &self.query, count))
+        lanes.map(move |lane| LaneView::new(self.view, lane, &self.query, count))
     }
 
     /// States which critics have no lane. May be empty.
@@ -245,7 +245,7 @@ impl<'a> ScoresBody<'a> {
     }
 
     fn requests(&self) -> Requests<'_> {
-        let mut rows = self.scores.asked();
+        let mut rows = self.scores.interventions();
         let earlier = rows.len().saturating_sub(MAX_REQUESTS);
         Requests {
             body: self,
@@ -256,7 +256,7 @@ impl<'a> ScoresBody<'a> {
 
     /// Returns a heat map of all critics, if there are many.
     fn heat(&self) -> Option<Heat<'_>> {
-        (self.scores.lanes.len() > MAX_WITHOUT_MAP).then(|| Heat::new(self.lens, &self.scores))
+        (self.scores.lanes.len() > MAX_WITHOUT_MAP).then(|| Heat::new(self.view, &self.scores))
     }
 
     fn table(&self) -> Table<'_> {
@@ -298,16 +298,16 @@ impl Requests<'_> {
     }
 
     /// Returns the patch, or else the reason.
-    fn words(&self, asked: &Intervention) -> String {
-        let said = said_at(self.body.lens, asked.point.n)
+    fn words(&self, intervention: &Intervention) -> String {
+        let critic_texts = critic_texts_at(self.body.view, intervention.point.n)
             .into_iter()
-            .nth(asked.point.place)
+            .nth(intervention.point.place)
             .unwrap_or_default();
         one_line(
-            if said.patch.is_empty() {
-                &said.reason
+            if critic_texts.patch.is_empty() {
+                &critic_texts.reason
             } else {
-                &said.patch
+                &critic_texts.patch
             },
             REASON_CHARS,
         )
@@ -315,8 +315,8 @@ impl Requests<'_> {
     }
 }
 
-fn sign(asked: &Intervention) -> Sign {
-    let point = &asked.point;
+fn sign(intervention: &Intervention) -> Sign {
+    let point = &intervention.point;
     match point.action {
         CriticAction::Retry => Sign::word(
             "mk retry",
@@ -337,10 +337,10 @@ fn sign(asked: &Intervention) -> Sign {
 }
 
 /// Formats the change from the score of the request to the next score: ` (+0.40)`.
-fn change(asked: &Intervention) -> String {
-    let Some(by) = asked
+fn change(intervention: &Intervention) -> String {
+    let Some(by) = intervention
         .next
-        .zip(asked.point.score)
+        .zip(intervention.point.score)
         .map(|((_, next), score)| next - score)
     else {
         return String::new();
@@ -354,16 +354,16 @@ fn change(asked: &Intervention) -> String {
 }
 
 /// Returns the critic outputs in the line of step `n`. Empty if the line can't be read.
-fn said_at(lens: &Lens<'_>, n: usize) -> Vec<CriticText> {
-    let span = lens
+fn critic_texts_at(view: &RunView<'_>, n: usize) -> Vec<CriticText> {
+    let span = view
         .index
         .steps()
         .get(n)
         .map(|step| step.span)
         .unwrap_or_default();
-    lens.lines
+    view.lines
         .short_line(TraceFile::Steps, span)
-        .map(|line| said(&line))
+        .map(|line| critic_texts(&line))
         .unwrap_or_default()
 }
 

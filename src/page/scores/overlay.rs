@@ -11,12 +11,12 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::scores::{Series, bands, range};
-use crate::page::lens::Lens;
 use crate::page::part::{href, text};
-use crate::page::scores::hand::Hand;
+use crate::page::run_view::RunView;
 use crate::page::scores::plot::{
-    Along, Dot, Frame, Px, Request, Spot, Trace, View, WIDTH, tick_class, with_requests,
+    Along, Dot, Frame, Px, Request, Spot, Trace, VisibleRange, WIDTH, tick_class, with_requests,
 };
+use crate::page::scores::threshold_handle::ThresholdHandle;
 
 const FRAME: Frame = Frame {
     left: 0.0,
@@ -75,14 +75,18 @@ pub(crate) struct Line {
 
 /// The scores of a run, each with its position in the picture.
 pub(crate) struct Source<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     spots: Vec<Spot>,
 }
 
 impl<'a> Source<'a> {
     /// Creates the scores of a run. `place` returns the position of a step, from 0 at the left edge
     /// to 1 at the right. Scores outside aren't drawn.
-    pub(crate) fn new(lens: &'a Lens<'a>, series: &Series, place: impl Fn(usize) -> f64) -> Self {
+    pub(crate) fn new(
+        view: &'a RunView<'a>,
+        series: &Series,
+        place: impl Fn(usize) -> f64,
+    ) -> Self {
         let request = |n: &usize| match n {
             n if series.stops.binary_search(n).is_ok() => Request::Stop,
             n if series.retries.binary_search(n).is_ok() => Request::Retry,
@@ -96,7 +100,7 @@ impl<'a> Source<'a> {
         };
         let inside = |spot: &Spot| (0.0..=1.0).contains(&spot.x);
         Self {
-            lens,
+            view,
             spots: series.points.iter().map(spot).filter(inside).collect(),
         }
     }
@@ -111,17 +115,17 @@ impl<'a> Source<'a> {
         let title = |spot: &Spot| {
             let (letter, label, score) = (
                 letter(place),
-                self.lens.label(spot.n),
+                self.view.label(spot.n),
                 format::score(spot.score),
             );
-            let asked = if spot.request == Request::None {
+            let request_note = if spot.request == Request::None {
                 ""
             } else {
                 " · "
             };
             format!(
-                "{letter} {} · step {label} · {score}{asked}{}",
-                self.lens.key(),
+                "{letter} {} · step {label} · {score}{request_note}{}",
+                self.view.key(),
                 spot.request.word()
             )
         };
@@ -139,7 +143,7 @@ impl<'a> Source<'a> {
             .last()
             .map_or((0.0, 0.0), |spot| (frame.x(spot.x), frame.y(spot.score)));
         Line {
-            key: self.lens.key().to_owned(),
+            key: self.view.key().to_owned(),
             trace,
             dots,
             end,
@@ -158,8 +162,8 @@ pub(crate) fn letter(place: usize) -> String {
 }
 
 impl Overlay {
-    fn hand(&self) -> Hand<'_> {
-        Hand::new(self.frame, "", self.threshold)
+    fn threshold_handle(&self) -> ThresholdHandle<'_> {
+        ThresholdHandle::new(self.frame, "", self.threshold)
     }
 
     fn empty(title: String, axis: Axis, range: (f64, f64), threshold: Option<f64>) -> Self {
@@ -224,7 +228,7 @@ impl Overlay {
         first: Option<&Source<'_>>,
         runs: &[Series],
         by_share: bool,
-        (view, threshold): (View, Option<f64>),
+        (visible, threshold): (VisibleRange, Option<f64>),
     ) -> Self {
         let longest = runs.iter().map(|run| run.steps).max().unwrap_or_default();
         let columns = if by_share {
@@ -235,7 +239,7 @@ impl Overlay {
         // The first column is at the left edge and the last at the right, like the first and the
         // last step.
         let gaps = columns.saturating_sub(1).max(1) as f64;
-        let column_of = |share: f64| (view.of(share) * gaps + 0.5 + 1e-9) / columns as f64;
+        let column_of = |share: f64| (visible.of(share) * gaps + 0.5 + 1e-9) / columns as f64;
         let bands = bands(runs, columns, |run, n| {
             let last = if by_share { run.steps } else { longest }.saturating_sub(1) as f64;
             // Each step extends half the distance to its neighbours. A single step fills the whole

@@ -91,12 +91,12 @@ impl Trace {
 
 /// The visible part of an axis. `from` and `to` are shares of the whole axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct View {
+pub(crate) struct VisibleRange {
     pub from: f64,
     pub to: f64,
 }
 
-impl View {
+impl VisibleRange {
     pub(crate) const WHOLE: Self = Self { from: 0.0, to: 1.0 };
 
     /// Returns the view from `from` to `to` of an axis from 0 to `end`. Returns `None` if that
@@ -105,11 +105,11 @@ impl View {
         let share = |at: Option<usize>, usual: f64| {
             at.map_or(usual, |at| (at as f64 / end.max(1.0)).clamp(0.0, 1.0))
         };
-        let view = Self {
+        let visible = Self {
             from: share(from, 0.0),
             to: share(to, 1.0),
         };
-        (view.from < view.to).then_some(view)
+        (visible.from < visible.to).then_some(visible)
     }
 
     pub(crate) fn is_whole(self) -> bool {

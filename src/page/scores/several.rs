@@ -9,8 +9,8 @@ use crate::analysis::format;
 use crate::analysis::query::Query as Filter;
 use crate::analysis::scores::{At, Series, aligned, in_words, series};
 use crate::analysis::summary::Summary;
-use crate::page::lens::Lens;
 use crate::page::part::{href, text};
+use crate::page::run_view::RunView;
 use crate::page::scores::Query;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, letter};
 use crate::page::scores::plot::ticks_between;
@@ -33,7 +33,7 @@ pub(crate) struct SeveralPage<'a> {
     pub query: Query,
     pub along: Along,
     /// The runs in the overlay, each with its scores.
-    pub runs: Vec<(&'a Lens<'a>, Series)>,
+    pub runs: Vec<(&'a RunView<'a>, Series)>,
     /// Requested keys that belong to no run.
     pub missing: Vec<String>,
     /// The query that filters the runs offered for selection.
@@ -53,15 +53,15 @@ impl<'a> SeveralPage<'a> {
         shell: Shell,
         query: Query,
         axis: &str,
-        asked: &'a [Lens<'a>],
+        requested: &'a [RunView<'a>],
         missing: Vec<String>,
         (find, known): (&str, Vec<Arc<Summary>>),
     ) -> Self {
         let critic = Some(query.critic.as_str()).filter(|critic| !critic.is_empty());
-        let shown = asked.get(..MAX_RUNS).unwrap_or(asked);
+        let shown = requested.get(..MAX_RUNS).unwrap_or(requested);
         let runs: Vec<_> = shown
             .iter()
-            .map(|lens| (lens, series(lens.index, critic)))
+            .map(|view| (view, series(view.index, critic)))
             .collect();
         let lengths = || runs.iter().map(|(_, series)| series.steps);
         let mut along =
@@ -72,10 +72,10 @@ impl<'a> SeveralPage<'a> {
         );
         let title = format!("{what}, {}", format::counted(runs.len(), "run"));
         let mut notes = Vec::new();
-        if asked.len() > MAX_RUNS {
+        if requested.len() > MAX_RUNS {
             notes.push(format!(
                 "The first {MAX_RUNS} of {} runs are shown.",
-                format::count(asked.len() as u64)
+                format::count(requested.len() as u64)
             ));
         }
         let silent = runs
@@ -110,9 +110,9 @@ impl<'a> SeveralPage<'a> {
             Some(Ok(overlay)) => Some(overlay),
             None => None,
         };
-        let mut critics: Vec<&str> = asked
+        let mut critics: Vec<&str> = requested
             .iter()
-            .flat_map(|lens| &lens.summary.critics)
+            .flat_map(|view| &view.summary.critics)
             .map(String::as_str)
             .collect();
         critics.sort_unstable();
@@ -153,7 +153,7 @@ impl<'a> SeveralPage<'a> {
         let is_shown = |run: &Summary| {
             self.runs
                 .iter()
-                .any(|(lens, _)| lens.summary.key == run.key)
+                .any(|(view, _)| view.summary.key == run.key)
         };
         let query = Filter::parse(&self.find);
         let has_scores = |run: &&Arc<Summary>| {
@@ -165,7 +165,7 @@ impl<'a> SeveralPage<'a> {
             .iter()
             .filter(|(_, series)| !series.points.is_empty());
         shown
-            .map(|(lens, _)| (lens.summary, true))
+            .map(|(view, _)| (view.summary, true))
             .chain(rest.map(|run| (&**run, false)))
             .collect()
     }
@@ -179,7 +179,7 @@ impl<'a> SeveralPage<'a> {
                 ..self.query.clone()
             };
             let mut pairs = vec![("x", self.along.word())];
-            pairs.extend(self.runs.iter().map(|(lens, _)| ("run", lens.key())));
+            pairs.extend(self.runs.iter().map(|(view, _)| ("run", view.key())));
             query.address("/scores", &pairs)
         })
     }
@@ -253,7 +253,7 @@ fn nothing_in(query: &Query, along: Along, end: f64) -> String {
 /// Draws the overlay. If the requested range is empty, returns the end of the axis as the error.
 fn draw(
     title: String,
-    runs: &[(&Lens<'_>, Series)],
+    runs: &[(&RunView<'_>, Series)],
     along: Along,
     query: &Query,
 ) -> Result<Overlay, f64> {
@@ -278,9 +278,9 @@ fn draw(
     if along != Along::Aligned && query.is_empty_range(end + 1) {
         return Err(end as f64);
     }
-    let view = query.view(end as f64);
+    let visible = query.visible(end as f64);
     let at = |share: f64| (share * end as f64).round() as usize;
-    let ends = Some((view.from * end as f64, view.to * end as f64));
+    let ends = Some((visible.from * end as f64, visible.to * end as f64));
     let axis = match along {
         Along::Aligned => return draw_aligned(title, runs, query),
         Along::Progress => {
@@ -288,7 +288,10 @@ fn draw(
                 let here = f64::from(part) / 4.0;
                 (
                     here,
-                    format!("{:.0}%", (view.from + here * (view.to - view.from)) * 100.0),
+                    format!(
+                        "{:.0}%",
+                        (visible.from + here * (visible.to - visible.from)) * 100.0
+                    ),
                 )
             };
             Axis {
@@ -298,8 +301,8 @@ fn draw(
             }
         }
         Along::Step => {
-            let tick = |n: usize| (view.of(share(n, longest)), n.to_string());
-            let ticks = ticks_between(at(view.from), at(view.to), 20).take(longest);
+            let tick = |n: usize| (visible.of(share(n, longest)), n.to_string());
+            let ticks = ticks_between(at(visible.from), at(visible.to), 20).take(longest);
             Axis {
                 name: "step, counted from 0",
                 ticks: ticks.map(tick).collect(),
@@ -310,7 +313,7 @@ fn draw(
     let steps = |series: &Series| if by_share { series.steps } else { longest };
     let mut sources = runs
         .iter()
-        .map(|(lens, series)| Source::new(lens, series, |n| view.of(share(n, steps(series)))));
+        .map(|(view, series)| Source::new(view, series, |n| visible.of(share(n, steps(series)))));
     if runs.len() > MAX_LINES {
         let all: Vec<Series> = runs.iter().map(|(_, series)| series.clone()).collect();
         return Ok(Overlay::band(
@@ -319,7 +322,7 @@ fn draw(
             sources.next().as_ref(),
             &all,
             by_share,
-            (view, threshold),
+            (visible, threshold),
         ));
     }
     Ok(Overlay::lines(
@@ -333,33 +336,33 @@ fn draw(
 /// Draws the runs aligned to the first one. Matching steps are at the same position.
 fn draw_aligned(
     title: String,
-    runs: &[(&Lens<'_>, Series)],
+    runs: &[(&RunView<'_>, Series)],
     query: &Query,
 ) -> Result<Overlay, f64> {
-    let first = runs.first().map(|(lens, _)| *lens);
+    let first = runs.first().map(|(view, _)| *view);
     let places: Vec<Vec<f64>> = runs
         .iter()
-        .map(|(lens, _)| first.map_or_else(Vec::new, |first| aligned(first.index, lens.index)))
+        .map(|(view, _)| first.map_or_else(Vec::new, |first| aligned(first.index, view.index)))
         .collect();
     let last = places.iter().flatten().copied().fold(0.0_f64, f64::max);
     if query.is_empty_range(last.ceil() as usize + 1) {
         return Err(last);
     }
-    let view = query.view(last);
-    let share = |place: f64| view.of(if last > 0.0 { place / last } else { 0.5 });
-    let sources = runs.iter().zip(&places).map(|((lens, series), places)| {
-        Source::new(lens, series, |n| {
+    let visible = query.visible(last);
+    let share = |place: f64| visible.of(if last > 0.0 { place / last } else { 0.5 });
+    let sources = runs.iter().zip(&places).map(|((view, series), places)| {
+        Source::new(view, series, |n| {
             share(places.get(n).copied().unwrap_or_default())
         })
     });
     let sources: Vec<Source<'_>> = sources.collect();
-    let tick = |lens: &Lens<'_>, n: usize| (share(n as f64), lens.label(n));
-    let (from, to) = (view.from * last, view.to * last);
+    let tick = |view: &RunView<'_>, n: usize| (share(n as f64), view.label(n));
+    let (from, to) = (visible.from * last, visible.to * last);
     let seen =
-        |lens: &Lens<'_>| (to.floor() as usize).min(lens.index.steps().len().saturating_sub(1));
-    let ticks = first.map(|lens| {
-        ticks_between(from.ceil() as usize, seen(lens), 20)
-            .map(|n| tick(lens, n))
+        |view: &RunView<'_>| (to.floor() as usize).min(view.index.steps().len().saturating_sub(1));
+    let ticks = first.map(|view| {
+        ticks_between(from.ceil() as usize, seen(view), 20)
+            .map(|n| tick(view, n))
             .collect()
     });
     let name = "step of A, with matching steps of the other runs aligned to it";

@@ -7,9 +7,9 @@ use crate::analysis::format;
 use crate::analysis::scores::{Lane, Point};
 use crate::page::part::href;
 use crate::page::part::sign::Link;
+use crate::page::scores::critic_texts::CriticText;
 use crate::page::scores::plot::Request;
-use crate::page::scores::said::CriticText;
-use crate::page::scores::{MAX_LANES, Query, ScoresBody, said_at};
+use crate::page::scores::{MAX_LANES, Query, ScoresBody, critic_texts_at};
 
 /// Steps that fit side by side on a laptop.
 const WINDOW: usize = 24;
@@ -43,7 +43,7 @@ impl<'a> Table<'a> {
             .filter(|before| *before > 0)
             .map_or(total, |before| before.min(total));
         let steps = end.saturating_sub(WINDOW)..end;
-        let heads = body.lens.index.steps();
+        let heads = body.view.index.steps();
         let has_no_number = |n: &usize| {
             heads
                 .get(*n)
@@ -52,7 +52,7 @@ impl<'a> Table<'a> {
         let read = steps
             .clone()
             .filter(has_no_number)
-            .map(|n| (n, said_at(body.lens, n)))
+            .map(|n| (n, critic_texts_at(body.view, n)))
             .collect();
         Self { body, steps, read }
     }
@@ -60,7 +60,7 @@ impl<'a> Table<'a> {
     /// States which steps are visible.
     pub(crate) fn about(&self) -> String {
         let (shown, total, label) = (self.steps.len(), self.body.scores.steps, |n| {
-            self.body.lens.label(n)
+            self.body.view.label(n)
         });
         if shown == total {
             return format!("all {}", format::counted(total, "step"));
@@ -131,13 +131,13 @@ impl<'a> Table<'a> {
 
     /// Returns a non-numeric score as recorded in its line.
     fn recorded(&self, point: &Point) -> String {
-        let said = self
+        let critic_texts = self
             .read
             .iter()
             .find(|(n, _)| *n == point.n)
-            .and_then(|(_, said)| said.get(point.place));
-        let score = said
-            .map(|said| said.score.clone())
+            .and_then(|(_, critic_texts)| critic_texts.get(point.place));
+        let score = critic_texts
+            .map(|critic_texts| critic_texts.score.clone())
             .filter(|score| !score.is_empty());
         score.unwrap_or_else(|| "no score".to_owned())
     }
@@ -186,7 +186,7 @@ impl<'a> Table<'a> {
             ),
             ("Last", end + WINDOW < total, None),
         ];
-        let path = href::scores(self.body.lens.key());
+        let path = href::scores(self.body.view.key());
         let link = |(words, _, before)| {
             let query = Query {
                 before,

@@ -4,7 +4,7 @@ use askama::Template as _;
 
 use crate::analysis::scores::{Series, series};
 use crate::page::scores::overlay::{Axis, Overlay, Source, letter};
-use crate::page::scores::plot::{Frame, Spot, View, extremes, ticks, with_requests};
+use crate::page::scores::plot::{Frame, Spot, VisibleRange, extremes, ticks, with_requests};
 use crate::page::scores::*;
 use crate::page::tests::{HOSTILE, Recorded, tags};
 use crate::soak::soak;
@@ -30,24 +30,22 @@ fn spot(n: usize, of: usize, score: f64) -> Spot {
 /// for a step without a critic.
 fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
     let output = |output: &str| format!(r#"[{{"critic_name": "x", {output}}}]"#);
-    let outputs = outputs.into_iter().map(|said| {
-        if said.is_empty() {
+    let outputs = outputs.into_iter().map(|critic_texts| {
+        if critic_texts.is_empty() {
             "[]".to_owned()
         } else {
-            output(said)
+            output(critic_texts)
         }
     });
-    Recorded::steps(
-        outputs
-            .enumerate()
-            .map(|(n, said)| format!(r#"{{"step_id": {n}, "critic_outputs": {said}}}"#)),
-    )
+    Recorded::steps(outputs.enumerate().map(|(n, critic_texts)| {
+        format!(r#"{{"step_id": {n}, "critic_outputs": {critic_texts}}}"#)
+    }))
 }
 
 /// Calls `look` with a run's only lane.
 fn only_lane<T>(run: &Recorded, query: Query, look: impl FnOnce(&LaneView<'_>) -> T) -> T {
-    let lens = run.lens();
-    let body = ScoresBody::new(&lens, query);
+    let view = run.view();
+    let body = ScoresBody::new(&view, query);
     let lane = body.lanes().next().unwrap();
     look(&lane)
 }
@@ -129,7 +127,7 @@ fn levels_are_short_and_a_threshold_outside_is_none() {
 
 #[test]
 fn a_long_lane_stays_small_and_says_what_it_leaves_out() {
-    let (count, said) = if soak() {
+    let (count, critic_texts) = if soak() {
         (20_000, "20,000")
     } else {
         (4_000, "4,000")
@@ -151,12 +149,12 @@ fn a_long_lane_stays_small_and_says_what_it_leaves_out() {
         );
         let caption = lane.caption();
         assert!(
-            caption.starts_with(&format!("{said} points, drawn as a band"))
+            caption.starts_with(&format!("{critic_texts} points, drawn as a band"))
                 && caption.ends_with(" clickable"),
             "{caption}"
         );
     });
-    let html = ScoresBody::new(&run.lens(), Query::default())
+    let html = ScoresBody::new(&run.view(), Query::default())
         .render()
         .unwrap();
     let dots: Vec<_> = tags(&html)
@@ -208,7 +206,7 @@ fn what_is_asked_without_a_score_is_marked_at_the_edge() {
     only_lane(&run, Query::default(), |lane| {
         assert_eq!(titles(lane)[1], "step 1 · x no score · stop · no")
     });
-    let html = ScoresBody::new(&run.lens(), Query::default())
+    let html = ScoresBody::new(&run.view(), Query::default())
         .render()
         .unwrap();
     assert!(
@@ -223,8 +221,8 @@ fn runs_over_each_other_have_a_letter_a_dash_and_words() {
         run([r#""score": 0.1"#, r#""score": 0.2, "action": "retry""#]),
         run([]),
     );
-    let (a, b) = (one.lens(), silent.lens());
-    let source = |lens| Source::new(lens, &series(lens.index, None), |n| n as f64);
+    let (a, b) = (one.view(), silent.view());
+    let source = |view| Source::new(view, &series(view.index, None), |n| n as f64);
     let axis = Axis {
         name: "step",
         ticks: vec![(0.0, "0".to_owned())],
@@ -266,7 +264,7 @@ fn a_band_has_gaps_where_no_run_has_a_score() {
         None,
         &runs,
         false,
-        (View::WHOLE, None),
+        (VisibleRange::WHOLE, None),
     );
     assert_eq!(
         (
@@ -292,7 +290,7 @@ fn the_median_stands_where_the_lines_do() {
         None,
         &runs,
         false,
-        (View::WHOLE, None),
+        (VisibleRange::WHOLE, None),
     );
     // Ten steps, the first at the left edge and the last at the right, as in a line.
     assert!(
@@ -301,7 +299,7 @@ fn the_median_stands_where_the_lines_do() {
         "{}",
         overlay.band.1
     );
-    let part = View::new(Some(3), Some(6), 9.0).unwrap();
+    let part = VisibleRange::new(Some(3), Some(6), 9.0).unwrap();
     let overlay = Overlay::band(
         "t".to_owned(),
         Axis::default(),
@@ -353,7 +351,7 @@ fn a_part_of_a_lane_has_its_own_points_and_labels() {
             to: Some(3),
             ..Query::default()
         }
-        .view(299.0)
+        .visible(299.0)
         .is_whole()
     );
 }

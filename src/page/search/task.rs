@@ -109,7 +109,7 @@ impl Task for Search {
             return State::Done;
         }
         drop(tally);
-        turn.ended().unwrap_or(State::Left)
+        turn.ended().unwrap_or(State::Abandoned)
     }
 }
 
@@ -136,7 +136,7 @@ impl Listener for Heard<'_, '_> {
     fn found(&mut self, found: LineMatch) -> bool {
         self.in_run += found.line.found;
         self.search.lock().keep(MAX_HITS, self.key, found);
-        self.turn.tell();
+        self.turn.mark_partial();
         // Parsing the lines of a block takes time, so rest here too.
         self.turn.rest();
         self.turn.ended().is_none()

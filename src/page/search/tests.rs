@@ -269,13 +269,13 @@ fn hostile_text_stays_text() {
 #[test]
 fn a_program_is_told_how_many_hits_it_does_not_get() {
     let standing = standing(State::Done, in_runs(3, 4), 12, 40);
-    let told =
+    let page_of =
         |limit| serde_json::to_value(json::document(&context(limit), Some(&standing))).unwrap();
     for (limit, hits) in [(5, 5), (100, 12)] {
-        let told = told(limit);
-        assert_eq!(told["hits"].as_array().map(Vec::len), Some(hits));
+        let page_of = page_of(limit);
+        assert_eq!(page_of["hits"].as_array().map(Vec::len), Some(hits));
         assert_eq!(
-            (&told["found"], &told["hits_left_out"]),
+            (&page_of["found"], &page_of["hits_left_out"]),
             (&40.into(), &(40 - hits).into())
         );
     }

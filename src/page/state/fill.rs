@@ -3,18 +3,18 @@
 use crate::analysis::diff::{self, KeyChange};
 use crate::analysis::format;
 use crate::analysis::state::{
-    BETWEEN, Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap,
-    outside, state_at, state_before,
+    BETWEEN, Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal,
+    outside, run_range, state_at, state_before,
 };
 use crate::model::json::Json;
 use crate::model::{Record, TraceFile};
-use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::{JsonView, Kind, token};
 use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::state_diff::{Piece, pieces};
 use crate::page::part::text::Line;
+use crate::page::run_view::RunView;
 use crate::page::state::{HistoryRow, KeyHistory, StatePanel, StateRow, StateTab, Walk};
 
 /// Limits the changes of a key in its history to those nearest to the displayed step.
@@ -40,9 +40,9 @@ pub(crate) type StateLink<'a> = &'a dyn Fn(usize, &str) -> String;
 
 /// Builds the State tab: the state after step `n` and the history of a key, by default one that the
 /// step changed. Returns `None` if there is no such step.
-pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab> {
-    let state = state_at(lens.index, lens.lines, n)?;
-    let name = lens.key().to_owned();
+pub(crate) fn state_tab(view: &RunView<'_>, n: usize, key: &str) -> Option<StateTab> {
+    let state = state_at(view.index, view.lines, n)?;
+    let name = view.key().to_owned();
     let at = move |n: usize, key: &str| {
         href::with_query(
             &href::run(&name),
@@ -58,45 +58,45 @@ pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab
         .min_by_key(|known| known.changes);
     let first = seldom.or(state.keys.first()).map_or("", |known| &known.key);
     let key = if key.is_empty() { first } else { key }.to_owned();
-    let total = lens.index.steps().len();
+    let total = view.index.steps().len();
     let last = if n + 1 == total { " (last step)" } else { "" };
     let link = |n: usize, words: &str| Link::new(format!("{words} step"), at(n, &key));
     Some(StateTab {
         title: Phrase::new()
             .text("after ")
-            .link(format!("step {}", lens.label(n)), lens.at_step(n))
+            .link(format!("step {}", view.label(n)), view.at_step(n))
             .text(format!(
                 "{last} · {}",
                 format::counted(state.keys.len(), "key")
             )),
-        replay: href::replay_at(lens.key(), n),
+        replay: href::replay_at(view.key(), n),
         prev: n.checked_sub(1).map(|before| link(before, "previous")),
         next: (n + 1 < total).then(|| link(n + 1, "next")),
-        outside: outside(lens.index, lens.lines, n)
+        outside: outside(view.index, view.lines, n)
             .iter()
             .map(outside_row)
             .collect(),
-        history: Some(history(lens, &key, n, &at)).filter(|_| !key.is_empty()),
-        panel: panel(lens, &state, Moment::After(n), &key, &at),
+        history: Some(history(view, &key, n, &at)).filter(|_| !key.is_empty()),
+        panel: panel(view, &state, Moment::After(n), &key, &at),
     })
 }
 
 /// Builds the state at a moment, with `key` selected. Returns `None` if there is no such step.
 pub(crate) fn state_panel(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     moment: Moment,
     key: &str,
     at: StateLink<'_>,
 ) -> Option<StatePanel> {
     let state = match moment {
-        Moment::Before(n) => state_before(lens.index, lens.lines, n)?,
-        Moment::After(n) | Moment::Since(n) => state_at(lens.index, lens.lines, n)?,
+        Moment::Before(n) => state_before(view.index, view.lines, n)?,
+        Moment::After(n) | Moment::Since(n) => state_at(view.index, view.lines, n)?,
     };
-    Some(panel(lens, &state, moment, key, at))
+    Some(panel(view, &state, moment, key, at))
 }
 
 fn panel(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     state: &StateAt,
     moment: Moment,
     key: &str,
@@ -106,20 +106,20 @@ fn panel(
         Moment::Before(n) | Moment::Since(n) => (n, false),
         Moment::After(n) => (n, true),
     };
-    let record = if after { line_of(lens, n) } else { None };
+    let record = if after { line_of(view, n) } else { None };
     let line = record
         .as_ref()
         .and_then(|record| Some(crate::format::step(record)?.changes?.0.json()));
     let changes = line.as_ref().map(diff::changes_of_step);
     let changes = changes.unwrap_or_default();
     let mut fold = Fold::new(ValueLinks::default());
-    let writers = changed_by(lens.index, lens.lines, lap(lens.index, n));
+    let writers = changed_by(view.index, view.lines, run_range(view.index, n));
     let steps_of = |key: &str| writers.get(key).map_or(&[][..], Vec::as_slice);
     let row = |known: &KeyAt| {
         let change = changes.iter().find(|change| change.key == known.key);
         let selected = known.key == key;
         let (pieces, cut) = change.map(pieces).unwrap_or_default();
-        let mut value = value(lens, state.base, known, &mut fold);
+        let mut value = value(view, state.base, known, &mut fold);
         if let Some(Kind::Tree { open, .. }) = value.as_mut().map(|value| &mut value.kind) {
             *open = selected;
         }
@@ -132,22 +132,22 @@ fn panel(
             value: value.filter(|value| pieces.is_empty() || whole(value)),
             pieces,
             doubt: known.doubt.into(),
-            by: writer(lens, known, n, steps_of(&known.key), at),
-            walk: selected.then(|| walk(lens, known, n, steps_of(&known.key), at)),
+            by: writer(view, known, n, steps_of(&known.key), at),
+            walk: selected.then(|| walk(view, known, n, steps_of(&known.key), at)),
         }
     };
     let left_out = state.keys.len().saturating_sub(MAX_KEYS);
     // Changed and selected keys are shown even if there are too many keys.
-    let asked = |known: &&KeyAt| {
+    let is_requested = |known: &&KeyAt| {
         left_out == 0 || known.key == key || changes.iter().any(|change| change.key == known.key)
     };
     let (first, rest) = state.keys.split_at(state.keys.len().min(MAX_KEYS));
     let rows = first
         .iter()
-        .chain(rest.iter().filter(asked).take(MAX_KEYS))
+        .chain(rest.iter().filter(is_requested).take(MAX_KEYS))
         .map(row)
         .collect();
-    let mut note = note(lens, state, n);
+    let mut note = note(view, state, n);
     if left_out > 0 {
         note = note.text(format!(" {} not shown.", format::counted(left_out, "key")));
     }
@@ -155,14 +155,14 @@ fn panel(
 }
 
 /// Returns the line of step `n`, or `None` if it can't be read.
-fn line_of(lens: &Lens<'_>, n: usize) -> Option<Record<'static>> {
-    lens.lines
-        .record(TraceFile::Steps, lens.index.steps().get(n)?.span)
+fn line_of(view: &RunView<'_>, n: usize) -> Option<Record<'static>> {
+    view.lines
+        .record(TraceFile::Steps, view.index.steps().get(n)?.span)
         .ok()
 }
 
 /// Describes the sources of the state.
-fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
+fn note(view: &RunView<'_>, state: &StateAt, n: usize) -> Phrase {
     match state.base {
         Base::Nowhere if state.keys.is_empty() => Phrase::from("No state is recorded for this step."),
         Base::Nowhere => {
@@ -170,16 +170,16 @@ fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
         }
         Base::Observed(step) | Base::Found { step, .. } if step != n => Phrase::new()
             .text("Reconstructed from what ")
-            .link(format!("step {}", lens.label(step)), lens.at_step(step))
+            .link(format!("step {}", view.label(step)), view.at_step(step))
             .text(" observed and the changes that steps recorded since. Other changes aren't recorded."),
         Base::Init(_) | Base::Observed(_) | Base::Found { .. } => Phrase::new(),
     }
 }
 
 /// Renders a value. Shortened parts link to the value's location in the files.
-fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<JsonView> {
+fn value(view: &RunView<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<JsonView> {
     let json = Json::parse(known.value.as_deref()?)?;
-    let (run, key) = (lens.key(), token(&known.key));
+    let (run, key) = (view.key(), token(&known.key));
     let (line, pointer) = match (known.in_change, known.written, base) {
         // The step observed a different value.
         _ if known.doubt == BETWEEN => return Some(fold.json(&json, "")),
@@ -200,10 +200,16 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
 
 /// Returns the step that last wrote the value. If the displayed step changed it, returns the writer
 /// before that.
-fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLink<'_>) -> Phrase {
+fn writer(
+    view: &RunView<'_>,
+    known: &KeyAt,
+    n: usize,
+    steps: &[usize],
+    at: StateLink<'_>,
+) -> Phrase {
     let link = |words: &str, step: usize| {
         Phrase::new().link(
-            format!("{words} {}", lens.label(step)),
+            format!("{words} {}", view.label(step)),
             at(step, &known.key),
         )
     };
@@ -221,12 +227,12 @@ fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLi
 }
 
 /// Links the changes of the selected key around step `n`.
-fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'_>) -> Walk {
+fn walk(view: &RunView<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'_>) -> Walk {
     let prev = all.iter().rev().find(|step| **step < n).copied();
     let next = all.iter().find(|step| **step > n).copied();
-    let link = |step: usize| Link::new(format!("step {}", lens.label(step)), at(step, &known.key));
+    let link = |step: usize| Link::new(format!("step {}", view.label(step)), at(step, &known.key));
     Walk {
-        says: format!(
+        description: format!(
             "{} of {} up to here",
             known.changes,
             format::counted(all.len(), "change")
@@ -237,8 +243,8 @@ fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'
     }
 }
 
-fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistory {
-    let all = changes_of(lens.index, lens.lines, key, lap(lens.index, n));
+fn history(view: &RunView<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistory {
+    let all = changes_of(view.index, view.lines, key, run_range(view.index, n));
     let here = all.partition_point(|step| *step <= n);
     let start = here
         .saturating_sub(MAX_CHANGES / 2)
@@ -253,12 +259,12 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
     let mut left: Option<String> = None;
     let mut rows = Vec::new();
     for step in shown {
-        let change = change_of(lens.index, lens.lines, &path, *step).unwrap_or_default();
+        let change = change_of(view.index, view.lines, &path, *step).unwrap_or_default();
         let before = change.before.clone().unwrap_or_else(|| "null".to_owned());
         let differs = left.as_deref().is_some_and(|left| !equal(left, &before));
-        let (words, pieces) = told(change.before.as_deref(), change.after.as_deref());
+        let (words, pieces) = value_diff(change.before.as_deref(), change.after.as_deref());
         rows.push(HistoryRow {
-            step: Link::new(lens.label(*step), at(*step, key)),
+            step: Link::new(view.label(*step), at(*step, key)),
             current: *step == n,
             change: words.into(),
             pieces,
@@ -270,7 +276,7 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
         });
         left = Some(change.after.unwrap_or_else(|| "null".to_owned()));
     }
-    let says = match all.len() {
+    let description = match all.len() {
         0 => "never changed by a step".to_owned(),
         total if total > rows.len() => {
             format!(
@@ -283,7 +289,7 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
     };
     KeyHistory {
         key: key.into(),
-        says: says.into(),
+        description: description.into(),
         rows,
     }
 }
@@ -291,12 +297,12 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
 fn outside_row(found: &Outside) -> (Line, Vec<Piece>) {
     (
         found.key.as_str().into(),
-        told(found.before.as_deref(), found.after.as_deref()).1,
+        value_diff(found.before.as_deref(), found.after.as_deref()).1,
     )
 }
 
 /// Returns the description and the pieces of a change between two JSON texts.
-fn told(before: Option<&str>, after: Option<&str>) -> (String, Vec<Piece>) {
+fn value_diff(before: Option<&str>, after: Option<&str>) -> (String, Vec<Piece>) {
     let sides = [("before", before), ("after", after)].into_iter();
     let sides = sides.filter_map(|(name, text)| Some(format!("\"{name}\":{}", text?)));
     let text = format!("{{\"k\":{{{}}}}}", sides.collect::<Vec<_>>().join(","));

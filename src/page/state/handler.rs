@@ -7,13 +7,13 @@ use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, StepParam};
 use crate::page::json::json;
-use crate::page::run::handler::with_lens;
+use crate::page::run::handler::with_view;
 use crate::page::state::json as document;
 
 /// `GET /api/runs/{key}/state/{n}`
 pub(crate) async fn api(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
-    with_lens(&state, &run, move |lens| {
-        json(&document::state(lens.index, lens.lines, n))
+    with_view(&state, &run, move |view| {
+        json(&document::state(view.index, view.lines, n))
     })
     .await
 }
@@ -24,7 +24,7 @@ pub(crate) async fn history(
     StepParam(run, n): StepParam,
     params: Params,
 ) -> Answer {
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let path = params.text("key");
         if path.is_empty() {
             let detail =
@@ -32,7 +32,7 @@ pub(crate) async fn history(
             return Err(WebError::bad_request("Missing parameter: key", detail));
         }
         let history =
-            analysis::state::history(lens.index, lens.lines, n, path).map_err(|keys| {
+            analysis::state::history(view.index, view.lines, n, path).map_err(|keys| {
                 let title = format!("The state after step {n} has no key");
                 WebError::not_found(&title, &visible_line(&document::its_keys(&keys))).named(path)
             })?;

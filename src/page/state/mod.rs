@@ -70,7 +70,7 @@ pub(crate) struct StateRow {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
     /// The number of changes so far, and in total.
-    pub says: Line,
+    pub description: Line,
     pub prev: Option<Link>,
     pub next: Option<Link>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Walk {
 pub(crate) struct KeyHistory {
     pub key: Line,
     /// The number of changes shown, and in total.
-    pub says: Line,
+    pub description: Line,
     /// The changes in step order.
     pub rows: Vec<HistoryRow>,
 }

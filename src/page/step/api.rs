@@ -9,7 +9,7 @@ use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam, StepParam};
 use crate::page::json::json;
 use crate::page::part::href;
-use crate::page::run::handler::with_lens;
+use crate::page::run::handler::with_view;
 use crate::page::step::json as document;
 
 /// The default number of steps in a response.
@@ -25,31 +25,31 @@ pub(crate) async fn steps(
     params: Params,
 ) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_LIMIT)?, params.number("after")?);
-    with_lens(&state, &run, move |lens| {
-        json(&document::step_heads(lens.index, after, limit))
+    with_view(&state, &run, move |view| {
+        json(&document::step_heads(view.index, after, limit))
     })
     .await
 }
 
 /// `GET /api/runs/{key}/steps/{n}`
 pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         let gone = |why: String| {
             WebError::not_found(
                 "This step can't be read",
                 &format!("Cause: {why}."),
             )
         };
-        let span = lens
+        let span = view
             .index
             .steps()
             .get(n)
             .map(|step| step.span)
             .unwrap_or_default();
-        let events = lens
+        let events = view
             .index
             .events()
-            .range(document::events_of(lens.index, n));
+            .range(document::events_of(view.index, n));
         let lengths = || events.clone().map(|event| event.span.len).chain([span.len]);
         let bytes = lengths().sum::<u64>();
         if bytes > MAX_STEP_BYTES || lengths().any(|len| len > MAX_LINE_BYTES) {
@@ -61,15 +61,15 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
                 "This step is too large for one response",
                 &detail,
             );
-            return Err(error.link("Open the raw line", format!("{}/raw", href::step(lens.key(), n))));
+            return Err(error.link("Open the raw line", format!("{}/raw", href::step(view.key(), n))));
         }
-        let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
+        let line = view.lines.line(TraceFile::Steps, span).map_err(gone)?;
         let events: Result<Vec<_>, _> = events
             .clone()
-            .map(|event| lens.lines.line(TraceFile::Events, event.span))
+            .map(|event| view.lines.line(TraceFile::Events, event.span))
             .collect();
         let events = events.map_err(gone)?;
-        let step = document::step(lens.index, n, &line, &events);
+        let step = document::step(view.index, n, &line, &events);
         json(&step.ok_or_else(|| gone("the files changed".to_owned()))?)
     })
     .await

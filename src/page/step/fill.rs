@@ -14,7 +14,6 @@ use crate::model::{
     CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord,
     Step, StepHead, TraceFile,
 };
-use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::find;
@@ -22,7 +21,8 @@ use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
 use crate::page::run::steps::{COPIED, LEFT};
-use crate::page::step::said::{asked, compaction_in_words, compactions_before, prompt};
+use crate::page::run_view::{RunView, micros, phase};
+use crate::page::step::messages::{compaction_in_words, compactions_before, new_messages, prompt};
 use crate::page::step::{
     Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value,
 };
@@ -36,29 +36,33 @@ pub(crate) enum StepPlace {
     Alone,
 }
 
-pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
-    let (mut view, bytes, mut fold) = read_step(lens, n, place)?;
-    if let Some(group) = lens.index.round_of(n) {
-        view.prompt = prompt(lens, n, group, &mut fold);
-        view.asked = asked(lens, n, &mut fold);
-        if view.error.is_some() {
-            view.wrote = view.prompt.as_mut().and_then(|prompt| prompt.output.take());
+pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Option<StepView> {
+    let (mut step_view, bytes, mut fold) = read_step(view, n, place)?;
+    if let Some(group) = view.index.round_of(n) {
+        step_view.prompt = prompt(view, n, group, &mut fold);
+        step_view.new_messages = new_messages(view, n, &mut fold);
+        if step_view.error.is_some() {
+            step_view.wrote = step_view
+                .prompt
+                .as_mut()
+                .and_then(|prompt| prompt.output.take());
         }
-        view.events = events(lens, group);
-        view.raw_events = raw_events(lens, n, group);
-        let file = lens.index.format().file_name(TraceFile::Events);
-        view.raw_events_of = match lens.index.steps().get(n).map_or(0, |step| step.parts.len()) {
-            0 => format!(
-                "{} lines of {file}",
-                format::count((group.end - group.first) as u64)
-            ),
-            parts => format!("{} of the {file}", format::counted(parts, "record")),
-        }
-        .into();
+        step_view.events = events(view, group);
+        step_view.raw_events = raw_events(view, n, group);
+        let file = view.index.format().file_name(TraceFile::Events);
+        step_view.raw_events_of =
+            match view.index.steps().get(n).map_or(0, |step| step.parts.len()) {
+                0 => format!(
+                    "{} lines of {file}",
+                    format::count((group.end - group.first) as u64)
+                ),
+                parts => format!("{} of the {file}", format::counted(parts, "record")),
+            }
+            .into();
     }
-    view.started = started(&lens.children(), n);
-    view.raw = raw(lens, n, bytes.as_deref(), &mut fold);
-    Some(view)
+    step_view.started = started(&view.children(), n);
+    step_view.raw = raw(view, n, bytes.as_deref(), &mut fold);
+    Some(step_view)
 }
 
 /// Limits the child runs listed for a step. The header links to the others.
@@ -86,50 +90,52 @@ pub(crate) fn about(child: &Summary) -> String {
 }
 
 /// Returns the view without reference material: prompt, events, and raw lines.
-pub(crate) fn step_line(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
-    read_step(lens, n, place).map(|(view, _, _)| view)
+pub(crate) fn step_line(view: &RunView<'_>, n: usize, place: StepPlace) -> Option<StepView> {
+    read_step(view, n, place).map(|(step_view, _, _)| step_view)
 }
 
 /// Reads the step's line. Also returns its bytes.
 fn read_step(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     n: usize,
     place: StepPlace,
 ) -> Option<(StepView, Option<Vec<u8>>, Fold)> {
-    let step = lens.index.steps().get(n)?;
-    let group = lens.index.round_of(n);
-    let page = href::step(lens.key(), n);
+    let step = view.index.steps().get(n)?;
+    let group = view.index.round_of(n);
+    let page = href::step(view.key(), n);
     let mut fold = Fold::new(ValueLinks::below(&page));
-    let mut view = StepView {
+    let mut step_view = StepView {
         n,
-        title: format!("Step {}", lens.label(n)).into(),
-        facts: facts(lens, n, group).into(),
-        marks: marks(lens, n, group),
-        previous: n.checked_sub(1).and_then(|n| neighbour(lens, n, place)),
-        next: neighbour(lens, n + 1, place),
+        title: format!("Step {}", view.label(n)).into(),
+        facts: facts(view, n, group).into(),
+        marks: marks(view, n, group),
+        previous: n.checked_sub(1).and_then(|n| neighbour(view, n, place)),
+        next: neighbour(view, n + 1, place),
         own: if place == StepPlace::List {
             page.clone()
         } else {
             String::new()
         },
-        command: format!("board show {} --step {n}", shell_word(&lens.summary.path)),
-        link: lens.at_step(n),
-        replay: href::replay_at(lens.key(), n),
-        error: group.and_then(|group| error(lens, n, group, &mut fold)),
+        command: format!("board show {} --step {n}", shell_word(&view.summary.path)),
+        link: view.at_step(n),
+        replay: href::replay_at(view.key(), n),
+        error: group.and_then(|group| error(view, n, group, &mut fold)),
         ..StepView::default()
     };
-    let bytes = line(lens, step.span);
+    let bytes = line(view, step.span);
     match &bytes {
-        Err(why) => view.unreadable = Some(Phrase::from(format!("The line can't be shown: {why}"))),
+        Err(why) => {
+            step_view.unreadable = Some(Phrase::from(format!("The line can't be shown: {why}")))
+        }
         Ok(bytes) => {
             let record = Record::of(bytes);
             match crate::format::step(&record) {
-                Some(step) => read_line(lens, n, group, &step, &mut view, &mut fold),
-                None => view.unreadable = Some(no_step(&record, bytes.len())),
+                Some(step) => read_line(view, n, group, &step, &mut step_view, &mut fold),
+                None => step_view.unreadable = Some(no_step(&record, bytes.len())),
             }
         }
     }
-    Some((view, bytes.ok(), fold))
+    Some((step_view, bytes.ok(), fold))
 }
 
 /// Explains why a line contains no step.
@@ -149,14 +155,14 @@ fn no_step(record: &Record<'_>, len: usize) -> Phrase {
 const MAX_FOREIGN_BYTES: usize = 4_000;
 
 /// Returns the bytes of a step's line, or an error if it exceeds what the board parses.
-fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
+fn line(view: &RunView<'_>, span: Span) -> Result<Vec<u8>, String> {
     if span.len > MAX_LINE_BYTES {
         return Err(format!(
             "it has {}, more than the board can parse",
             format::bytes(span.len)
         ));
     }
-    lens.lines.line(TraceFile::Steps, span)
+    view.lines.line(TraceFile::Steps, span)
 }
 
 /// Returns the manifest as text, repaired to valid JSON if possible. `None` if it can't be read.
@@ -168,16 +174,16 @@ pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
 }
 
 fn read_line(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     n: usize,
     group: Option<&Group>,
     step: &Step<'_>,
-    view: &mut StepView,
+    step_view: &mut StepView,
     fold: &mut Fold,
 ) {
     let before = |name: &str| {
-        let symbol = lens.index.names().find(name)?;
-        let marks = lens
+        let symbol = view.index.names().find(name)?;
+        let marks = view
             .index
             .steps()
             .range(0..n)
@@ -194,17 +200,17 @@ fn read_line(
             .iter()
             .position(|picture| picture.path.as_deref() == Some(recorded));
         let at = at.ok_or_else(|| "the line has no such picture".to_owned())?;
-        lens.lines
+        view.lines
             .has_asset(recorded)
-            .map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
+            .map(|()| format!("{}/assets/{at}", href::step(view.key(), n)))
     };
     // Steps that failed before their action, and wait steps of QitOS 0.6, have no observation. The
     // event at their start has the state.
     let ready = group
         .filter(|_| step.state.is_none())
-        .and_then(|group| event_of(lens, group, EventKind::StateBefore));
+        .and_then(|group| event_of(view, group, EventKind::StateBefore));
     let first = if ready.is_none() {
-        first_state(lens)
+        first_state(view)
     } else {
         None
     };
@@ -215,8 +221,8 @@ fn read_line(
         .map(crate::format::event);
     let state = event.and_then(|event| event.state).map(TraceValue::json);
     let state = state.as_ref();
-    view.said = said(lens, step, fold);
-    view.read(
+    step_view.reply = reply(view, step, fold);
+    step_view.read(
         step,
         &Around {
             previous_score: &before,
@@ -225,22 +231,23 @@ fn read_line(
         },
         fold,
     );
-    view.critics
+    step_view
+        .critics
         .iter_mut()
-        .for_each(|critic| critic.colour(&lens.summary.critics));
-    if view.error.is_none() {
-        view.error = step.error.and_then(|error| own_error(&error.json(), fold));
+        .for_each(|critic| critic.colour(&view.summary.critics));
+    if step_view.error.is_none() {
+        step_view.error = step.error.and_then(|error| own_error(&error.json(), fold));
     }
 }
 
 /// Returns the model's text next to its calls. Omits text that QitOS parsed the calls from, because
 /// it repeats them.
-fn said(lens: &Lens<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
+fn reply(view: &RunView<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
     let decision = step
         .decision
         .as_ref()
         .filter(|decision| decision.mode.as_deref() == Some("act"))?;
-    let text = step.text.filter(|_| lens.index.format().is_one_file())?;
+    let text = step.text.filter(|_| view.index.format().is_one_file())?;
     let words = text
         .string()
         .filter(|words| decision.rationale.and_then(TraceValue::string).as_ref() != Some(words))?;
@@ -259,27 +266,27 @@ fn says_again(words: &str, thought: &str, calls: &[Call<'_>]) -> bool {
     };
     let command = rest.trim().trim_matches('`').trim();
     let args = call.args.map(TraceValue::json);
-    let told = args
+    let shell_command = args
         .as_ref()
         .and_then(|args| args.get("command"))
         .and_then(Json::as_str)
         .unwrap_or_default();
-    !told.is_empty() && command == told.trim()
+    !shell_command.is_empty() && command == shell_command.trim()
 }
 
 /// Returns the event that starts the run, if it has the complete state and therefore the field
 /// names.
-fn first_state(lens: &Lens<'_>) -> Option<Record<'static>> {
-    let whole = lens.index.format().state == StateRecord::Initial;
-    let (at, _) = lens
+fn first_state(view: &RunView<'_>) -> Option<Record<'static>> {
+    let whole = view.index.format().state == StateRecord::Initial;
+    let (at, _) = view
         .index
         .newest_segments()
         .first()
         .filter(|_| whole)?
         .init
         .as_ref()?;
-    lens.lines
-        .record(TraceFile::Events, lens.index.events().get(*at)?.span)
+    view.lines
+        .record(TraceFile::Events, view.index.events().get(*at)?.span)
         .ok()
 }
 
@@ -308,31 +315,31 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
 
 /// Returns the first event of this kind in a group, with its index.
 pub(super) fn event_of(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     group: &Group,
     kind: EventKind,
 ) -> Option<(usize, Record<'static>)> {
-    let events = lens.index.events().range(group.first..group.end);
+    let events = view.index.events().range(group.first..group.end);
     let (offset, event) = events.enumerate().find(|(_, event)| event.kind == kind)?;
-    let record = lens.lines.record(TraceFile::Events, event.span).ok()?;
+    let record = view.lines.record(TraceFile::Events, event.span).ok()?;
     Some((group.first + offset, record))
 }
 
 /// Returns the line after the title of step `n`: the number of steps, its time, and its tokens.
-pub(crate) fn step_facts(lens: &Lens<'_>, n: usize) -> String {
-    facts(lens, n, lens.index.round_of(n))
+pub(crate) fn step_facts(view: &RunView<'_>, n: usize) -> String {
+    facts(view, n, view.index.round_of(n))
 }
 
-fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
-    let Some(step) = lens.index.steps().get(n) else {
+fn facts(view: &RunView<'_>, n: usize, group: Option<&Group>) -> String {
+    let Some(step) = view.index.steps().get(n) else {
         return String::new();
     };
     // Skipped steps count but have no page.
     let mut facts = vec![format!(
         "· {}",
-        format::counted(lens.index.step_count(), "step")
+        format::counted(view.index.step_count(), "step")
     )];
-    let offset = lens.offset(group.and_then(|group| began(lens.index, group)));
+    let offset = view.offset(group.and_then(|group| began(view.index, group)));
     if !offset.is_empty() {
         facts.push(offset.as_str().to_owned());
     }
@@ -341,30 +348,30 @@ fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
             .and_then(took)
             .map(|time| format!("took {}", micros(time))),
     );
-    let about = if lens.index.tokens_estimated(n) {
+    let about = if view.index.tokens_estimated(n) {
         "about "
     } else {
         ""
     };
     facts.extend(
-        lens.index
+        view.index
             .tokens_of(n)
             .map(|tokens| format!("{about}{} tokens", format::count(tokens))),
     );
-    let agent = lens.index.name(step.agent);
+    let agent = view.index.name(step.agent);
     if !agent.is_empty() {
         facts.push(agent.to_owned());
     }
     facts.join(" · ")
 }
 
-fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
-    let Some(step) = lens.index.steps().get(n) else {
+fn marks(view: &RunView<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
+    let Some(step) = view.index.steps().get(n) else {
         return Vec::new();
     };
     let mut marks = Vec::new();
     if group.is_some_and(|group| group.error.is_some()) {
-        let recovered = lens.index.steps().len() > n + 1;
+        let recovered = view.index.steps().len() > n + 1;
         marks.push(Sign::word(
             "mk err",
             "error",
@@ -392,13 +399,13 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         step.returncode
             .map(|code| Sign::plain("mk err", format!("≠0 a command exited with code {code}"))),
     );
-    if step.asked(CriticAction::Retry) {
+    if step.requested(CriticAction::Retry) {
         marks.push(Sign::word("mk retry", "retry", "retry requested"));
     }
-    if step.asked(CriticAction::Stop) {
+    if step.requested(CriticAction::Stop) {
         marks.push(Sign::word("mk stop", "critic", "stop requested"));
     }
-    if let Some(left_out) = lens.index.unassembled(n) {
+    if let Some(left_out) = view.index.unassembled(n) {
         marks.push(Sign::word(
             "mk",
             "unknown",
@@ -409,9 +416,9 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         marks.push(Sign::word("mk", "split", LEFT));
     }
     marks.extend(
-        compactions_before(lens, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))),
+        compactions_before(view, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))),
     );
-    if n < lens.summary.copied_steps() {
+    if n < view.summary.copied_steps() {
         marks.push(Sign::word("mk", "split", COPIED));
     }
     match step.fate {
@@ -422,26 +429,26 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
     marks
 }
 
-fn neighbour(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepLink> {
-    let step = lens.index.steps().get(n)?;
+fn neighbour(view: &RunView<'_>, n: usize, place: StepPlace) -> Option<StepLink> {
+    let step = view.index.steps().get(n)?;
     let (call, _) =
         crate::page::part::text::one_line(step.call.split('(').next().unwrap_or_default(), 40);
-    let page = href::step(lens.key(), n);
+    let page = href::step(view.key(), n);
     let (href, fragment) = match place {
-        StepPlace::List => (lens.at_step(n), format!("{page}/part")),
+        StepPlace::List => (view.at_step(n), format!("{page}/part")),
         StepPlace::Alone => (page, String::new()),
     };
     Some(StepLink {
         href,
         fragment,
-        label: format!("{} {call}", lens.label(n)).into(),
+        label: format!("{} {call}", view.label(n)).into(),
     })
 }
 
-fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<StepError> {
+fn error(view: &RunView<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<StepError> {
     let (symbol, text) = group.error.as_ref()?;
-    let step_id = lens.index.steps().get(n).and_then(|step| step.step_id);
-    let failures = lens
+    let step_id = view.index.steps().get(n).and_then(|step| step.step_id);
+    let failures = view
         .index
         .manifest()
         .get()
@@ -449,14 +456,14 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
     let failure = failures
         .iter()
         .find(|failure| failure.step_id.is_some() && failure.step_id == step_id);
-    let began = lens
+    let began = view
         .index
         .groups()
         .last()
         .is_some_and(|last| last.first > group.first && last.step_id.is_some());
     let outcome = match (
         failure.map(|failure| &*failure.decision),
-        lens.index.steps().len() > n + 1,
+        view.index.steps().len() > n + 1,
     ) {
         (Some("continue"), _) => Phrase::from("The engine recovered and continued."),
         (Some("stop"), _) => Phrase::from("The engine stopped the run."),
@@ -467,17 +474,17 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
     Some(StepError {
         category: failure.map_or_else(|| "".into(), |failure| (&*failure.category).into()),
         message: fold.text(failure.map_or(text, |failure| &failure.message), ""),
-        place: format!("recorded by {}", lens.index.name(*symbol)).into(),
+        place: format!("recorded by {}", view.index.name(*symbol)).into(),
         outcome,
     })
 }
 
-fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
-    let stretches = stretches(lens.index, group);
+fn events(view: &RunView<'_>, group: &Group) -> StepEvents {
+    let stretches = stretches(view.index, group);
     let shown: Vec<_> = stretches
         .iter()
         .take(MAX_STRETCHES)
-        .map(|stretch| (phase(lens.index.name(stretch.phase)), stretch))
+        .map(|stretch| (phase(view.index.name(stretch.phase)), stretch))
         .collect();
     let times: Vec<_> = shown
         .iter()
@@ -486,10 +493,10 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
         })
         .collect();
     let rows = shown.iter().map(|((class, name), stretch)| {
-        let events = lens.index.events().range(stretch.first..stretch.end);
+        let events = view.index.events().range(stretch.first..stretch.end);
         let mut stages: Vec<&str> = events
             .clone()
-            .map(|event| lens.index.name(event.stage))
+            .map(|event| view.index.name(event.stage))
             .filter(|stage| !stage.is_empty())
             .collect();
         if stages.len() > 3 {
@@ -502,7 +509,7 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
         let failed = events.clone().filter(|event| !event.ok).count();
         let mut note = Phrase::new().link(
             format::counted(events.len(), "event"),
-            lens.at_event(stretch.first),
+            view.at_event(stretch.first),
         );
         if failed > 0 {
             note = note.text(format!(" · {failed} failed"));
@@ -511,7 +518,7 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
             class,
             phase: name.as_str().into(),
             stage: stages.join(" → ").into(),
-            at: lens.offset(stretch.started),
+            at: view.offset(stretch.started),
             lasted: stretch
                 .micros
                 .map_or_else(|| format::MISSING.to_owned(), micros)
@@ -525,7 +532,7 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
             "{} more events",
             format::count((group.end - next.first) as u64)
         );
-        let note = Phrase::new().link(label, lens.at_event(next.first));
+        let note = Phrase::new().link(label, view.at_event(next.first));
         rows.push(StepEvent {
             phase: "and others".into(),
             note,
@@ -544,12 +551,12 @@ const MAX_STRETCHES: usize = 100;
 /// Limits the event lines that are linked individually. A normal run has about thirteen per step.
 const MAX_RAW_EVENTS: usize = 100;
 
-fn place(lens: &Lens<'_>, file: TraceFile, line: u64, span: Span) -> Line {
+fn place(view: &RunView<'_>, file: TraceFile, line: u64, span: Span) -> Line {
     let (from, to) = (
         format::count(span.offset),
         format::count(span.offset + span.len),
     );
-    let file = lens.index.format().file_name(file);
+    let file = view.index.format().file_name(file);
     format!("{file} line {}, bytes {from} to {to}", format::count(line)).into()
 }
 
@@ -563,15 +570,15 @@ fn first_of(Unassembled { read, all }: Unassembled) -> String {
 }
 
 /// Returns the location of a step's line, or the records it was assembled from.
-fn place_of(lens: &Lens<'_>, n: usize, step: &StepHead) -> Line {
+fn place_of(view: &RunView<'_>, n: usize, step: &StepHead) -> Line {
     if step.parts.is_empty() {
-        return place(lens, TraceFile::Steps, step.line, step.span);
+        return place(view, TraceFile::Steps, step.line, step.span);
     }
-    let from = match lens.index.unassembled(n) {
+    let from = match view.index.unassembled(n) {
         None => format::counted(step.parts.len(), "record"),
         Some(left_out) => first_of(left_out),
     };
-    let file = lens.index.format().file_name(TraceFile::Steps);
+    let file = view.index.format().file_name(TraceFile::Steps);
     format!(
         "built from {from} of the {file}, starting at line {}",
         format::count(step.line)
@@ -579,34 +586,34 @@ fn place_of(lens: &Lens<'_>, n: usize, step: &StepHead) -> Line {
     .into()
 }
 
-fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {
-    let step = lens.index.steps().get(n)?;
+fn raw(view: &RunView<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {
+    let step = view.index.steps().get(n)?;
     Some(RawLine {
-        place: place_of(lens, n, step),
+        place: place_of(view, n, step),
         size: format::bytes(bytes.map_or(step.span.len, |bytes| bytes.len() as u64)).into(),
         text: bytes.map(|bytes| fold.text(&String::from_utf8_lossy(bytes), "")),
-        href: href::alone(&href::step(lens.key(), n), step.span.len),
+        href: href::alone(&href::step(view.key(), n), step.span.len),
     })
 }
 
-fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
-    let events = lens.index.events();
+fn raw_events(view: &RunView<'_>, n: usize, group: &Group) -> Vec<RawLine> {
+    let events = view.index.events();
     let line = |at: usize| {
         let event: &EventHead = events.get(at)?;
         Some(RawLine {
-            place: place(lens, TraceFile::Events, event.line, event.span),
+            place: place(view, TraceFile::Events, event.line, event.span),
             size: format::bytes(event.span.len).into(),
             text: None,
-            href: href::alone(&href::event(lens.key(), at), event.span.len),
+            href: href::alone(&href::event(view.key(), at), event.span.len),
         })
     };
-    if lens
+    if view
         .index
         .steps()
         .get(n)
         .is_some_and(|step| !step.parts.is_empty())
     {
-        return lens
+        return view
             .index
             .parts_of(n)
             .flatten()
@@ -624,7 +631,7 @@ fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
             place: format!("and {}", format::counted(others.len(), "more line")).into(),
             size: format::bytes(others.clone().map(|event| event.span.len).sum()).into(),
             text: None,
-            href: lens.at_event(group.first + MAX_RAW_EVENTS),
+            href: view.at_event(group.first + MAX_RAW_EVENTS),
         });
     }
     lines

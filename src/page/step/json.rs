@@ -151,7 +151,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         ok: step.is_ok() && index.error_of(n).is_none(),
         error: index.failure_of(n).map(str::to_owned),
         returncode: step.returncode,
-        retry: step.asked(CriticAction::Retry),
+        retry: step.requested(CriticAction::Retry),
         left: step.is_left,
         nested: step.is_nested,
         critics: step.critics.iter().map(critic).collect(),

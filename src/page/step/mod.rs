@@ -7,7 +7,7 @@ pub(crate) mod api;
 pub(crate) mod fill;
 pub(crate) mod json;
 pub(crate) mod json_line;
-pub(crate) mod said;
+pub(crate) mod messages;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -15,7 +15,6 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::model::json::Json;
 use crate::model::step::{Step, Value as TraceValue};
-use crate::page::lens::Lens;
 use crate::page::part::action::{Actions, not_shown};
 use crate::page::part::critic::Critic;
 use crate::page::part::decision::Decision;
@@ -27,6 +26,7 @@ use crate::page::part::state_diff::StateDiff;
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::Line;
 use crate::page::part::{decision, href, text};
+use crate::page::run_view::RunView;
 use crate::page::shell::Shell;
 
 /// Limits the pictures read from a step.
@@ -36,8 +36,8 @@ const MAX_ASSETS: usize = 50;
 #[template(path = "step/page.html")]
 pub(crate) struct StepPage<'a> {
     pub shell: Shell,
-    pub lens: &'a Lens<'a>,
-    pub view: StepView,
+    pub view: &'a RunView<'a>,
+    pub step_view: StepView,
 }
 
 /// A step that replaces the one shown on the run page, with the new title.
@@ -45,7 +45,7 @@ pub(crate) struct StepPage<'a> {
 #[template(path = "step/step_fragment.html")]
 pub(crate) struct StepFragment {
     pub title: Line,
-    pub view: StepView,
+    pub step_view: StepView,
 }
 
 /// The page of a single value: a long text in parts, or a JSON value.
@@ -97,10 +97,10 @@ pub(crate) struct StepView {
     /// The model's text if the step failed. In other steps, the sections below contain it.
     pub wrote: Option<Folded>,
     /// Messages to the agent between the previous step and this one, if they have separate records.
-    pub asked: Option<Prompt>,
+    pub new_messages: Option<Prompt>,
     pub thought: Option<Folded>,
     /// The model's text next to its calls, unless the calls were parsed from it.
-    pub said: Option<Folded>,
+    pub reply: Option<Folded>,
     /// The decision. `None` only if the line is unreadable.
     pub decision: Option<Decision>,
     pub actions: Actions,
@@ -157,7 +157,7 @@ pub(crate) struct StepError {
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     /// The content that isn't shown elsewhere.
-    pub says: Line,
+    pub description: Line,
     pub size: Line,
     pub view: JsonView,
 }
@@ -319,13 +319,13 @@ impl Observation {
                 .filter(|(key, value)| !known.contains(&key.as_ref()) && !value.is_empty())
                 .map(|(key, _)| key.to_string()),
         );
-        let says = if parts.is_empty() {
+        let description = if parts.is_empty() {
             String::new()
         } else {
             format!("Contains {}.", parts.join(", "))
         };
         Self {
-            says: says.into(),
+            description: description.into(),
             size: format::bytes(seen.to_string().len() as u64).into(),
             view: fold.json(&seen, &observation.at.to_string()),
         }

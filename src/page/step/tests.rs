@@ -16,7 +16,7 @@ fn read(line: &str) -> StepView {
         },
         state: None,
     };
-    let mut view = StepView {
+    let mut step_view = StepView {
         n: 4,
         title: "Step 4".into(),
         ..StepView::default()
@@ -25,12 +25,12 @@ fn read(line: &str) -> StepView {
         value: "/v".into(),
         raw: "/r".into(),
     };
-    view.read(
+    step_view.read(
         &crate::format::step_in(line).unwrap(),
         &around,
         &mut Fold::new(links),
     );
-    view
+    step_view
 }
 
 const LINE: &str = r#"{"step_id": 4, "agent_id": "react", "observation": {"state": {"a": 1, "b": 2}, "action_results": ["ok"]},
@@ -48,19 +48,19 @@ fn headings(html: &str) -> Vec<&str> {
 
 #[test]
 fn sections_come_in_their_order() {
-    let mut view = read(LINE);
-    view.raw = Some(RawLine {
+    let mut step_view = read(LINE);
+    step_view.raw = Some(RawLine {
         place: "steps.jsonl line 5".into(),
         size: "1 KB".into(),
         text: None,
         href: "/r".into(),
     });
-    view.events.rows.push(StepEvent {
+    step_view.events.rows.push(StepEvent {
         class: "act",
         phase: "Act".into(),
         ..StepEvent::default()
     });
-    let html = view.render().unwrap();
+    let html = step_view.render().unwrap();
     let order = [
         "Thought",
         "Decision",
@@ -81,10 +81,10 @@ fn sections_come_in_their_order() {
 
 #[test]
 fn empty_sections_are_left_out_but_the_decision_stays() {
-    let view = read(
+    let step_view = read(
         r#"{"step_id": 2, "decision": null, "observation": null, "actions": [], "state_diff": {}}"#,
     );
-    let html = view.render().unwrap();
+    let html = step_view.render().unwrap();
     assert_eq!(headings(&html), ["Decision"]);
     assert!(html.contains("None."));
     let unreadable = StepView {
@@ -98,22 +98,25 @@ fn empty_sections_are_left_out_but_the_decision_stays() {
 fn observations_say_what_they_repeat() {
     let seen = read(LINE).observation.unwrap();
     assert_eq!(
-        seen.says.as_str(),
+        seen.description.as_str(),
         "Contains the results above, the state before this step (2 fields)."
     );
 }
 
 #[test]
 fn pictures_are_shown_only_where_they_may_be() {
-    let view = read(LINE);
-    assert_eq!(view.assets[0].href.as_deref(), Some("/asset/assets/1.png"));
-    assert!(view.assets[0].caption.as_str().contains("640 × 400"));
-    assert_eq!(view.assets[1].note.as_str(), "Not shown: outside");
+    let step_view = read(LINE);
     assert_eq!(
-        view.assets[2].note.as_str(),
+        step_view.assets[0].href.as_deref(),
+        Some("/asset/assets/1.png")
+    );
+    assert!(step_view.assets[0].caption.as_str().contains("640 × 400"));
+    assert_eq!(step_view.assets[1].note.as_str(), "Not shown: outside");
+    assert_eq!(
+        step_view.assets[2].note.as_str(),
         "Not shown: no path is recorded"
     );
-    let html = view.render().unwrap();
+    let html = step_view.render().unwrap();
     assert_eq!(html.matches("<img ").count(), 1);
 }
 
@@ -148,7 +151,7 @@ fn links_work_with_and_without_scripts() {
 fn a_fragment_brings_its_title() {
     let html = StepFragment {
         title: "run: step 4".into(),
-        view: read(LINE),
+        step_view: read(LINE),
     }
     .render()
     .unwrap();
@@ -163,8 +166,8 @@ fn pages_name_their_run_and_step() {
     let run = Recorded::steps([]);
     let html = StepPage {
         shell: Shell::default(),
-        lens: &run.lens(),
-        view: read(LINE),
+        view: &run.view(),
+        step_view: read(LINE),
     }
     .render()
     .unwrap();
@@ -211,23 +214,23 @@ fn hostile_steps_are_text_in_every_position() {
         .replace("\"/etc/passwd\"", &evil)
         .replace("\"ls\"", &evil)
         .replace("\"b\"", &evil);
-    let mut view = read(&line);
-    view.title = EVIL.into();
-    view.facts = EVIL.into();
-    view.marks.push(Sign::plain("mk", EVIL));
-    view.unreadable = Some(EVIL.into());
-    view.next = Some(StepLink {
+    let mut step_view = read(&line);
+    step_view.title = EVIL.into();
+    step_view.facts = EVIL.into();
+    step_view.marks.push(Sign::plain("mk", EVIL));
+    step_view.unreadable = Some(EVIL.into());
+    step_view.next = Some(StepLink {
         href: "/n".into(),
         fragment: "/f".into(),
         label: EVIL.into(),
     });
-    view.error = Some(StepError {
+    step_view.error = Some(StepError {
         category: EVIL.into(),
         message: Folded::whole(EVIL),
         place: EVIL.into(),
         outcome: EVIL.into(),
     });
-    view.events.rows.push(StepEvent {
+    step_view.events.rows.push(StepEvent {
         class: "act",
         phase: EVIL.into(),
         stage: EVIL.into(),
@@ -236,13 +239,13 @@ fn hostile_steps_are_text_in_every_position() {
         note: EVIL.into(),
     });
     let text = Some(Folded::whole(EVIL));
-    view.raw = Some(RawLine {
+    step_view.raw = Some(RawLine {
         place: EVIL.into(),
         size: EVIL.into(),
         text,
         href: String::new(),
     });
-    let html = view.render().unwrap();
+    let html = step_view.render().unwrap();
     assert!(
         !html.contains("<script") && !html.contains("</textarea"),
         "{html}"
@@ -260,12 +263,12 @@ fn hostile_steps_are_text_in_every_position() {
 
 #[test]
 fn nothing_of_the_line_is_left_out() {
-    let view = read(
+    let step_view = read(
         r#"{"step_id": 1.5, "decision": "odd", "action_results": 5, "context": {"tokens": 3}, "x": null}"#,
     );
-    let keys: Vec<&str> = view.rest.iter().map(|(key, _)| key.as_str()).collect();
+    let keys: Vec<&str> = step_view.rest.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys, ["step_id", "decision", "action_results", "context"]);
-    let html = view.render().unwrap();
+    let html = step_view.render().unwrap();
     assert!(
         html.contains("4 more fields") && html.contains("odd") && html.contains("tokens"),
         "{html}"

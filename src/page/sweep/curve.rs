@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use crate::analysis::format;
-use crate::analysis::sweep::{Dial, Inquiry, Measure, Sum, Sweep};
+use crate::analysis::sweep::{Measure, PreparedSweep, Sum, Sweep, SweepRule};
 use crate::page::sweep::table::{limit, row_id};
 use crate::page::sweep::words::amount;
 
@@ -18,7 +18,7 @@ const ROOM: (f64, f64) = (34.0, 14.0);
 /// The curve of the limits.
 #[derive(Debug)]
 pub(crate) struct Curve<'a> {
-    dial: &'a Dial,
+    sweep_rule: &'a SweepRule,
     measure: Measure,
     /// The sum at any limit. The recorded values are the same in all of them.
     sum: Sum,
@@ -68,8 +68,8 @@ impl<'a> Curve<'a> {
     /// # Errors
     /// Returns the reason if there is nothing to draw.
     pub(crate) fn of(
-        inquiry: &Inquiry,
-        dial: &'a Dial,
+        prepared: &PreparedSweep,
+        sweep_rule: &'a SweepRule,
         sweep: &Sweep,
         best: Option<usize>,
     ) -> Result<Self, &'static str> {
@@ -86,7 +86,7 @@ impl<'a> Curve<'a> {
             return Err("No curve: none of these runs has an answer to lose.");
         }
         let mut curve = Self {
-            dial,
+            sweep_rule,
             measure,
             sum,
             points: Vec::new(),
@@ -107,10 +107,10 @@ impl<'a> Curve<'a> {
             if is_named && !is_best {
                 taken.push((x, y));
             }
-            let name = name(inquiry.values(), &places);
+            let name = name(prepared.values(), &places);
             let title = format!(
                 "{} {name}: {} of {} answers kept, {} spent, {} saved, {} stopped",
-                dial.name(),
+                sweep_rule.name(),
                 sum.kept,
                 curve.sum.answers,
                 amount(sum.spent, measure),
@@ -152,7 +152,7 @@ impl<'a> Curve<'a> {
         format!(
             "Answers kept by {} spent, one point per limit of {}",
             self.unit(),
-            self.dial.name()
+            self.sweep_rule.name()
         )
     }
 

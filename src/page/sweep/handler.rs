@@ -12,7 +12,7 @@ use axum::response::IntoResponse;
 
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
-use crate::analysis::sweep::{Asking, Typed};
+use crate::analysis::sweep::{SweepSpec, Typed};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
@@ -24,7 +24,7 @@ use crate::page::run::handler::html;
 use crate::page::runs::handler::shell;
 use crate::page::shell::{NavItem, Shell};
 use crate::page::sweep::json::document;
-use crate::page::sweep::{Context, Form, Question, Standing, SweepPage, SweepPart, View};
+use crate::page::sweep::{Context, Form, Standing, SweepPage, SweepPart, SweepTask, View};
 
 /// Limits the critics to choose from.
 const MAX_CRITICS: usize = 100;
@@ -116,7 +116,7 @@ async fn ask(
     state: &AppState,
     form: &Form,
     params: &Params,
-) -> Result<Arc<Job<Question>>, Refused> {
+) -> Result<Arc<Job<SweepTask>>, Refused> {
     let typed = Typed {
         sweep: &form.sweep,
         values: &form.values,
@@ -124,16 +124,16 @@ async fn ask(
         streak: &form.streak,
         rules: form.rules.iter().map(String::as_str).collect(),
     };
-    let asking = Asking::parse(&typed).map_err(|wrong| Refused::Rule(wrong.to_string()))?;
+    let spec = SweepSpec::parse(&typed).map_err(|wrong| Refused::Rule(wrong.to_string()))?;
     let query = Query::parse(&form.query);
-    let id = format!("{query}\n{asking}");
+    let id = format!("{query}\n{spec}");
     let library = Arc::clone(&state.library);
     let make = move || {
         let over = Over::of(&library, query);
         let summaries: Vec<Arc<Summary>> = over.runs.iter().map(|run| run.summary()).collect();
-        let inquiry = asking.ready(summaries.iter().map(|summary| &**summary));
-        inquiry
-            .map(|inquiry| Question::new(inquiry, over))
+        let prepared = spec.ready(summaries.iter().map(|summary| &**summary));
+        prepared
+            .map(|prepared| SweepTask::new(prepared, over))
             .map_err(|wrong| Refused::Rule(wrong.to_string()))
     };
     state.sweeps.ask(params, id, make).await
@@ -143,7 +143,7 @@ async fn ask(
 async fn show(
     state: &AppState,
     form: Form,
-    job: Result<Arc<Job<Question>>, String>,
+    job: Result<Arc<Job<SweepTask>>, String>,
     make: impl FnOnce(View<'_>) -> Answer + Send + 'static,
 ) -> Answer {
     let (library, zone) = (Arc::clone(&state.library), state.zone.clone());
@@ -193,7 +193,7 @@ async fn show(
             status,
             done: progress.done,
             total: job.task.over.runs.len(),
-            inquiry: &job.task.inquiry,
+            prepared: &job.task.prepared,
             sweep: progress.sweep.as_deref(),
         };
         make(View {

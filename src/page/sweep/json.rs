@@ -55,10 +55,10 @@ pub(crate) struct Sweep<'a> {
 
 /// Returns a question in its current state.
 pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Sweep<'a> {
-    let (inquiry, sums) = (standing.inquiry, standing.sweep);
-    let values = inquiry.values();
+    let (prepared, sums) = (standing.prepared, standing.sweep);
+    let values = prepared.values();
     let limits = |sums: &'a Sums| {
-        let limits = inquiry.names().zip(values).zip(sums.limits());
+        let limits = prepared.names().zip(values).zip(sums.limits());
         limits
             .map(|((rule, value), effect)| Rule {
                 rule,
@@ -68,7 +68,7 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
             .collect::<Vec<_>>()
     };
     let rules = |sums: &'a Sums| {
-        let rules = inquiry.names().skip(values.len()).zip(sums.rules());
+        let rules = prepared.names().skip(values.len()).zip(sums.rules());
         rules
             .map(|(rule, effect)| Rule {
                 rule,
@@ -78,7 +78,7 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
             .collect::<Vec<_>>()
     };
     let together = sums
-        .filter(|_| inquiry.asks_together())
+        .filter(|_| prepared.asks_together())
         .and_then(|sums| sums.rules().last());
     Sweep {
         state: standing.status.state,
@@ -89,7 +89,7 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
         changed: standing.status.changed,
         query: context.query.to_string(),
         ignored: &context.query.ignored,
-        sweep: inquiry.dial().map(|dial| dial.name()),
+        sweep: prepared.sweep_rule().map(|sweep_rule| sweep_rule.name()),
         values,
         answer: sums.map(|_| answer(standing)),
         best: best(standing).map(|(name, _)| name),

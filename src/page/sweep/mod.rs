@@ -17,11 +17,11 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
 
-pub(crate) use task::Question;
+pub(crate) use task::SweepTask;
 
 use crate::analysis::format::{count, counted};
 use crate::analysis::query::Query;
-use crate::analysis::sweep::{Inquiry, Sweep, dials};
+use crate::analysis::sweep::{PreparedSweep, Sweep, sweep_rules};
 use crate::page::part::job::{AsOf, Progress, Status};
 use crate::page::part::{href, text};
 use crate::page::shell::Shell;
@@ -83,7 +83,7 @@ pub(crate) struct Standing<'a> {
     status: Status,
     done: usize,
     total: usize,
-    inquiry: &'a Inquiry,
+    prepared: &'a PreparedSweep,
     /// The sums, once available.
     sweep: Option<&'a Sweep>,
 }
@@ -134,10 +134,12 @@ impl HtmlSafe for Body<'_> {}
 
 impl<'a> View<'a> {
     fn title(&self) -> String {
-        let dial = self.standing.and_then(|standing| standing.inquiry.dial());
-        dial.map_or_else(
+        let sweep_rule = self
+            .standing
+            .and_then(|standing| standing.prepared.sweep_rule());
+        sweep_rule.map_or_else(
             || "What if".to_owned(),
-            |dial| format!("What if: {}", dial.name()),
+            |sweep_rule| format!("What if: {}", sweep_rule.name()),
         )
     }
 
@@ -152,10 +154,12 @@ impl<'a> View<'a> {
 
     /// Lists the rules that can be varied: the name, the unit of the limit, and whether it is
     /// selected.
-    fn dials(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
-        let dial = self.standing.and_then(|standing| standing.inquiry.dial());
-        let chosen = dial.map_or(&*self.context.form.sweep, |dial| dial.name());
-        dials().map(move |(name, counts)| (name, counts, name == chosen))
+    fn sweep_rules(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        let sweep_rule = self
+            .standing
+            .and_then(|standing| standing.prepared.sweep_rule());
+        let chosen = sweep_rule.map_or(&*self.context.form.sweep, |sweep_rule| sweep_rule.name());
+        sweep_rules().map(move |(name, counts)| (name, counts, name == chosen))
     }
 
     /// Describes which runs the query selects.
@@ -217,12 +221,13 @@ impl<'a> View<'a> {
         let Some(sweep) = standing.sweep.filter(|sweep| sweep.runs > 0) else {
             return empty;
         };
-        let dial = standing.inquiry.dial();
-        let best = dial.and_then(|_| sweep.best());
+        let sweep_rule = standing.prepared.sweep_rule();
+        let best = sweep_rule.and_then(|_| sweep.best());
         Body {
-            curve: dial.map(|dial| Curve::of(standing.inquiry, dial, sweep, best)),
-            limits: Table::limits(standing.inquiry, sweep, best),
-            rules: Table::rules(standing.inquiry, sweep),
+            curve: sweep_rule
+                .map(|sweep_rule| Curve::of(standing.prepared, sweep_rule, sweep, best)),
+            limits: Table::limits(standing.prepared, sweep, best),
+            rules: Table::rules(standing.prepared, sweep),
             notes: words::notes(&standing, sweep),
             ..empty
         }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::analysis::format;
-use crate::analysis::sweep::{Effect, Inquiry, MAX_LOST, Measure, Sum, Sweep};
+use crate::analysis::sweep::{Effect, MAX_LOST, Measure, PreparedSweep, Sum, Sweep};
 use crate::model::RunKey;
 use crate::page::part::{chart, href};
 use crate::stop::{EXACT, plain};
@@ -163,13 +163,17 @@ impl LostIn<'_> {
 
 impl<'a> Table<'a> {
     /// Builds the table of the varied rule's limits, with the recorded result as its first row.
-    pub(crate) fn limits(inquiry: &Inquiry, sweep: &'a Sweep, best: Option<usize>) -> Option<Self> {
-        let (dial, first) = (inquiry.dial()?, sweep.limits().first()?);
+    pub(crate) fn limits(
+        prepared: &PreparedSweep,
+        sweep: &'a Sweep,
+        best: Option<usize>,
+    ) -> Option<Self> {
+        let (sweep_rule, first) = (prepared.sweep_rule()?, sweep.limits().first()?);
         let mut rows = vec![Row {
             effect: Cow::Owned(first.as_recorded(sweep.answers)),
             ..Row::new("recorded".to_owned(), "as recorded".to_owned(), first)
         }];
-        let limits = inquiry.values().iter().zip(sweep.limits()).enumerate();
+        let limits = prepared.values().iter().zip(sweep.limits()).enumerate();
         rows.extend(limits.map(|(place, (value, effect))| Row {
             is_best: best == Some(place),
             ..Row::new(row_id(place), limit(*value), effect)
@@ -177,10 +181,10 @@ impl<'a> Table<'a> {
         Some(Table {
             caption: format!(
                 "{} by limit, over {}",
-                dial.name(),
+                sweep_rule.name(),
                 format::counted(sweep.runs as usize, "run")
             ),
-            what: dial.name(),
+            what: sweep_rule.name(),
             measures: Measure::ALL
                 .into_iter()
                 .filter(|measure| first.sum(*measure).runs > 0)
@@ -191,10 +195,10 @@ impl<'a> Table<'a> {
     }
 
     /// Builds the table of the rules that aren't varied, individually and combined.
-    pub(crate) fn rules(inquiry: &Inquiry, sweep: &'a Sweep) -> Option<Self> {
+    pub(crate) fn rules(prepared: &PreparedSweep, sweep: &'a Sweep) -> Option<Self> {
         let first = sweep.rules().first()?;
-        let names = inquiry.names().skip(sweep.limits().len());
-        let names = names.chain(inquiry.asks_together().then(|| "all of them".to_owned()));
+        let names = prepared.names().skip(sweep.limits().len());
+        let names = names.chain(prepared.asks_together().then(|| "all of them".to_owned()));
         let rows = names.zip(sweep.rules()).enumerate();
         Some(Table {
             caption: format!(

@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::analysis::facts::record;
-use crate::analysis::sweep::{Inquiry, Sweep};
+use crate::analysis::sweep::{PreparedSweep, Sweep};
 use crate::live::Run;
 use crate::page::jobs::over::Over;
 use crate::page::jobs::{State, Task, Turn};
 
 /// Rules, and the runs to evaluate them on.
 #[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) inquiry: Inquiry,
+pub(crate) struct SweepTask {
+    pub(crate) prepared: PreparedSweep,
     /// The runs that matched when the question started.
     pub(crate) over: Over,
     progress: Mutex<Progress>,
@@ -26,10 +26,10 @@ pub(crate) struct Progress {
     pub(crate) sweep: Option<Arc<Sweep>>,
 }
 
-impl Question {
-    pub(crate) fn new(inquiry: Inquiry, over: Over) -> Self {
+impl SweepTask {
+    pub(crate) fn new(prepared: PreparedSweep, over: Over) -> Self {
         Self {
-            inquiry,
+            prepared,
             over,
             progress: Mutex::default(),
         }
@@ -63,18 +63,18 @@ impl Question {
                 sweep.unread += 1;
                 return;
             }
-            let record =
-                record(&index, run, self.inquiry.depth()).priced(&index, summary.prices.as_deref());
-            sweep.add(&self.inquiry.ask(&summary, &record));
+            let record = record(&index, run, self.prepared.depth())
+                .priced(&index, summary.prices.as_deref());
+            sweep.add(&self.prepared.ask(&summary, &record));
         }
     }
 }
 
-impl Task for Question {
+impl Task for SweepTask {
     const THREAD: &'static str = "board-sweep";
 
     fn work(&self, turn: &mut Turn<'_>) -> State {
-        let mut sweep = self.inquiry.begin();
+        let mut sweep = self.prepared.begin();
         for (done, run) in self.over.runs.iter().enumerate() {
             if let Some(ended) = turn.ended() {
                 self.say(done, Some(sweep));

@@ -7,7 +7,7 @@ use askama::Template as _;
 use crate::analysis::facts::tests::{Files, runs_below};
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
-use crate::analysis::sweep::{Asking, Typed};
+use crate::analysis::sweep::{SweepSpec, Typed};
 use crate::model::RunKey;
 use crate::page::part::job::State;
 use crate::page::sweep::*;
@@ -33,17 +33,17 @@ fn page_of(form: Form, state: State) -> String {
         rules,
         ..Typed::default()
     };
-    let inquiry = Asking::parse(&typed)
+    let prepared = SweepSpec::parse(&typed)
         .unwrap()
         .ready(std::iter::empty())
         .unwrap();
-    let mut sweep = inquiry.begin();
+    let mut sweep = prepared.begin();
     let paths = runs_below("sample_runs");
     for path in &paths {
         let files = Files::open(path);
         let key = RunKey::new(&path.file_name().unwrap().to_string_lossy());
         let summary = summary(&key, String::new(), &files.index, Outside::default());
-        sweep.add(&inquiry.ask(&summary, &files.record(inquiry.depth())));
+        sweep.add(&prepared.ask(&summary, &files.record(prepared.depth())));
     }
     let standing = Standing {
         status: Status {
@@ -53,7 +53,7 @@ fn page_of(form: Form, state: State) -> String {
         },
         done: 7,
         total: paths.len(),
-        inquiry: &inquiry,
+        prepared: &prepared,
         sweep: (state != State::Running).then_some(&sweep),
     };
     render(&context(form), Some(standing))
@@ -164,13 +164,13 @@ fn a_fault_stands_beside_what_was_typed() {
 
 #[test]
 fn what_ended_before_its_turn_says_so() {
-    let asking = Asking::parse(&Typed {
+    let spec = SweepSpec::parse(&Typed {
         sweep: "max_steps",
         values: "3",
         ..Typed::default()
     })
     .unwrap();
-    let inquiry = asking.ready(std::iter::empty()).unwrap();
+    let prepared = spec.ready(std::iter::empty()).unwrap();
     let status = Status {
         state: State::Cancelled,
         number: 5,
@@ -180,7 +180,7 @@ fn what_ended_before_its_turn_says_so() {
         status,
         done: 0,
         total: 12,
-        inquiry: &inquiry,
+        prepared: &prepared,
         sweep: None,
     };
     assert_eq!(answer(&standing), "Cancelled after 0 of 12 runs");

@@ -1,7 +1,7 @@
 //! Describes a sweep in sentences.
 
 use crate::analysis::format;
-use crate::analysis::sweep::{Choice, Dial, Effect, Measure, Sweep, reasons};
+use crate::analysis::sweep::{Choice, Effect, Measure, Sweep, SweepRule, reasons};
 use crate::page::part::job::State;
 use crate::page::sweep::Standing;
 
@@ -11,7 +11,7 @@ pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> 
     let sweep = standing.sweep?;
     let place = sweep.best()?;
     Some((
-        standing.inquiry.names().nth(place)?,
+        standing.prepared.names().nth(place)?,
         sweep.limits().get(place)?,
     ))
 }
@@ -29,9 +29,9 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
     if standing.total == 0 {
         return "No runs match".to_owned();
     }
-    let text = match (best(standing), standing.inquiry.dial()) {
+    let text = match (best(standing), standing.prepared.sweep_rule()) {
         (Some((name, effect)), _) => effect_of(&name, effect, sweep, sweep.measure()),
-        (None, Some(dial)) => no_best(standing, dial, sweep),
+        (None, Some(sweep_rule)) => no_best(standing, sweep_rule, sweep),
         (None, None) => all_rules(standing, sweep),
     };
     match standing.status.state {
@@ -47,20 +47,23 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
 
 /// Describes the question: `max_steps at 40 limits and 2 rules`.
 fn what(standing: &Standing<'_>) -> String {
-    let limits = standing.inquiry.values().len();
-    let rules = standing.inquiry.names().count() - limits;
-    let limits = standing
-        .inquiry
-        .dial()
-        .map(|dial| format!("{} at {}", dial.name(), format::counted(limits, "limit")));
+    let limits = standing.prepared.values().len();
+    let rules = standing.prepared.names().count() - limits;
+    let limits = standing.prepared.sweep_rule().map(|sweep_rule| {
+        format!(
+            "{} at {}",
+            sweep_rule.name(),
+            format::counted(limits, "limit")
+        )
+    });
     let rules = (rules > 0).then(|| format::counted(rules, "rule"));
     let both: Vec<String> = limits.into_iter().chain(rules).collect();
     both.join(" and ")
 }
 
 /// Returns the answer if no limit saves anything without losing an answer.
-fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
-    let (name, limits) = (dial.name(), sweep.limits());
+fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> String {
+    let (name, limits) = (sweep_rule.name(), sweep.limits());
     if limits.iter().all(|effect| effect.unknown == sweep.runs) {
         return format!("Not enough data to evaluate {name} on any run");
     }
@@ -72,7 +75,7 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     } else {
         "steps"
     };
-    let named = |place: usize| standing.inquiry.names().nth(place).zip(limits.get(place));
+    let named = |place: usize| standing.prepared.names().nth(place).zip(limits.get(place));
     let effect = |place: usize| {
         named(place).map(|(rule, effect)| effect_of(&rule, effect, sweep, sweep.measure()))
     };
@@ -119,7 +122,7 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
     let Some(last) = sweep.rules().last() else {
         return String::new();
     };
-    let names: Vec<String> = standing.inquiry.names().collect();
+    let names: Vec<String> = standing.prepared.names().collect();
     let name = match names.as_slice() {
         [one] => one.clone(),
         all => format!("Combining all {} rules", all.len()),
@@ -189,8 +192,8 @@ pub(crate) fn unevaluated(standing: &Standing<'_>) -> Option<String> {
         0
     };
     let chosen = standing
-        .inquiry
-        .dial()
+        .prepared
+        .sweep_rule()
         .and_then(|_| sweep.limits().get(place));
     let effect = chosen
         .or(sweep.rules().last())
@@ -222,7 +225,7 @@ pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
             format!("Unknown for {of}: {needs}")
         })
         .collect();
-    let steps_only = standing.inquiry.dial().is_some() && sweep.measure() == Measure::Steps;
+    let steps_only = standing.prepared.sweep_rule().is_some() && sweep.measure() == Measure::Steps;
     notes.extend(steps_only.then(|| {
         "Most runs used no tokens or don't record them, so limits are compared by steps".to_owned()
     }));

@@ -6,9 +6,9 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, MISSING, count, counted};
 use crate::analysis::whatif::{Answer, Answers, EndCause, RuleResult, StopTiming};
-use crate::page::lens::Lens;
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::text::{self, one_line};
+use crate::page::run_view::RunView;
 use crate::page::whatif::cells::{Cell, Cells, steps_per_column};
 use crate::stop::{Amount, Counts, Gate, StopSpec};
 
@@ -20,7 +20,7 @@ const WHY_CHARS: usize = 240;
 #[derive(Template)]
 #[template(path = "whatif/whatif_answer.html")]
 pub(crate) struct RulesAnswer<'a> {
-    pub lens: &'a Lens<'a>,
+    pub view: &'a RunView<'a>,
     pub answers: Answers,
 }
 
@@ -75,7 +75,7 @@ impl RulesAnswer<'_> {
     }
 
     fn label(&self, step: u64) -> String {
-        usize::try_from(step).map_or_else(|_| step.to_string(), |step| self.lens.label(step))
+        usize::try_from(step).map_or_else(|_| step.to_string(), |step| self.view.label(step))
     }
 
     /// Lists the rules in the order of the steps where they fire, with disabled rules last. A
@@ -95,12 +95,13 @@ impl RulesAnswer<'_> {
                 "as recorded"
             }
         };
-        let asked = of(false).map(|(place, answer)| {
+        let requested = of(false).map(|(place, answer)| {
             let twin = of(true).find(|(_, own)| own.rule == answer.rule);
             (place, answer, twin.map_or("", |(_, own)| words(own)))
         });
-        let own = of(true).filter(|(_, own)| !of(false).any(|(_, asked)| asked.rule == own.rule));
-        let mut rows: Vec<_> = asked
+        let own =
+            of(true).filter(|(_, own)| !of(false).any(|(_, requested)| requested.rule == own.rule));
+        let mut rows: Vec<_> = requested
             .chain(own.map(|(place, answer)| (place, answer, words(answer))))
             .collect();
         rows.sort_by_key(|(_, answer, _)| order(&answer.result));
@@ -128,8 +129,8 @@ impl RulesAnswer<'_> {
     pub(crate) fn at(&self, result: &RuleResult) -> Phrase {
         match result.step.and_then(|step| usize::try_from(step).ok()) {
             Some(step) => Phrase::new().link(
-                format!("step {}", self.lens.label(step)),
-                self.lens.at_step(step),
+                format!("step {}", self.view.label(step)),
+                self.view.at_step(step),
             ),
             None if fires(result) => Phrase::from("before the first step"),
             None => Phrase::new().dim(MISSING),
@@ -157,7 +158,7 @@ impl RulesAnswer<'_> {
 
     /// Describes what happens to the run's answer.
     pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
-        let answered = self.lens.summary.verdict.answered;
+        let answered = self.view.summary.verdict.answered;
         match (result.cuts, result.answer_lost) {
             (true, Some(true)) => Phrase::new().strong("lost"),
             (true, Some(false)) if answered => Phrase::from("kept"),
@@ -191,10 +192,10 @@ impl RulesAnswer<'_> {
         let (first, last) = self.answers.steps.filter(|_| result.off.is_none())?;
         let cell = |step: u64| match (fires(result), result.step) {
             (true, Some(at)) if step == at => Cell::Fires,
-            (true, Some(at)) if step < at => Cell::Asked,
+            (true, Some(at)) if step < at => Cell::Requested,
             (true, _) => Cell::Beyond,
             (false, _) if result.unknown_from.is_some_and(|from| step >= from) => Cell::Unknown,
-            (false, _) => Cell::Asked,
+            (false, _) => Cell::Requested,
         };
         Some(Cells::new(&(first..=last).map(cell).collect::<Vec<_>>()))
     }
@@ -213,7 +214,7 @@ impl RulesAnswer<'_> {
             !answers.live && !any(|answer| answer.ended),
             format!(
                 "No recorded rule ended the run: {}.",
-                one_line(&self.lens.summary.verdict.sentence, WHY_CHARS).0
+                one_line(&self.view.summary.verdict.sentence, WHY_CHARS).0
             ),
         );
         add(

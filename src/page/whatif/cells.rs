@@ -7,7 +7,7 @@ use askama::filters::HtmlSafe;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cell {
     /// The rule was evaluated, and the run would have continued.
-    Asked,
+    Requested,
     Fires,
     /// The run would have ended earlier.
     Beyond,
@@ -32,7 +32,7 @@ pub(crate) fn steps_per_column(steps: usize) -> usize {
 #[template(path = "whatif/cells.html")]
 pub(crate) struct Cells {
     /// Steps after which the run would have continued: a tall block.
-    pub asked: String,
+    pub requested: String,
     /// Steps where the rule fires: the tallest block.
     pub fires: String,
     /// Steps that would not have run: a line.
@@ -63,7 +63,7 @@ impl Cells {
                 format!("M{x:.1} {y}h{width:.1}v{height}h-{width:.1}z")
             };
             match stretch.first() {
-                Some(Cell::Asked) => drawn.asked.push_str(&block(x, width, 2.0, 10.0)),
+                Some(Cell::Requested) => drawn.requested.push_str(&block(x, width, 2.0, 10.0)),
                 Some(Cell::Fires) => {
                     let wide = width.max(MIN_FIRES);
                     drawn
@@ -88,7 +88,7 @@ fn column(steps: &[Cell]) -> Cell {
     let rank = |cell: &Cell| match cell {
         Cell::Fires => 0,
         Cell::Unknown => 1,
-        Cell::Asked => 2,
+        Cell::Requested => 2,
         Cell::Beyond => 3,
     };
     steps
@@ -102,8 +102,8 @@ fn column(steps: &[Cell]) -> Cell {
 mod tests {
     use crate::page::whatif::cells::*;
 
-    fn row(asked: usize, then: Cell, beyond: usize) -> Vec<Cell> {
-        let mut cells = vec![Cell::Asked; asked];
+    fn row(requested: usize, then: Cell, beyond: usize) -> Vec<Cell> {
+        let mut cells = vec![Cell::Requested; requested];
         cells.push(then);
         cells.extend(vec![Cell::Beyond; beyond]);
         cells
@@ -112,7 +112,10 @@ mod tests {
     #[test]
     fn a_short_run_has_a_cell_for_each_step() {
         let cells = Cells::new(&row(2, Cell::Fires, 1));
-        assert_eq!(cells.asked, "M0.0 2h12.0v10h-12.0zM14.0 2h12.0v10h-12.0z");
+        assert_eq!(
+            cells.requested,
+            "M0.0 2h12.0v10h-12.0zM14.0 2h12.0v10h-12.0z"
+        );
         assert_eq!(cells.fires, "M28.0 0h12.0v14h-12.0z");
         assert_eq!(cells.beyond, "M42.0 6h12.0v2h-12.0z");
         assert_eq!(cells.unknown, "");
@@ -133,7 +136,10 @@ mod tests {
             let cells = Cells::new(&row(at, Cell::Fires, 19_999 - at));
             assert_eq!(cells.fires.matches('M').count(), 1, "{cells:?}");
             assert!(cells.fires.contains("h3.0"), "{cells:?}");
-            assert!(cells.asked.len() + cells.beyond.len() < 120, "{cells:?}");
+            assert!(
+                cells.requested.len() + cells.beyond.len() < 120,
+                "{cells:?}"
+            );
         }
         let end = Cells::new(&row(19_999, Cell::Fires, 0)).fires;
         assert!(end.starts_with("M187.0 "), "it stays inside: {end}");

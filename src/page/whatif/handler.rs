@@ -3,16 +3,16 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
 
-use crate::analysis::whatif::{answers, question};
+use crate::analysis::whatif::{answers, rule_set};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, RunParam};
 use crate::page::json::json;
-use crate::page::lens::Lens;
 use crate::page::part::href;
-use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_lens};
+use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_view};
 use crate::page::run::head::{RunHead, Tabs};
-use crate::page::run::{Fresh, RunPulse};
+use crate::page::run::{RunPulse, TabUpdate};
+use crate::page::run_view::RunView;
 use crate::page::shell::{Pulse, Shell};
 use crate::page::whatif::fill::form::from_form;
 use crate::page::whatif::json;
@@ -35,44 +35,44 @@ pub(crate) async fn page(
         );
     }
     let shell = shell(&state, &run);
-    with_lens(&state, &run, move |lens| {
+    with_view(&state, &run, move |view| {
         html(&WhatIfPage {
-            pulse: next(lens, shell.revision),
+            pulse: next(view, shell.revision),
             shell: Shell {
-                title: lens.title(TITLE),
+                title: view.title(TITLE),
                 ..shell
             },
             head: RunHead {
                 verdict: true,
                 step,
-                ..RunHead::new(lens)
+                ..RunHead::new(view)
             },
             tabs: Tabs {
-                lens,
+                view,
                 current: TAB,
                 step,
             },
-            body: body(lens, params.all("rule"), step)?,
+            body: body(view, params.all("rule"), step)?,
         })
     })
     .await
 }
 
 fn body<'a>(
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     rules: Option<Vec<String>>,
     step: Option<usize>,
 ) -> Result<WhatIfBody<'a>, WebError> {
-    crate::page::whatif::fill::whatif(lens, rules, step).map_err(|why| WebError::fault(&why))
+    crate::page::whatif::fill::whatif(view, rules, step).map_err(|why| WebError::fault(&why))
 }
 
 /// Returns the next pulse. Requests include the form's fields, so that the answer matches the rules
 /// on the page.
-fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
-    let base = format!("{}/live", href::whatif(lens.key()));
+fn next(view: &RunView<'_>, revision: u64) -> Pulse {
+    let base = format!("{}/live", href::whatif(view.key()));
     let url = href::with_query(
         &base,
-        &[("ended", ended(lens)), ("since", &revision.to_string())],
+        &[("ended", ended(view)), ("since", &revision.to_string())],
     );
     Pulse {
         url,
@@ -94,28 +94,28 @@ pub(crate) async fn pulse(
     // Read before the index, so that changes made in between trigger another request.
     let revision = run.revision_now();
     let step = params.number("step")?;
-    with_lens(&state, &run, move |lens| {
-        let say = run_ended(lens, params.text("ended"));
+    with_view(&state, &run, move |view| {
+        let say = run_ended(view, params.text("ended"));
         html(&RunPulse {
             pulse: Pulse {
                 say,
-                ..next(lens, revision)
+                ..next(view, revision)
             },
-            title: lens.title(TITLE),
+            title: view.title(TITLE),
             head: RunHead {
                 verdict: true,
                 step,
-                ..RunHead::new(lens)
+                ..RunHead::new(view)
             },
             verdict: None,
             strip: None,
             tabs: Tabs {
-                lens,
+                view,
                 current: TAB,
                 step,
             },
-            fresh: Some(Fresh::WhatIf(
-                body(lens, from_form(&params.pairs()), step)?.answer,
+            tab_update: Some(TabUpdate::WhatIf(
+                body(view, from_form(&params.pairs()), step)?.answer,
             )),
         })
     })
@@ -128,21 +128,21 @@ pub(crate) async fn api(
     RunParam(run): RunParam,
     params: Params,
 ) -> Answer {
-    with_lens(&state, &run, move |lens| {
-        let typed = crate::page::whatif::fill::typed_rules(lens, params.all("rule"));
+    with_view(&state, &run, move |view| {
+        let typed = crate::page::whatif::fill::typed_rules(view, params.all("rule"));
         if let Some((text, wrong)) = typed
             .iter()
             .find_map(|typed| Some((&typed.text, typed.read.as_ref().err()?)))
         {
             let error =
                 WebError::bad_request("Invalid rule", &format!("{}.", wrong.why)).named(text);
-            return Err(error.hint(&format!("Example: {}", wrong.right)));
+            return Err(error.hint(&format!("Example: {}", wrong.example)));
         }
-        let question = question(&typed).map_err(|error| WebError::fault(&error))?;
+        let rule_set = rule_set(&typed).map_err(|error| WebError::fault(&error))?;
         json(&json::whatif(
-            &answers(&question, lens.summary, lens.index, lens.lines),
-            lens.summary,
-            lens.index,
+            &answers(&rule_set, view.summary, view.index, view.lines),
+            view.summary,
+            view.index,
         ))
     })
     .await

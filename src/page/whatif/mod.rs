@@ -104,5 +104,5 @@ pub(crate) struct WrongRule {
     pub text: Line,
     pub why: Line,
     /// An example of a valid rule.
-    pub right: &'static str,
+    pub example: &'static str,
 }

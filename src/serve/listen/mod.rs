@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::live::Library;
 use crate::page::download::MAX_DOWNLOADS;
 pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
-pub(super) use crate::serve::listen::connections::seats::in_turn;
+pub(super) use crate::serve::listen::connections::connection_pool::in_turn;
 use crate::serve::listen::connections::{Limits, accept};
 use crate::serve::token::Token;
 use crate::serve::{AppState, router};

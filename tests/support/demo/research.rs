@@ -13,7 +13,7 @@ use trace_board::stop::{Keyword, StructuredOutput};
 use trace_board::tools::{ListDir, ReadFile, Search};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Inquiry {
+struct PreparedSweep {
     sources: Sources,
     evidence: Vec<Evidence>,
     /// Claims by source, for quoting in the answer.
@@ -64,15 +64,16 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
         &format!("From the Gazette\n\nThe mayor recalls that {doubted} was finished in {year}.\n"),
     );
     let workspace = stage.workspace()?;
-    let engine = engine(Actor::new(stage, "researcher", Inquiry::default(), inquire).reduce(note))
-        .tool(ListDir::new(workspace.clone()))
-        .tool(Search::new(workspace.clone()))
-        .tool(ReadFile::new(workspace, 2 << 10))
-        .stop(StructuredOutput {
-            schema: None,
-            fenced: false,
-        })
-        .max_steps(12);
+    let engine =
+        engine(Actor::new(stage, "researcher", PreparedSweep::default(), inquire).reduce(note))
+            .tool(ListDir::new(workspace.clone()))
+            .tool(Search::new(workspace.clone()))
+            .tool(ReadFile::new(workspace, 2 << 10))
+            .stop(StructuredOutput {
+                schema: None,
+                fenced: false,
+            })
+            .max_steps(12);
     let task =
         Task::new("Which of the town's bridges was finished first? Answer as JSON with bridge, year and citations.")
             .id("bridges")
@@ -81,8 +82,8 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
     stage.play(engine, task)
 }
 
-fn inquire(state: &State<Inquiry>, cx: &StepCx<'_>) -> Decided {
-    let Inquiry {
+fn inquire(state: &State<PreparedSweep>, cx: &StepCx<'_>) -> Decided {
+    let PreparedSweep {
         sources,
         evidence,
         contradictions,
@@ -125,7 +126,7 @@ fn inquire(state: &State<Inquiry>, cx: &StepCx<'_>) -> Decided {
     }
 }
 
-fn note(state: &mut State<Inquiry>, step: &Done<'_>) {
+fn note(state: &mut State<PreparedSweep>, step: &Done<'_>) {
     let inquiry = &mut state.data;
     let Some(result) = step.results.first() else {
         return;
@@ -168,7 +169,7 @@ fn note(state: &mut State<Inquiry>, step: &Done<'_>) {
 }
 
 /// Adds a claim to the evidence. If two sources disagree, the claim that isn't hearsay counts.
-fn weigh(inquiry: &mut Inquiry, claim: Evidence) {
+fn weigh(inquiry: &mut PreparedSweep, claim: Evidence) {
     let is_hearsay = |claim: &Evidence| claim.source.ends_with("gazette.txt");
     match inquiry
         .evidence

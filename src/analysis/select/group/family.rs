@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Member, in_order, ranked};
-use crate::analysis::kin::nearest;
 use crate::analysis::query::Sort;
+use crate::analysis::related::nearest;
 use crate::analysis::summary::Summary;
 
 /// The maximum depth of a run below the head of its group. A longer chain is a cycle, or as good as

@@ -209,7 +209,7 @@ impl<'a> Asked<'a> {
     fn critics(&self) -> RuleStatus {
         let asked = newest_run(self.index).any(|(_, step)| !step.critics.is_empty());
         let stops = newest_run(self.index)
-            .filter(|(_, step)| step.asked(CriticAction::Stop))
+            .filter(|(_, step)| step.requested(CriticAction::Stop))
             .count();
         let fired = self.ended_by(StopReason::CriticStop);
         match (fired, asked) {

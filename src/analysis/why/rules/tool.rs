@@ -86,7 +86,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
                 _ if estimate => "estimated from tokens and prices; no limit is recorded",
-                "steps" if summary.steps_untold => "neither the count nor a limit is recorded",
+                "steps" if summary.steps_unknown => "neither the count nor a limit is recorded",
                 _ => "no limit is recorded",
             };
             rules.push(row(
@@ -114,7 +114,7 @@ fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
     match unit {
         // Without any records, nothing was measured.
         "steps" => Some(summary.steps_now.saturating_sub(summary.steps_nested) as f64)
-            .filter(|_| summary.events > 0 && !summary.steps_untold),
+            .filter(|_| summary.events > 0 && !summary.steps_unknown),
         "turns" => manifest.turns.map(|turns| turns as f64),
         "tokens" => summary.tokens.map(|tokens| tokens as f64),
         "usd" => summary.cost().map(Cost::usd),

@@ -19,8 +19,8 @@ use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::{Call, CriticOutput, Outcome, Value as Recorded};
 use crate::model::{EventKind, Outcome as Came, Step, StepHead, TraceFile};
-use crate::page::lens::Lens;
-use crate::page::step::said::{Prompted, prompts_before};
+use crate::page::run_view::RunView;
+use crate::page::step::messages::{Prompted, prompts_before};
 use span::{Ids, Span, Time, flag, number, text, whole};
 
 /// The type of an error if no record states one.
@@ -28,7 +28,7 @@ const SOME_ERROR: &str = "_OTHER";
 
 /// The trace of a run.
 pub(super) struct Trace<'a> {
-    lens: Lens<'a>,
+    view: RunView<'a>,
     ids: Ids,
     /// When the run began and ended, as far as known.
     began: i64,
@@ -36,12 +36,12 @@ pub(super) struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// Prepares the newest run of `lens`.
+    /// Prepares the newest run of `view`.
     ///
     /// # Errors
     /// The run records no times.
-    pub(super) fn new(lens: Lens<'a>) -> Result<Self, Error> {
-        let (summary, index) = (lens.summary, lens.index);
+    pub(super) fn new(view: RunView<'a>) -> Result<Self, Error> {
+        let (summary, index) = (view.summary, view.index);
         let recorded = index
             .segments()
             .iter()
@@ -52,7 +52,7 @@ impl<'a> Trace<'a> {
         let Some(began) = summary.started.into_iter().chain(first).min() else {
             let what = format!(
                 "{} records no times, but a span needs a start time",
-                lens.key()
+                view.key()
             );
             return Err(Error::new(Kind::Unreadable, what)
                 .hint("--atif writes a trajectory, which needs no times"));
@@ -68,10 +68,10 @@ impl<'a> Trace<'a> {
             .unwrap_or(began);
         // Copies of a run produce the same trace. A run without an id is identified by its name and
         // start time.
-        let name = summary.run_id.as_deref().unwrap_or(lens.key());
+        let name = summary.run_id.as_deref().unwrap_or(view.key());
         Ok(Self {
             ids: Ids::of(name, began),
-            lens,
+            view,
             began,
             ended,
         })
@@ -84,7 +84,7 @@ impl<'a> Trace<'a> {
 
     /// Returns the parts of the document before and after the spans.
     pub(super) fn around(&self) -> (String, &'static str) {
-        let summary = self.lens.summary;
+        let summary = self.view.summary;
         let service = summary
             .agents
             .first()
@@ -108,10 +108,10 @@ impl<'a> Trace<'a> {
     /// Returns errors from `each`.
     pub(super) fn spans(&self, each: &mut dyn FnMut(String) -> io::Result<()>) -> io::Result<()> {
         each(self.root().json())?;
-        let index = self.lens.index;
+        let index = self.view.index;
         let (mut before, mut tokens) = ((self.began, self.began), None);
         for (n, head) in newest_run(index) {
-            let record = self.lens.lines.record(TraceFile::Steps, head.span).ok();
+            let record = self.view.lines.record(TraceFile::Steps, head.span).ok();
             let read = record.as_ref().and_then(format::step);
             let at = self.times(index.round_of(n), before);
             before = (at.began, at.ended);
@@ -129,7 +129,7 @@ impl<'a> Trace<'a> {
 
     /// Returns the span of the whole run.
     fn root(&self) -> Span {
-        let summary = self.lens.summary;
+        let summary = self.view.summary;
         let verdict = &summary.verdict;
         let agent = summary.agents.first().map(String::as_str);
         let mut span = Span::new(
@@ -140,7 +140,7 @@ impl<'a> Trace<'a> {
             self.ended,
         );
         span.ids(&self.ids);
-        span.says(text("gen_ai.operation.name", "invoke_agent"));
+        span.attribute(text("gen_ai.operation.name", "invoke_agent"));
         span.says_all([
             agent.map(|agent| text("gen_ai.agent.name", agent)),
             summary
@@ -195,7 +195,7 @@ impl<'a> Trace<'a> {
                 .model_calls
                 .and_then(|count| whole("board.model_calls", count)),
             summary
-                .steps_untold
+                .steps_unknown
                 .then(|| flag("board.steps_untold", true)),
             summary
                 .parent
@@ -217,7 +217,7 @@ impl<'a> Trace<'a> {
             );
         }
         for given in self
-            .lens
+            .view
             .index
             .manifest()
             .get()
@@ -244,8 +244,8 @@ impl<'a> Trace<'a> {
 
     /// Returns the input of the run: its full task, and prompts that no step responds to.
     fn asked_of_run(&self) -> Option<String> {
-        let (index, task) = (self.lens.index, self.lens.summary.task.as_deref());
-        let mut prompts = prompts_before(&self.lens, index.newest_start());
+        let (index, task) = (self.view.index, self.view.summary.task.as_deref());
+        let mut prompts = prompts_before(&self.view, index.newest_start());
         prompts.truncate(1);
         if prompts.is_empty() {
             prompts.extend(task.map(|task| Prompted {
@@ -254,7 +254,7 @@ impl<'a> Trace<'a> {
             }));
         }
         if !index.steps().is_empty() {
-            prompts.extend(prompts_before(&self.lens, index.steps().len()));
+            prompts.extend(prompts_before(&self.view, index.steps().len()));
         }
         asked(&prompts)
     }
@@ -262,7 +262,7 @@ impl<'a> Trace<'a> {
     /// Returns the times of a step, given those of the previous one. No step begins before the
     /// previous one.
     fn times(&self, round: Option<&Group>, before: (i64, i64)) -> Time {
-        let index = self.lens.index;
+        let index = self.view.index;
         let told = round.and_then(|round| began(index, round));
         let began = told.unwrap_or(before.1).max(before.0);
         let until = round.and_then(|round| round.ended.max(round.until));
@@ -298,7 +298,7 @@ impl<'a> Trace<'a> {
         tokens_before: Option<u64>,
         at: &Time,
     ) -> Span {
-        let index = self.lens.index;
+        let index = self.view.index;
         let of_run = || index.manifest().get()?.model_of_steps();
         let name = |symbol| Some(index.name(symbol)).filter(|name| !name.is_empty());
         let model = name(head.model).or_else(of_run);
@@ -314,11 +314,11 @@ impl<'a> Trace<'a> {
         let usage = head.usage_alone(tokens_before);
         // A step without a model call has no token count.
         let tokens = index.tokens_of(n).filter(|tokens| *tokens > 0);
-        span.says(text("gen_ai.operation.name", "chat"));
+        span.attribute(text("gen_ai.operation.name", "chat"));
         span.says_all([
             model.map(|model| text("gen_ai.request.model", model)),
             name(head.agent).map(|agent| text("gen_ai.agent.name", agent)),
-            self.lens
+            self.view
                 .summary
                 .run_id
                 .as_deref()
@@ -328,7 +328,7 @@ impl<'a> Trace<'a> {
             at.is_inferred.then(|| text("board.time", "inferred")),
             head.is_left.then(|| flag("board.left", true)),
             head.is_nested.then(|| flag("board.nested", true)),
-            asked(&prompts_before(&self.lens, n))
+            asked(&prompts_before(&self.view, n))
                 .map(|asked| text("gen_ai.input.messages", &asked)),
             usage
                 .input
@@ -348,7 +348,7 @@ impl<'a> Trace<'a> {
         ]);
         let Some(step) = step else {
             // An unreadable step keeps its position.
-            span.says(flag("board.unreadable", true));
+            span.attribute(flag("board.unreadable", true));
             return span;
         };
         let finish = step
@@ -372,7 +372,7 @@ impl<'a> Trace<'a> {
             let finish = finish
                 .as_deref()
                 .unwrap_or(if has_calls { "tool_call" } else { "stop" });
-            span.says(text(
+            span.attribute(text(
                 "gen_ai.output.messages",
                 &message("assistant", &parts, Some(finish)),
             ));
@@ -455,7 +455,7 @@ impl<'a> Trace<'a> {
             ended,
         );
         span.ids(&self.ids);
-        span.says(text("gen_ai.operation.name", "execute_tool"));
+        span.attribute(text("gen_ai.operation.name", "execute_tool"));
         let args = call
             .and_then(|call| call.args)
             .map(|args| text("gen_ai.tool.call.arguments", args.text));
@@ -489,12 +489,12 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Writes the newest run of `lens` as one document.
+/// Writes the newest run of `view` as one document.
 ///
 /// # Errors
 /// Fails if the run records no times, or with errors from writing.
-pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> Result<(), super::Failure> {
-    let trace = Trace::new(*lens)?;
+pub(super) fn write(view: &RunView<'_>, out: &mut dyn Write) -> Result<(), super::Failure> {
+    let trace = Trace::new(*view)?;
     let (before, after) = trace.around();
     write!(out, "{before}")?;
     let mut comma = "";

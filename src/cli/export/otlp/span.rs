@@ -103,7 +103,7 @@ impl Span {
         self.json.insert("traceId".to_owned(), ids.trace().into());
     }
 
-    pub(super) fn says(&mut self, attribute: Value) {
+    pub(super) fn attribute(&mut self, attribute: Value) {
         self.attributes.push(attribute);
     }
 
@@ -113,14 +113,14 @@ impl Span {
 
     /// Marks the span as failed, with a message.
     pub(super) fn fails(&mut self, kind: &str, words: &str) {
-        self.says(text("error.type", kind));
+        self.attribute(text("error.type", kind));
         self.json
             .insert("status".to_owned(), json!({"code": 2, "message": words}));
     }
 
     /// Adds an evaluation event.
-    pub(super) fn judged(&mut self, at: i64, says: impl IntoIterator<Item = Option<Value>>) {
-        let attributes: Vec<Value> = says.into_iter().flatten().collect();
+    pub(super) fn judged(&mut self, at: i64, attribute: impl IntoIterator<Item = Option<Value>>) {
+        let attributes: Vec<Value> = attribute.into_iter().flatten().collect();
         let event = json!({"name": "gen_ai.evaluation.result", "timeUnixNano": nanos(at), "attributes": attributes});
         self.events.push(event);
     }

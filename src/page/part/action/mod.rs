@@ -13,7 +13,7 @@ use crate::analysis::format;
 use crate::analysis::patch;
 use crate::model::CallEnd;
 use crate::model::json::Json;
-use crate::model::step::{Call as Asked, Effort, Invocation, Outcome, Step, Value};
+use crate::model::step::{Call as RecordedCall, Effort, Invocation, Outcome, Step, Value};
 use crate::page::part::attachment;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, Folded};
@@ -130,9 +130,9 @@ impl Actions {
         let (env, results): (Vec<_>, Vec<_>) =
             step.results.iter().partition(|result| result.env.is_some());
         let mut results: VecDeque<&Outcome<'_>> = results.into();
-        let asked = step.calls.total();
+        let call_count = step.calls.total();
         let mut out = Self::default();
-        let mut left = asked;
+        let mut left = call_count;
         for (index, call) in step.calls.iter().enumerate() {
             if !fold.takes(out.pairs.len()) {
                 break;
@@ -140,10 +140,10 @@ impl Actions {
             left -= 1;
             let name = call.name.as_deref();
             // If the numbers match, order alone is right, even if the names differ.
-            let invocation = take(&mut invocations, name, asked - index, |item| {
+            let invocation = take(&mut invocations, name, call_count - index, |item| {
                 item.tool.as_deref()
             });
-            let result = take(&mut results, name, asked - index, |item| {
+            let result = take(&mut results, name, call_count - index, |item| {
                 item.tool.as_deref()
             });
             out.pairs.push(pair(
@@ -259,7 +259,7 @@ fn env_entry(answer: Value<'_>, fold: &mut Fold) -> Env {
 }
 
 fn pair(
-    call: Option<&Asked<'_>>,
+    call: Option<&RecordedCall<'_>>,
     invocation: Option<&Invocation<'_>>,
     result: Option<&Outcome<'_>>,
     tells: bool,
@@ -269,28 +269,28 @@ fn pair(
     let name = call
         .and_then(|call| call.name.as_deref())
         .unwrap_or_default();
-    let asked = args
+    let requested = args
         .as_ref()
-        .map(|args| patch::asked(name, args))
+        .map(|args| patch::requested_edits(name, args))
         .unwrap_or_default();
     let mut out = Pair {
-        call: call.map(|call| Call::new(call, args.as_ref(), &asked, fold)),
+        call: call.map(|call| Call::new(call, args.as_ref(), &requested, fold)),
         reads: args.as_ref().and_then(|args| read_by(name, args)),
         ..Pair::default()
     };
     let done = CallEnd::of(result, invocation).is_ok();
-    if asked.too_large.is_some() {
+    if requested.too_large.is_some() {
         out.note = "edit too large to show line by line".into();
     }
     let scripts = args.as_ref().and_then(patch::in_scripts);
     let in_scripts = scripts
         .as_ref()
-        .map(|patches| patch::asked("", patches))
+        .map(|patches| patch::requested_edits("", patches))
         .unwrap_or_default();
-    let edits = if asked.edits.is_empty() {
+    let edits = if requested.edits.is_empty() {
         &in_scripts.edits
     } else {
-        &asked.edits
+        &requested.edits
     };
     for edit in edits {
         if !fold.takes(out.edits.len()) {
@@ -322,12 +322,12 @@ fn pair(
     out.marks = marks(invocation, result);
     out.facts = facts(call, invocation, result).into();
     let error = invocation.and_then(|invocation| invocation.error);
-    let told = result
+    let result_text = result
         .and_then(|result| result.error)
         .and_then(Value::string);
     if let Some((error, text)) = error
         .and_then(|error| Some((error, error.string()?)))
-        .filter(|(_, text)| told.as_ref() != Some(text))
+        .filter(|(_, text)| result_text.as_ref() != Some(text))
     {
         out.block("error", &text, &error.at.to_string(), true, fold);
     }
@@ -368,7 +368,7 @@ fn status(text: &str, word: &str) -> Sign {
 }
 
 fn facts(
-    call: Option<&Asked<'_>>,
+    call: Option<&RecordedCall<'_>>,
     invocation: Option<&Invocation<'_>>,
     result: Option<&Outcome<'_>>,
 ) -> String {
@@ -417,7 +417,7 @@ fn facts(
 impl Call {
     /// Reads a call. Skips arguments that are shown as an edit.
     fn new(
-        call: &Asked<'_>,
+        call: &RecordedCall<'_>,
         args: Option<&Json<'_>>,
         edits: &patch::CallEdits<'_>,
         fold: &mut Fold,

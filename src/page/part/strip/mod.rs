@@ -15,9 +15,9 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::analysis::overview::{Extremes, MARKS, Overview};
 use crate::analysis::replay::StepFlag;
-use crate::page::lens::{Lens, micros};
 use crate::page::part::href;
 use crate::page::part::text;
+use crate::page::run_view::{RunView, micros};
 
 /// Columns, at most: about as many as a wide page has pixels.
 pub(crate) const COLUMNS: usize = 1_200;
@@ -72,15 +72,15 @@ impl HtmlSafe for Strip {}
 impl Strip {
     /// Draws all steps of a run. The strip is hidden if there are fewer than two steps or nothing
     /// to draw. Links open `tab`, and step `current` is marked.
-    pub(crate) fn new(lens: &Lens<'_>, tab: &str, current: Option<usize>) -> Self {
-        let steps = lens.index.steps().len();
+    pub(crate) fn new(view: &RunView<'_>, tab: &str, current: Option<usize>) -> Self {
+        let steps = view.index.steps().len();
         if steps < 2 {
             return Self::default();
         }
         let columns = steps.min(COLUMNS);
         let column = |n: usize| n * columns / steps;
         let to = |n: usize| {
-            let run = href::run(lens.key());
+            let run = href::run(view.key());
             // Saved files look for this order of parameters, which all links to steps use.
             href::with_query(&run, &[("step", &n.to_string()), ("tab", tab)])
         };
@@ -93,7 +93,7 @@ impl Strip {
             hits: &[],
             stops: None,
         };
-        let drawn = Self::draw(lens, &layout, |overview, columns| overview.of(columns));
+        let drawn = Self::draw(view, &layout, |overview, columns| overview.of(columns));
         if drawn.lanes.is_empty() {
             return Self::default();
         }
@@ -104,17 +104,17 @@ impl Strip {
     }
 
     /// Draws all steps aligned with a slider over events.
-    pub(crate) fn along(lens: &Lens<'_>, layout: &Layout<'_>) -> Self {
-        let steps = lens.index.steps().len();
+    pub(crate) fn along(view: &RunView<'_>, layout: &Layout<'_>) -> Self {
+        let steps = view.index.steps().len();
         if steps == 0 || layout.columns < 2 {
             return Self::default();
         }
-        let mut strip = Self::draw(lens, layout, |_, _| None);
+        let mut strip = Self::draw(view, layout, |_, _| None);
         if let Some((first_step, count)) = layout.stops {
             let words = format!(
                 "{}{}",
                 format::counted(count, "breakpoint hit"),
-                first(count, &lens.label(first_step))
+                first(count, &view.label(first_step))
             );
             strip
                 .legend
@@ -131,7 +131,7 @@ impl Strip {
         };
         strip.axis = (0..steps)
             .step_by(every)
-            .map(|n| (middle(n), lens.label(n)))
+            .map(|n| (middle(n), view.label(n)))
             .collect();
         Self {
             here: Some(layout.here),
@@ -143,14 +143,14 @@ impl Strip {
     /// Draws the strip. `known` returns the extremes of a range of columns, if each step has only
     /// one column.
     fn draw(
-        lens: &Lens<'_>,
+        view: &RunView<'_>,
         layout: &Layout<'_>,
         known: impl Fn(&Overview, std::ops::Range<usize>) -> Option<Extremes>,
     ) -> Self {
         let Layout {
             columns, place, to, ..
         } = *layout;
-        let (index, steps) = (lens.index, lens.index.steps().len());
+        let (index, steps) = (view.index, view.index.steps().len());
         let overview = Overview::new(index, columns, place);
         let (lanes, height) = lanes(&overview);
         let shown = columns.min(LINKS);
@@ -175,7 +175,7 @@ impl Strip {
                 known(&overview, range).unwrap_or_else(|| Overview::among(index, first, end));
             (
                 to(within.first().unwrap_or(first)),
-                range_words(lens, first, end, &within),
+                range_words(view, first, end, &within),
             )
         });
         let links = links.collect();
@@ -188,7 +188,7 @@ impl Strip {
                 ..Overview::among(index, start, steps)
             },
         };
-        let legend = legend(lens, &newest, to);
+        let legend = legend(view, &newest, to);
         Self {
             steps,
             columns,
@@ -299,10 +299,10 @@ fn dashes(has: impl Iterator<Item = bool>, top: usize) -> String {
 }
 
 /// Describes a range of steps: `steps 12–20: 2 errors, lowest score 0.20`.
-fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> String {
+fn range_words(view: &RunView<'_>, first: usize, end: usize, within: &Extremes) -> String {
     let mut words = match end - first {
-        1 => format!("step {}", lens.label(first)),
-        _ => format!("steps {}–{}", lens.label(first), lens.label(end - 1)),
+        1 => format!("step {}", view.label(first)),
+        _ => format!("steps {}–{}", view.label(first), view.label(end - 1)),
     };
     let counts = MARKS
         .iter()
@@ -311,28 +311,28 @@ fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> 
     let turns = within
         .turns
         .map(|(_, count)| format::counted(count, "turn"));
-    let mut says: Vec<String> = counts.chain(turns).collect();
-    says.extend(
+    let mut details: Vec<String> = counts.chain(turns).collect();
+    details.extend(
         within
             .lowest
             .map(|(score, _)| format!("lowest score {}", format::score(score))),
     );
-    says.extend(
+    details.extend(
         within
             .longest
             .map(|(took, _)| format!("longest {}", micros(took))),
     );
     // Each run in a directory numbers its steps from the start.
-    let laps = lens.index.lap_starts();
-    if laps.len() > 1 {
-        let lap = |n: usize| laps.partition_point(|start| *start <= n).max(1);
-        let _ = match (lap(first), lap(end - 1)) {
+    let run_starts = view.index.lap_starts();
+    if run_starts.len() > 1 {
+        let run_index = |n: usize| run_starts.partition_point(|start| *start <= n).max(1);
+        let _ = match (run_index(first), run_index(end - 1)) {
             (one, last) if one == last => write!(words, " of run {one}"),
             (one, last) => write!(words, " of runs {one} to {last}"),
         };
     }
-    if !says.is_empty() {
-        words = format!("{words}: {}", says.join(", "));
+    if !details.is_empty() {
+        words = format!("{words}: {}", details.join(", "));
     }
     words
 }
@@ -350,12 +350,12 @@ fn many(mark: StepFlag, count: usize) -> String {
 
 /// Lists the extremes and marks of the newest run, in the order of the lanes.
 fn legend(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     whole: &Extremes,
     to: impl Fn(usize) -> String,
 ) -> Vec<(&'static str, &'static str, String, String)> {
     let mut legend = Vec::new();
-    let label = |n: usize| lens.label(n);
+    let label = |n: usize| view.label(n);
     let lowest = whole.lowest.map(|(score, n)| {
         (
             "low",

@@ -13,11 +13,11 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::analysis::timing::{Stretch, began, stretches, took};
 use crate::model::index::Group;
-use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::sign::Link;
 use crate::page::part::{href, text};
 use crate::page::run::marks::{class_of, rect};
 use crate::page::run::timeline::scale::Scale;
+use crate::page::run_view::{RunView, micros, phase};
 
 /// Steps per page, and runs that one step started, at most.
 const STEPS: usize = 50;
@@ -36,7 +36,7 @@ const WIDTH: f64 = 1_000.0;
 #[derive(Template)]
 #[template(path = "run/timeline.html")]
 pub(crate) struct Timeline<'a> {
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     first: usize,
     end: usize,
     rows: Vec<Row>,
@@ -74,16 +74,16 @@ struct Row {
 
 impl<'a> Timeline<'a> {
     /// Shows the window of steps around `read`, or the last one.
-    pub(crate) fn new(lens: &'a Lens<'a>, read: Option<usize>) -> Self {
-        let total = lens.index.steps().len();
+    pub(crate) fn new(view: &'a RunView<'a>, read: Option<usize>) -> Self {
+        let total = view.index.steps().len();
         let end = read
             .map_or(total, |n| (n + STEPS / 2).max(STEPS))
             .min(total);
         let first = end.saturating_sub(STEPS);
         let mut rows = Vec::new();
-        let children = lens.children();
+        let children = view.children();
         for n in first..end {
-            rows.push(step(lens, n, read == Some(n)));
+            rows.push(step(view, n, read == Some(n)));
             let own = children
                 .iter()
                 .filter(|(_, step)| *step == Some(n))
@@ -96,7 +96,7 @@ impl<'a> Timeline<'a> {
                     name: child.key.name().to_owned(),
                     words: child.verdict.sentence.clone(),
                     is_child: true,
-                    began: lens.offset(started).to_string(),
+                    began: view.offset(started).to_string(),
                     took: format::or_missing(took, micros),
                     span: started
                         .zip(took)
@@ -105,31 +105,31 @@ impl<'a> Timeline<'a> {
                 }
             }));
         }
-        let unfinished = lens.index.unfinished_group().filter(|_| end == total);
+        let unfinished = view.index.unfinished_group().filter(|_| end == total);
         rows.extend(
             unfinished
-                .and_then(|at| lens.index.groups().get(at))
+                .and_then(|at| view.index.groups().get(at))
                 .map(|group| {
-                    let words = if lens.is_alive() {
+                    let words = if view.is_alive() {
                         "in progress"
                     } else {
                         "never finished"
                     };
                     Row {
-                        href: lens.at_pending(),
+                        href: view.at_pending(),
                         words: words.to_owned(),
-                        ..round(lens, group)
+                        ..round(view, group)
                     }
                 }),
         );
         let spans: Vec<(i64, i64)> = rows.iter().filter_map(|row| row.span).collect();
         let mut timeline = Self {
-            lens,
+            view,
             first,
             end,
             has_children: rows.iter().any(|row| row.is_child),
             has_calls: rows.iter().any(|row| !row.calls.is_empty()),
-            scale: Scale::over(&spans, lens.zero().unwrap_or_default(), WIDTH),
+            scale: Scale::over(&spans, view.zero().unwrap_or_default(), WIDTH),
             rows,
             paths: Vec::new(),
             legend: Vec::new(),
@@ -184,11 +184,11 @@ impl<'a> Timeline<'a> {
     }
 
     fn total(&self) -> usize {
-        self.lens.index.steps().len()
+        self.view.index.steps().len()
     }
 
     fn link(&self, label: &str, n: usize) -> Link {
-        let run = href::run(self.lens.key());
+        let run = href::run(self.view.key());
         Link::new(
             label,
             href::with_query(&run, &[("tab", "timeline"), ("step", &n.to_string())]),
@@ -210,17 +210,17 @@ impl<'a> Timeline<'a> {
         match self.end.checked_sub(1) {
             Some(last) if self.first < self.end => format!(
                 "Steps {} to {} of {}",
-                self.lens.label(self.first),
-                self.lens.label(last),
+                self.view.label(self.first),
+                self.view.label(last),
                 format::count(self.total() as u64)
             ),
-            _ => self.lens.no_step().to_owned(),
+            _ => self.view.no_step().to_owned(),
         }
     }
 
     /// States that steps of this window were copied from another run. May be empty.
     fn copied(&self) -> String {
-        let copied = Some(self.lens.summary.copied_steps()).filter(|copied| self.first < *copied);
+        let copied = Some(self.view.summary.copied_steps()).filter(|copied| self.first < *copied);
         copied.map_or_else(String::new, |copied| {
             let which = if copied == 1 {
                 "The first step was".to_owned()
@@ -243,12 +243,12 @@ impl<'a> Timeline<'a> {
 }
 
 /// Builds the row of a step, with its phases and calls.
-fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
-    let (index, group) = (lens.index, lens.index.round_of(n));
+fn step(view: &RunView<'_>, n: usize, is_current: bool) -> Row {
+    let (index, group) = (view.index, view.index.round_of(n));
     let Some(step) = index.steps().get(n) else {
         return Row::default();
     };
-    let known = group.map(|group| round(lens, group)).unwrap_or_default();
+    let known = group.map(|group| round(view, group)).unwrap_or_default();
     let act = group.and_then(|group| {
         stretches(index, group)
             .into_iter()
@@ -280,11 +280,11 @@ fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
         .chain(called)
         .collect();
     Row {
-        href: lens.at_step(n),
-        name: lens.label(n),
+        href: view.at_step(n),
+        name: view.label(n),
         words: step.call.to_string(),
         is_current,
-        is_copy: n < lens.summary.copied_steps(),
+        is_copy: n < view.summary.copied_steps(),
         parts: parts.join(", "),
         calls: calls.unwrap_or_default(),
         ..known
@@ -292,8 +292,8 @@ fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
 }
 
 /// Builds a row from the events of a round alone.
-fn round(lens: &Lens<'_>, group: &Group) -> Row {
-    let index = lens.index;
+fn round(view: &RunView<'_>, group: &Group) -> Row {
+    let index = view.index;
     let (from, lasted) = (began(index, group), took(group));
     let known = |stretch: &Stretch| {
         let (class, name) = phase(index.name(stretch.phase));
@@ -313,7 +313,7 @@ fn round(lens: &Lens<'_>, group: &Group) -> Row {
         name: group
             .step_id
             .map_or_else(|| "–".to_owned(), |id| id.to_string()),
-        began: lens.offset(from).to_string(),
+        began: view.offset(from).to_string(),
         took: format::or_missing(lasted, micros),
         parts: words.join(", "),
         span: from.zip(lasted).map(|(from, lasted)| (from, from + lasted)),

@@ -1,7 +1,7 @@
 //! Converts times to positions on the scale of a timeline. Long gaps are cut from the scale.
 
 use crate::analysis::format;
-use crate::page::lens::micros;
+use crate::page::run_view::micros;
 
 /// Longer gaps are cut; microseconds.
 const LONG: i64 = 300_000_000;

@@ -27,7 +27,7 @@ const ENDS: [RunStatus; 8] = [
 /// Reasons per status that get their own part of the bar, at most. The others share one.
 const MAX_REASONS: usize = 12;
 /// Limits the runs with an unknown end to those that are known to have ended.
-const TOLD: &str = "-liveness:unknown";
+const WITHOUT_UNKNOWN: &str = "-liveness:unknown";
 /// The query for runs whose files contradict each other.
 const CONTRADICTED: &str = "contradictions>0";
 /// Skipped files and directories that are listed, at most.
@@ -84,10 +84,10 @@ impl List<'_> {
     /// number of runs that may not have ended.
     pub(crate) fn answered(&self) -> (String, String) {
         let strip = &self.survey.strip;
-        let [answered, ended, untold] =
-            [strip.answered, strip.ended, strip.untold].map(|number| number as u64);
-        let more = if untold > 0 {
-            format!(" · {} unknown", count(untold))
+        let [answered, ended, unknown] =
+            [strip.answered, strip.ended, strip.unknown].map(|number| number as u64);
+        let more = if unknown > 0 {
+            format!(" · {} unknown", count(unknown))
         } else {
             String::new()
         };
@@ -169,14 +169,14 @@ impl List<'_> {
             .query
             .narrowed(false, STATUS, [mark.word()])
             .narrowed(others, STOP, reasons);
-        let told = Query::parse(TOLD).terms;
+        let without_unknown = Query::parse(WITHOUT_UNKNOWN).terms;
         if mark == RunStatus::Unknown {
-            query.terms.retain(|term| !told.contains(term));
-            query.terms.extend(told.iter().cloned());
+            query.terms.retain(|term| !without_unknown.contains(term));
+            query.terms.extend(without_unknown.iter().cloned());
         }
         if query == self.query {
             query = query.without_field(STATUS).without_field(STOP);
-            query.terms.retain(|term| !told.contains(term));
+            query.terms.retain(|term| !without_unknown.contains(term));
         }
         self.ctx.url(&query.to_string(), self.ctx.sort, "")
     }
@@ -364,7 +364,7 @@ impl List<'_> {
             [(root, fault)] if roots.len() == 1 => {
                 let root = line(root);
                 Some(match fault.strip_prefix("it ") {
-                    Some(said) => format!("{root} {}", line(said)),
+                    Some(session_name) => format!("{root} {}", line(session_name)),
                     None => format!("Can't read {root}: {}", line(fault)),
                 })
             }

@@ -18,7 +18,7 @@ use crate::page::part::href;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::shown::Shown;
 use crate::page::runs::fill::stores::Store;
-use crate::page::runs::{RunsBody, RunsNews, RunsPage, RunsParts, RunsPulse};
+use crate::page::runs::{RunsBody, RunsPage, RunsParts, RunsPulse, RunsUpdate};
 use crate::page::shell::{NavItem, Pulse, Shell, Skipped};
 
 pub(crate) mod about;
@@ -151,16 +151,20 @@ pub(crate) fn pulse<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPulse<'
     let list = Rc::new(List::new(ctx, runs));
     let shown = ctx.rows.as_deref().and_then(Shown::parse);
     let since = ctx.since.unwrap_or(0);
-    let (pulse, news) = match shown {
+    let (pulse, update) = match shown {
         Some(_) if since == ctx.revision => {
             let url = ctx.pulse_url(ctx.rows.as_deref().unwrap_or_default(), &ctx.columns);
-            (list.pulse_at(url, 0), RunsNews::Nothing)
+            (list.pulse_at(url, 0), RunsUpdate::Nothing)
         }
         shown => shown
             .and_then(|shown| list.parts(since, &shown))
             .unwrap_or_else(|| list.whole(since)),
     };
-    RunsPulse { pulse, list, news }
+    RunsPulse {
+        pulse,
+        list,
+        update,
+    }
 }
 
 impl ListContext {
@@ -363,17 +367,17 @@ impl<'a> List<'a> {
         }
     }
 
-    fn whole(self: &Rc<Self>, since: u64) -> (Pulse, RunsNews<'a>) {
+    fn whole(self: &Rc<Self>, since: u64) -> (Pulse, RunsUpdate<'a>) {
         let rows = &self.selection.rows;
         let fresh = rows.iter().filter(|listed| listed.born > since).count();
         (
             self.pulse(&self.shown(), &self.columns, fresh),
-            RunsNews::Whole(self.body(|listed| listed.revision > since)),
+            RunsUpdate::Whole(self.body(|listed| listed.revision > since)),
         )
     }
 
     /// Returns single rows, if they suffice to update a page that shows `shown`.
-    fn parts(&self, since: u64, shown: &Shown) -> Option<(Pulse, RunsNews<'a>)> {
+    fn parts(&self, since: u64, shown: &Shown) -> Option<(Pulse, RunsUpdate<'a>)> {
         let (rows, left): (Vec<&'a Listed>, Vec<&'a Listed>) = self
             .runs
             .iter()
@@ -419,7 +423,7 @@ impl<'a> List<'a> {
         };
         Some((
             self.pulse(&shown::write(&all, self.runs), &columns, fresh.len()),
-            RunsNews::Parts(parts),
+            RunsUpdate::Parts(parts),
         ))
     }
 

@@ -111,7 +111,7 @@ impl Row<'_> {
     }
 
     /// Returns the name of a session: the last part of its project's path, and its task.
-    pub(crate) fn said(&self) -> Option<(Option<String>, String)> {
+    pub(crate) fn session_name(&self) -> Option<(Option<String>, String)> {
         let task = self.task().filter(|_| self.run.is_session)?;
         let project = self.run.project.as_deref().and_then(|path| {
             path.trim_end_matches(['/', '\\'])
@@ -208,7 +208,7 @@ impl Row<'_> {
     /// Returns the number of steps. With a limit, counts only the steps that the limit applies to.
     pub(crate) fn steps(&self) -> String {
         match (self.limit(), self.run.steps) {
-            (_, _) if self.run.steps_untold => "unknown".to_owned(),
+            (_, _) if self.run.steps_unknown => "unknown".to_owned(),
             (Some(_), _) => format::count(self.run.steps_now as u64),
             (None, 0) => "none".to_owned(),
             (None, steps) => format::count(steps as u64),
@@ -217,7 +217,7 @@ impl Row<'_> {
 
     /// Describes the steps and the limit, for a cell that is too narrow.
     fn steps_words(&self) -> String {
-        let done = match self.run.steps_untold {
+        let done = match self.run.steps_unknown {
             true => "an unknown number of steps".to_owned(),
             false => format::counted(self.run.steps_now, "step"),
         };

@@ -13,12 +13,12 @@ use crate::page::shell::{Skipped, When};
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     pub status: MirrorStatus,
-    pub asked: Instant,
+    pub read_at: Instant,
 }
 
 impl Store {
     fn micros(&self, moment: Instant, now: i64) -> i64 {
-        let ago = self.asked.saturating_duration_since(moment).as_micros();
+        let ago = self.read_at.saturating_duration_since(moment).as_micros();
         now.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
     }
 
@@ -45,7 +45,7 @@ impl Store {
         let status = &self.status;
         // A listing that waits for its budget may take hours.
         let waits = status.paused_until.map(|until| {
-            let wait = format::duration(until.saturating_duration_since(self.asked));
+            let wait = format::duration(until.saturating_duration_since(self.read_at));
             format!("next request in {wait} (request budget)")
         });
         if status.listed.is_none() {

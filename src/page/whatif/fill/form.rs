@@ -4,9 +4,9 @@
 //! command line and in the API. The form is another way to write them.
 
 use crate::analysis::whatif::{Typed, Wrong, near};
-use crate::page::lens::Lens;
 use crate::page::part::href;
 use crate::page::part::text::{Line, one_line};
+use crate::page::run_view::RunView;
 use crate::page::whatif::{Field, Group, RowField, RulesForm, WrongRule};
 use crate::stop::{self, Counts, FieldGroup, Input, RULES, Row, StopSpec};
 
@@ -77,13 +77,13 @@ pub(crate) fn from_form<'a>(
 
 /// Builds the form that holds these rules.
 pub(crate) fn form(
-    lens: &Lens<'_>,
+    view: &RunView<'_>,
     typed: &[Typed],
     suggested: bool,
     step: Option<usize>,
 ) -> RulesForm {
     let mut left: Vec<&Typed> = typed.iter().collect();
-    let near: Vec<String> = near(lens.summary, lens.index)
+    let near: Vec<String> = near(view.summary, view.index)
         .iter()
         .map(ToString::to_string)
         .collect();
@@ -99,7 +99,7 @@ pub(crate) fn form(
         group("Progress", FieldGroup::Progress),
         group("Answer and content", FieldGroup::Answer),
     ];
-    let critics = lens
+    let critics = view
         .summary
         .critics
         .iter()
@@ -117,7 +117,7 @@ pub(crate) fn form(
             fields: critics,
         });
     }
-    let key = lens.key();
+    let key = view.key();
     RulesForm {
         action: href::whatif(key),
         note: if suggested {
@@ -126,7 +126,7 @@ pub(crate) fn form(
             ""
         },
         groups,
-        tools: lens
+        tools: view
             .summary
             .tools
             .iter()
@@ -239,11 +239,11 @@ fn critic(row: &Row, place: usize, name: &str, left: &mut Vec<&Typed>) -> Field 
 }
 
 fn wrong(typed: &Typed) -> Option<WrongRule> {
-    let Wrong { why, right } = typed.read.as_ref().err()?;
+    let Wrong { why, example } = typed.read.as_ref().err()?;
     Some(WrongRule {
         text: one_line(&typed.text, 80).0.into(),
         why: one_line(why, 400).0.into(),
-        right,
+        example,
     })
 }
 

@@ -4,8 +4,8 @@ pub(crate) mod form;
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::whatif::{Typed, answers, near, question, typed};
-use crate::page::lens::Lens;
+use crate::analysis::whatif::{Typed, answers, near, rule_set, typed};
+use crate::page::run_view::RunView;
 use crate::page::whatif::WhatIfBody;
 use crate::page::whatif::answer::RulesAnswer;
 
@@ -15,27 +15,27 @@ use crate::page::whatif::answer::RulesAnswer;
 /// # Errors
 /// Fails if valid rules can't be combined, which is a fault of the board.
 pub(crate) fn whatif<'a>(
-    lens: &'a Lens<'a>,
+    view: &'a RunView<'a>,
     rules: Option<Vec<String>>,
     step: Option<usize>,
 ) -> Result<WhatIfBody<'a>, String> {
     let suggested = rules.is_none();
-    let typed = typed_rules(lens, rules);
-    let question = question(&typed)
+    let typed = typed_rules(view, rules);
+    let rule_set = rule_set(&typed)
         .map_err(|error| error.to_string())?
         .suggested(suggested);
-    let answers = answers(&question, lens.summary, lens.index, lens.lines);
+    let answers = answers(&rule_set, view.summary, view.index, view.lines);
     Ok(WhatIfBody {
-        form: form::form(lens, &typed, suggested, step),
-        answer: RulesAnswer { lens, answers },
+        form: form::form(view, &typed, suggested, step),
+        answer: RulesAnswer { view, answers },
     })
 }
 
 /// Parses rules received over HTTP, without reading any files. Without rules, returns ones near the
 /// recorded values.
-pub(crate) fn typed_rules(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Vec<Typed> {
+pub(crate) fn typed_rules(view: &RunView<'_>, rules: Option<Vec<String>>) -> Vec<Typed> {
     let near = || {
-        near(lens.summary, lens.index)
+        near(view.summary, view.index)
             .iter()
             .map(ToString::to_string)
             .collect()

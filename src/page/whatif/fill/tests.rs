@@ -36,17 +36,17 @@ impl Run {
 
     fn ask(&self, rules: Option<&[&str]>) -> WhatIfBody<'_> {
         const ZONE: &TimeZone = &TimeZone::UTC;
-        let lens = Lens {
+        let view = RunView {
             summary: &self.summary,
             index: &self.files.index,
             lines: &self.files,
             now: 0,
             stale: None,
-            kin: &Vec::new,
+            related_runs: &Vec::new,
             zone: ZONE,
         };
         whatif(
-            Box::leak(Box::new(lens)),
+            Box::leak(Box::new(view)),
             rules.map(|rules| rules.iter().map(|rule| (*rule).to_owned()).collect()),
             None,
         )
@@ -167,7 +167,7 @@ fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     assert_eq!(
         wrong
             .iter()
-            .map(|(name, wrong)| (*name, wrong.right))
+            .map(|(name, wrong)| (*name, wrong.example))
             .collect::<Vec<_>>(),
         [
             ("max_steps", "max_steps=8"),
@@ -242,9 +242,9 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
         "critic_below=nobody:0.5",
         "token_budget=1",
     ]));
-    let told = rows(&body.answer);
+    let shown_rows = rows(&body.answer);
     assert_eq!(
-        told,
+        shown_rows,
         [
             "Tokens|1|step 0|earlier|4|5,302|none||396 tokens > 1",
             "Steps|3|step 2|earlier|2|3,351|none||3 steps >= 3",
@@ -278,9 +278,9 @@ fn an_asked_rule_that_is_the_runs_own_stands_once() {
         .find(|row| row.contains("ended the run"))
         .expect("a rule ended it");
     assert!(own.starts_with("State unchanged|4|"), "{own}");
-    let asked = rows(&run.ask(Some(&["stagnation=4"])).answer);
+    let requested = rows(&run.ask(Some(&["stagnation=4"])).answer);
     assert_eq!(
-        asked
+        requested
             .iter()
             .filter(|row| row.starts_with("State unchanged|4|"))
             .collect::<Vec<_>>(),

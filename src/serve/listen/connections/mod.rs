@@ -3,7 +3,7 @@
 //!
 //! Hands each request to the router. A refused or broken connection never ends the server.
 
-pub(crate) mod seats;
+pub(crate) mod connection_pool;
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
-use self::seats::{Displaced, Seat, Seats};
+use self::connection_pool::{ConnectionPool, ConnectionState, Eviction};
 use crate::{Error, Kind, Result};
 
 /// Limits on connections.
@@ -174,11 +174,11 @@ pub(crate) async fn accept(
 ) {
     let places = Arc::new(Semaphore::new(limits.connections as usize));
     let machines = Arc::new(Machines::default());
-    let seats = Seats::new(limits.requests);
+    let pool = ConnectionPool::new(limits.requests);
     let mut stop = stopping.clone();
     loop {
         let taken = tokio::select! {
-            taken = next(&listener, &places, &seats) => taken,
+            taken = next(&listener, &places, &pool) => taken,
             // `wait_for` fails if the sender is gone. Nothing can request a stop then, so stop now.
             _ = stop.wait_for(|stop| *stop) => break,
         };
@@ -188,12 +188,12 @@ pub(crate) async fn accept(
                     continue;
                 };
                 let places = (of_machine, place);
-                tokio::spawn(connection(
+                tokio::spawn(serve_connection(
                     stream,
                     app.clone(),
                     limits,
                     stopping.clone(),
-                    seats.seat(),
+                    pool.connection(),
                     places,
                 ));
             }
@@ -213,11 +213,11 @@ pub(crate) async fn accept(
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-    seats: &Seats,
+    pool: &ConnectionPool,
 ) -> io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let (stream, machine) = listener.accept().await?;
     // Accept first, so that no connection is closed before a new one needs its permit.
-    let place = place(places, seats).await.map_err(io::Error::other)?;
+    let place = place(places, pool).await.map_err(io::Error::other)?;
     Ok((stream, machine.ip(), place))
 }
 
@@ -225,17 +225,17 @@ async fn next(
 /// answered.
 async fn place(
     places: &Arc<Semaphore>,
-    seats: &Seats,
+    pool: &ConnectionPool,
 ) -> Result<OwnedSemaphorePermit, AcquireError> {
     loop {
-        let changed = seats.changed();
+        let changed = pool.changed();
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             return Ok(place);
         }
-        let later = match seats.displace() {
-            Displaced::One => return Arc::clone(places).acquire_owned().await,
-            Displaced::NoneBefore(moment) => Some(moment),
-            Displaced::None => None,
+        let later = match pool.evict_one() {
+            Eviction::One => return Arc::clone(places).acquire_owned().await,
+            Eviction::NoneBefore(moment) => Some(moment),
+            Eviction::None => None,
         };
         let until = async {
             match later {
@@ -260,12 +260,12 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     app: Router,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
-    seat: Arc<Seat>,
+    connection: Arc<ConnectionState>,
     // The slot drops before the permit, so whoever gets the permit finds the machine's count
     // reduced.
     _places: (ConnectionSlot, OwnedSemaphorePermit),
@@ -280,9 +280,11 @@ async fn connection(
     // its buffer is full, and the rest stays in memory as long as the connection is open.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.stalled));
-    let (app, sitting) = (TowerToHyperService::new(app), Arc::clone(&seat));
+    let (app, idle_connection) = (TowerToHyperService::new(app), Arc::clone(&connection));
     let app = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Arc::clone(&sitting));
+        request
+            .extensions_mut()
+            .insert(Arc::clone(&idle_connection));
         app.call(request)
     });
     let served = http.serve_connection(TokioIo::new(Box::pin(stream)), app);
@@ -291,7 +293,7 @@ async fn connection(
         // Connection errors are the client's concern.
         _ = served.as_mut() => return,
         // The connection isn't being answered, so it can be dropped.
-        () = seat.displaced() => return,
+        () = connection.evicted() => return,
         _ = stopping.wait_for(|stop| *stop) => served.as_mut().graceful_shutdown(),
     }
     let _ = served.await;

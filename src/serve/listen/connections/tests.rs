@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::live::Library;
 use crate::page::app::AppState;
-use crate::serve::listen::connections::seats::in_turn;
+use crate::serve::listen::connections::connection_pool::in_turn;
 use crate::serve::listen::connections::*;
 
 /// A generous timeout. Everything the tests wait for happens much sooner.

@@ -65,16 +65,16 @@ fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
         }
     }
     let list = table(&ctx(""), runs.clone()).list;
-    let untold = runs
+    let unknown = runs
         .iter()
         .filter(|run| run.life.liveness == Liveness::Unknown)
         .count();
     assert!(
-        untold > 0
+        unknown > 0
             && list
                 .answered()
                 .1
-                .ends_with(&format!(" ended · {untold} unknown"))
+                .ends_with(&format!(" ended · {unknown} unknown"))
     );
     let segments = list.segments();
     assert_eq!(

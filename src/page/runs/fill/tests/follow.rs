@@ -27,18 +27,18 @@ impl Page {
     }
 
     fn refresh(&mut self, ctx: &ListContext, runs: &[Listed]) {
-        let asked = ask(ctx, &self.pulse);
-        let answer = pulse(&asked, runs);
+        let requested = ask(ctx, &self.pulse);
+        let answer = pulse(&requested, runs);
         self.pulse = answer.pulse;
-        match answer.news {
-            RunsNews::Nothing => {}
-            RunsNews::Whole(body) => {
+        match answer.update {
+            RunsUpdate::Nothing => {}
+            RunsUpdate::Whole(body) => {
                 let rows = Self::rows(&body);
                 // The first and the last run always change the whole body.
                 self.wholes += usize::from(!self.rows.is_empty() && !rows.is_empty());
                 self.rows = rows;
             }
-            RunsNews::Parts(parts) => {
+            RunsUpdate::Parts(parts) => {
                 for row in parts.changed {
                     let shown = self.rows.iter_mut().find(|(id, _)| *id == row.id());
                     shown.expect("a row is replaced where it is").1 = row.verdict().0;

@@ -23,7 +23,7 @@ fn a_session_is_called_by_its_project_and_task() {
     let key = "-home-me-shop/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl";
     let row = row_of(session(key, "/home/me/shop/", "Mend\nthe <cart>"));
     assert_eq!(
-        row.said(),
+        row.session_name(),
         Some((Some("shop".into()), "Mend the <cart>".into()))
     );
     let html = row.render().unwrap();
@@ -39,17 +39,17 @@ fn a_session_is_called_by_its_project_and_task() {
     );
     let mut other = session("a", "C:\\work\\shop", "x");
     assert_eq!(
-        row_of(other.clone()).said(),
+        row_of(other.clone()).session_name(),
         Some((Some("shop".into()), "x".into()))
     );
     other.is_session = false;
     assert_eq!(
-        row_of(other.clone()).said(),
+        row_of(other.clone()).session_name(),
         None,
         "a name that a person gave stays"
     );
     (other.is_session, other.task) = (true, None);
-    assert_eq!(row_of(other).said(), None);
+    assert_eq!(row_of(other).session_name(), None);
 }
 
 #[test]
@@ -196,11 +196,11 @@ fn news_of_groups_is_the_whole_list() {
         since: Some(17),
         ..context
     };
-    let mut news = runs;
-    news[0].revision = 18;
-    let answer = pulse(&later, &news);
+    let mut update = runs;
+    update[0].revision = 18;
+    let answer = pulse(&later, &update);
     assert!(
-        matches!(answer.news, RunsNews::Whole(_)) && answer.pulse.url.contains("group=project")
+        matches!(answer.update, RunsUpdate::Whole(_)) && answer.pulse.url.contains("group=project")
     );
     let html = answer.render().unwrap();
     assert!(

@@ -594,10 +594,10 @@ fn nothing_new_is_a_pulse_alone() {
     let runs = listed(many(30));
     let query = ctx("calc");
     let opened = page(&query, &runs);
-    let asked = ask(&query, &opened.pulse);
-    assert_eq!(asked.rows.as_deref(), Some("30.1-30"));
-    let answer = pulse(&asked, &runs);
-    assert!(matches!(answer.news, RunsNews::Nothing));
+    let requested = ask(&query, &opened.pulse);
+    assert_eq!(requested.rows.as_deref(), Some("30.1-30"));
+    let answer = pulse(&requested, &runs);
+    assert!(matches!(answer.update, RunsUpdate::Nothing));
     assert_eq!(answer.pulse.url, opened.pulse.url);
 }
 
@@ -612,13 +612,13 @@ fn the_first_run_makes_the_table_and_the_last_one_takes_it_away() {
         revision: 18,
         ..ctx("")
     };
-    let asked = ask(&ctx, &opened.pulse);
-    let answer = pulse(&asked, &runs);
+    let requested = ask(&ctx, &opened.pulse);
+    let answer = pulse(&requested, &runs);
     assert_eq!(
         (answer.pulse.count, answer.list.title().as_str()),
         (1, "Runs (1)")
     );
-    let RunsNews::Whole(body) = answer.news else {
+    let RunsUpdate::Whole(body) = answer.update else {
         panic!("not the whole body")
     };
     assert!(body.rows[0].is_new);
@@ -626,9 +626,9 @@ fn the_first_run_makes_the_table_and_the_last_one_takes_it_away() {
         revision: 19,
         ..ctx
     };
-    let asked = ask(&ctx, &answer.pulse);
-    let answer = pulse(&asked, &[]);
-    assert!(matches!(answer.news, RunsNews::Whole(RunsBody { rows, .. }) if rows.is_empty()));
+    let requested = ask(&ctx, &answer.pulse);
+    let answer = pulse(&requested, &[]);
+    assert!(matches!(answer.update, RunsUpdate::Whole(RunsBody { rows, .. }) if rows.is_empty()));
 }
 
 #[test]
@@ -647,7 +647,7 @@ fn an_address_without_rows_brings_everything() {
             rows: rows.map(str::to_owned),
             ..ctx("")
         };
-        let RunsNews::Whole(body) = pulse(&ctx, &runs).news else {
+        let RunsUpdate::Whole(body) = pulse(&ctx, &runs).update else {
             panic!("{rows:?} was taken")
         };
         assert_eq!(body.rows.len(), 200);
@@ -664,19 +664,19 @@ fn a_page_in_another_order_gets_its_rows_in_place() {
     };
     let opened = page(&ctx, &runs).pulse;
     runs[3].revision = 51;
-    let asked = ask(
+    let requested = ask(
         &ListContext {
             revision: 51,
             ..ctx.clone()
         },
         &opened,
     );
-    let answer = pulse(&asked, &runs);
-    let RunsNews::Parts(parts) = answer.news else {
+    let answer = pulse(&requested, &runs);
+    let RunsUpdate::Parts(parts) = answer.update else {
         panic!("one row changed")
     };
     assert_eq!((parts.changed.len(), parts.fresh.len()), (1, 0));
-    let asked = ask(
+    let requested = ask(
         &ListContext {
             revision: 52,
             ..ctx.clone()
@@ -688,7 +688,10 @@ fn a_page_in_another_order_gets_its_rows_in_place() {
         revision: 52,
         born: 52,
     });
-    assert!(matches!(pulse(&asked, &runs).news, RunsNews::Whole(_)));
+    assert!(matches!(
+        pulse(&requested, &runs).update,
+        RunsUpdate::Whole(_)
+    ));
 }
 
 #[test]
@@ -755,7 +758,7 @@ fn the_page_says_what_it_shows() {
     );
 
     runs[3].revision = 31;
-    let asked = ask(
+    let requested = ask(
         &ListContext {
             revision: 31,
             ..context.clone()
@@ -765,7 +768,7 @@ fn the_page_says_what_it_shows() {
     let html = pulse(
         &ListContext {
             sort: context.sort,
-            ..asked
+            ..requested
         },
         &runs,
     )
@@ -816,23 +819,26 @@ fn the_first_cost_brings_its_column() {
         revision: 4,
         ..context
     };
-    let asked = ask(&context, &next);
-    let answer = pulse(&asked, &runs);
+    let requested = ask(&context, &next);
+    let answer = pulse(&requested, &runs);
     let html = answer.render().unwrap();
     assert!(
-        matches!(answer.news, RunsNews::Whole(_))
+        matches!(answer.update, RunsUpdate::Whole(_))
             && html.contains(">cost</a>")
             && html.contains(">$0.5000<")
     );
     let next = answer.pulse;
     assert!(next.url.contains("%2Ccost"), "{}", next.url);
     runs[0].revision = 5;
-    let asked = ask(
+    let requested = ask(
         &ListContext {
             revision: 5,
             ..context
         },
         &next,
     );
-    assert!(matches!(pulse(&asked, &runs).news, RunsNews::Parts(_)));
+    assert!(matches!(
+        pulse(&requested, &runs).update,
+        RunsUpdate::Parts(_)
+    ));
 }

@@ -6,7 +6,7 @@ use crate::mirror::{Odd, Trouble};
 use crate::page::runs::fill::stores::Store;
 
 fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
-    let asked = Instant::now() + Duration::from_secs(3_600);
+    let read_at = Instant::now() + Duration::from_secs(3_600);
     let mut status = MirrorStatus {
         address: "s3://team/runs".to_owned(),
         host: "127.0.0.1:9000".to_owned(),
@@ -30,9 +30,9 @@ fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
         odd: Arc::default(),
         odd_total: 0,
     };
-    change(&mut status, asked);
+    change(&mut status, read_at);
     ListContext {
-        stores: vec![Store { status, asked }],
+        stores: vec![Store { status, read_at }],
         ..ctx("")
     }
 }
@@ -41,26 +41,26 @@ fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
 fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
     let html = |ctx: &ListContext| page(ctx, &listed(many(1))).render().unwrap();
     let first = html(&store(|_, _| {}));
-    for said in [
+    for session_name in [
         "s3://team/runs",
         "not fully synced yet",
         "listing, 2,000 objects so far",
         "every 10.0 s",
         "60 requests per minute",
     ] {
-        assert!(first.contains(said), "{said}: {first}");
+        assert!(first.contains(session_name), "{session_name}: {first}");
     }
     assert!(!first.contains("Not updating") && !first.contains("(request budget)"));
-    let paused = html(&store(|status, asked| {
-        status.paused_until = Some(asked + Duration::from_secs(40))
+    let paused = html(&store(|status, read_at| {
+        status.paused_until = Some(read_at + Duration::from_secs(40))
     }));
     assert!(
         paused.contains("so far, next request in 40.0 s (request budget)"),
         "{paused}"
     );
     let hostile = || HOSTILE.to_owned();
-    let whole = store(|status, asked| {
-        let ago = |seconds| asked.checked_sub(Duration::from_secs(seconds));
+    let whole = store(|status, read_at| {
+        let ago = |seconds| read_at.checked_sub(Duration::from_secs(seconds));
         (status.as_of, status.listed, status.listing) = (ago(42), ago(7), None);
         (
             status.objects,
@@ -68,7 +68,7 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
             status.evicted,
             status.others,
         ) = (1_234, 5, 17, 6);
-        let since = asked.checked_sub(Duration::from_secs(120)).unwrap();
+        let since = read_at.checked_sub(Duration::from_secs(120)).unwrap();
         status.trouble = Some(Trouble {
             what: hostile(),
             hint: Some("ask for the right to".to_owned()),
@@ -82,7 +82,7 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
         status.odd_total = 300;
     });
     for shown in [html(&whole), page(&whole, &[]).render().unwrap()] {
-        for said in [
+        for session_name in [
             "42 s ago",
             "1,234 objects",
             "5 to fetch",
@@ -92,7 +92,7 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
             "300 objects skipped",
             "299 more",
         ] {
-            assert!(shown.contains(said), "{said}: {shown}");
+            assert!(shown.contains(session_name), "{session_name}: {shown}");
         }
         assert!(
             shown.contains("Not updating since")

@@ -85,9 +85,9 @@ fn a_reader_chooses_the_columns() {
             .any(|(column, is_shown)| column.name == "errors" && is_shown)
     );
     // Updates of a run have the same cells.
-    let asked = ask(&ctx, &page(&ctx, &runs).pulse);
+    let requested = ask(&ctx, &page(&ctx, &runs).pulse);
     assert!(
-        asked.query == "calc"
+        requested.query == "calc"
             && page(&ctx, &runs)
                 .pulse
                 .url

@@ -18,7 +18,7 @@ pub(crate) struct CriticText {
 }
 
 /// Returns the outputs of a step's line that are objects. The index counts the same ones.
-pub(crate) fn said(line: &[u8]) -> Vec<CriticText> {
+pub(crate) fn critic_texts(line: &[u8]) -> Vec<CriticText> {
     let record = Record::of(line);
     let step = crate::format::step(&record).unwrap_or_default();
     step.critics
@@ -50,22 +50,28 @@ fn read(output: &CriticOutput<'_>) -> CriticText {
 
 #[cfg(test)]
 mod tests {
-    use crate::page::scores::said::*;
+    use crate::page::scores::critic_texts::*;
 
     #[test]
     fn what_is_said_is_as_written() {
-        let said = said(
+        let critic_texts = critic_texts(
             br#"{"critic_outputs": [{"score": 0.250, "action": "retry", "reason": "no", "instruction_patch": "Read it.",
             "state_patch": {"a": 1}}, 7, {"score": NaN}, {"score": "high", "state_patch": {}}, {}]}"#,
         );
-        let scores: Vec<&str> = said.iter().map(|said| said.score.as_str()).collect();
+        let scores: Vec<&str> = critic_texts
+            .iter()
+            .map(|critic_texts| critic_texts.score.as_str())
+            .collect();
         assert_eq!(scores, ["0.250", "NaN", "high", ""]);
-        assert_eq!(said[0].patch, r#"instruction: Read it. · state: {"a": 1}"#);
+        assert_eq!(
+            critic_texts[0].patch,
+            r#"instruction: Read it. · state: {"a": 1}"#
+        );
         assert_eq!(
             (
-                said[0].action.as_str(),
-                said[0].reason.as_str(),
-                said[2].patch.as_str()
+                critic_texts[0].action.as_str(),
+                critic_texts[0].reason.as_str(),
+                critic_texts[2].patch.as_str()
             ),
             ("retry", "no", "")
         );

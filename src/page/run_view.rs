@@ -21,7 +21,7 @@ use crate::page::shell::Status;
 
 /// A view of a run for the pages.
 #[derive(Clone, Copy)]
-pub(crate) struct Lens<'a> {
+pub(crate) struct RunView<'a> {
     pub summary: &'a Summary,
     pub index: &'a Index,
     pub lines: &'a dyn Lines,
@@ -30,14 +30,14 @@ pub(crate) struct Lens<'a> {
     /// Why the data isn't being updated, if it isn't.
     pub stale: Option<&'a str>,
     /// Finds the related runs among all runs on the board.
-    pub kin: &'a dyn Fn() -> Vec<Kin>,
+    pub related_runs: &'a dyn Fn() -> Vec<RelatedRun>,
     /// The time zone for clock times.
     pub zone: &'a TimeZone,
 }
 
 /// A run related to this one.
 #[derive(Debug, Clone)]
-pub(crate) enum Kin {
+pub(crate) enum RelatedRun {
     /// Its parent run.
     Parent(RunKey),
     /// A child run.
@@ -48,15 +48,15 @@ pub(crate) enum Kin {
     Segment(Arc<Summary>),
 }
 
-impl std::fmt::Debug for Lens<'_> {
+impl std::fmt::Debug for RunView<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lens")
+        f.debug_struct("RunView")
             .field("run", &self.summary.key)
             .finish_non_exhaustive()
     }
 }
 
-impl Lens<'_> {
+impl RunView<'_> {
     pub(crate) fn key(&self) -> &str {
         self.summary.key.as_str()
     }
@@ -78,10 +78,12 @@ impl Lens<'_> {
     /// Returns the child runs in order of their start. Each has the step whose calls were running
     /// when it started, if the timestamps show one.
     pub(crate) fn children(&self) -> Vec<(Arc<Summary>, Option<usize>)> {
-        let children = (self.kin)().into_iter().filter_map(|kin| match kin {
-            Kin::Child(summary) => Some(summary),
-            Kin::Parent(_) | Kin::Branch(_) | Kin::Segment(_) => None,
-        });
+        let children = (self.related_runs)()
+            .into_iter()
+            .filter_map(|related_runs| match related_runs {
+                RelatedRun::Child(summary) => Some(summary),
+                RelatedRun::Parent(_) | RelatedRun::Branch(_) | RelatedRun::Segment(_) => None,
+            });
         let mut children: Vec<Arc<Summary>> = children.collect();
         if children.is_empty() {
             return Vec::new();

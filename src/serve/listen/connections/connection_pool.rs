@@ -32,11 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a connection without a request is safe from being closed, so that a new one has time to
 /// send its request.
-const TO_SPEAK: Duration = Duration::from_millis(500);
+const IDLE_GRACE: Duration = Duration::from_millis(500);
 
 /// The connections of a server, grouped by whether they may be closed.
 #[derive(Debug)]
-pub(super) struct Seats(Arc<Shared>);
+pub(super) struct ConnectionPool(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -59,7 +59,7 @@ struct Lists {
 
 /// The result of displacing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Displaced {
+pub(super) enum Eviction {
     One,
     /// No connection may be closed before this moment.
     NoneBefore(Instant),
@@ -74,8 +74,8 @@ impl Lists {
     }
 }
 
-impl Seats {
-    /// Creates seats that allow `turns` requests at a time.
+impl ConnectionPool {
+    /// Creates a pool that allow `turns` requests at a time.
     pub(super) fn new(turns: u32) -> Self {
         let turns = Arc::new(Semaphore::new(turns as usize));
         Self(Arc::new(Shared {
@@ -85,27 +85,27 @@ impl Seats {
         }))
     }
 
-    /// Returns the seat of a new connection, which is idle.
-    pub(super) fn seat(&self) -> Arc<Seat> {
+    /// Returns the state of a new connection, which is idle.
+    pub(super) fn connection(&self) -> Arc<ConnectionState> {
         let (number, close, refuse) = (Mutex::new(None), Arc::default(), Arc::default());
-        let seat = Arc::new(Seat {
+        let connection = Arc::new(ConnectionState {
             shared: Arc::clone(&self.0),
             number,
             close,
             refuse,
         });
-        seat.rest();
-        seat
+        connection.rest();
+        connection
     }
 
     /// Closes the longest idle connection, or else refuses the request that has waited longest.
-    pub(super) fn displace(&self) -> Displaced {
+    pub(super) fn evict_one(&self) -> Eviction {
         let mut lists = self.0.lists();
         let now = Instant::now();
         let from = lists
             .idle
             .first_key_value()
-            .map(|(_, (since, _))| *since + TO_SPEAK);
+            .map(|(_, (since, _))| *since + IDLE_GRACE);
         let oldest = match from {
             Some(from) if from <= now => lists.idle.pop_first().map(|(_, (_, close))| close),
             _ => lists.waiting.pop_first().map(|(_, refuse)| refuse),
@@ -113,10 +113,10 @@ impl Seats {
         match (oldest, from) {
             (Some(told), _) => {
                 told.notify_one();
-                Displaced::One
+                Eviction::One
             }
-            (None, Some(from)) => Displaced::NoneBefore(from),
-            (None, None) => Displaced::None,
+            (None, Some(from)) => Eviction::NoneBefore(from),
+            (None, None) => Eviction::None,
         }
     }
 
@@ -135,7 +135,7 @@ impl Shared {
 /// The state of a connection, driven by its requests. A connection has at most one request at a
 /// time.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionState {
     shared: Arc<Shared>,
     /// The connection's number on the lists, or `None` while it is being answered.
     number: Mutex<Option<u64>>,
@@ -146,14 +146,14 @@ pub(crate) struct Seat {
 /// A request's turn, which ends when this is dropped.
 #[derive(Debug)]
 struct Turn {
-    seat: Arc<Seat>,
+    connection: Arc<ConnectionState>,
     /// `None` for `/healthz`.
     _turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Seat {
+impl ConnectionState {
     /// Resolves once the connection must be closed.
-    pub(super) async fn displaced(&self) {
+    pub(super) async fn evicted(&self) {
         self.close.notified().await;
     }
 
@@ -194,7 +194,7 @@ impl Seat {
     fn begin(self: &Arc<Self>, turn: Option<OwnedSemaphorePermit>) -> Option<Turn> {
         let is_listed = self.leave(&mut self.shared.lists());
         is_listed.then(|| Turn {
-            seat: Arc::clone(self),
+            connection: Arc::clone(self),
             _turn: turn,
         })
     }
@@ -222,11 +222,11 @@ impl Seat {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.seat.rest();
+        self.connection.rest();
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         self.leave(&mut self.shared.lists());
     }
@@ -239,14 +239,14 @@ pub(crate) async fn in_turn(
     next: Next,
 ) -> Response {
     // Requests from inside this process have no connection.
-    let Some(seat) = request.extensions().get::<Arc<Seat>>().cloned() else {
+    let Some(connection) = request.extensions().get::<Arc<ConnectionState>>().cloned() else {
         return next.run(request).await;
     };
     let path = request.uri().path();
     let turn = if path == "/healthz" {
-        seat.begin(None)
+        connection.begin(None)
     } else {
-        seat.turn().await
+        connection.turn().await
     };
     let Some(turn) = turn else {
         let detail = "Too many requests are being handled at the same time.";

@@ -14,26 +14,26 @@ const MAX_WHOLE: f64 = 9e15;
 
 /// A rule with one number left open.
 #[derive(Debug, Clone)]
-pub struct Dial {
+pub struct SweepRule {
     row: &'static Row,
     scale: &'static Scale,
     critic: Critic,
 }
 
-impl PartialEq for Dial {
+impl PartialEq for SweepRule {
     fn eq(&self, other: &Self) -> bool {
         self.row.name == other.row.name && self.critic == other.critic
     }
 }
 
 /// Returns the rules with a number to sweep, by name, with what the number counts.
-pub fn dials() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn sweep_rules() -> impl Iterator<Item = (&'static str, &'static str)> {
     RULES
         .iter()
         .filter_map(|row| Some((row.name, row.scale.as_ref()?.counts)))
 }
 
-impl Dial {
+impl SweepRule {
     /// Returns the rule called `name`. Only `critic_below` uses `critic` and `streak`.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Dial {
     pub fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, SpecError> {
         let Some((row, scale)) = stop::row(name).and_then(|row| Some((row, row.scale.as_ref()?)))
         else {
-            let names: Vec<_> = dials().map(|(name, _)| name).collect();
+            let names: Vec<_> = sweep_rules().map(|(name, _)| name).collect();
             let names = names.join(", ");
             return Err(SpecError::new(format!(
                 "{name:?} can't be swept. Choose one of {names}"
@@ -166,9 +166,9 @@ impl Dial {
     }
 
     fn wrong(&self, what: &str) -> SpecError {
-        let (name, right) = (self.name(), self.scale.example);
+        let (name, example) = (self.name(), self.scale.example);
         SpecError::new(format!(
-            "{name} can't use these limits: {what}. Example: values={right}"
+            "{name} can't use these limits: {what}. Example: values={example}"
         ))
     }
 
@@ -232,7 +232,7 @@ impl Dial {
 }
 
 /// Writes the short form with the number left open: `max_steps`, `critic_below=tests:_:2`.
-impl fmt::Display for Dial {
+impl fmt::Display for SweepRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         if self.scale.per_critic {

@@ -8,8 +8,8 @@ use crate::page::scores::plot::{Frame, Level, Px};
 /// The handle of a threshold, at the lower edge if there is no threshold. It needs scripts. Without
 /// them, the user types into the field.
 #[derive(Debug, Clone, Template)]
-#[template(path = "scores/hand.html")]
-pub(crate) struct Hand<'a> {
+#[template(path = "scores/threshold_handle.html")]
+pub(crate) struct ThresholdHandle<'a> {
     frame: Frame,
     /// The critic of the lane. Empty if the threshold is for all critics.
     critic: &'a str,
@@ -17,9 +17,9 @@ pub(crate) struct Hand<'a> {
     level: Option<Level>,
 }
 
-impl HtmlSafe for Hand<'_> {}
+impl HtmlSafe for ThresholdHandle<'_> {}
 
-impl<'a> Hand<'a> {
+impl<'a> ThresholdHandle<'a> {
     pub(crate) fn new(frame: Frame, critic: &'a str, threshold: Option<f64>) -> Self {
         Self {
             frame,

@@ -10,10 +10,10 @@ use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
 use crate::model::{Compaction, EventKind, Record, TraceFile};
-use crate::page::lens::Lens;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
+use crate::page::run_view::RunView;
 use crate::page::step::fill::event_of;
 
 /// Limits the rounds searched for the previous prompt.
@@ -24,14 +24,19 @@ const MAX_RECORDS: usize = 200;
 const MAX_OWN: usize = 4;
 
 /// Returns the prompt of step `n`, whose events are `group`.
-pub(crate) fn prompt(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<Prompt> {
-    if lens.index.format().assemble.is_some() {
-        return of_records(lens, n, fold);
+pub(crate) fn prompt(
+    view: &RunView<'_>,
+    n: usize,
+    group: &Group,
+    fold: &mut Fold,
+) -> Option<Prompt> {
+    if view.index.format().assemble.is_some() {
+        return of_records(view, n, fold);
     }
-    let links = |at: usize| ValueLinks::below(&href::event(lens.key(), at));
-    let (at, input) = event_of(lens, group, EventKind::Prompt)?;
-    let before = before(lens, group);
-    let first = first_prompt(lens, group).filter(|(first, _)| *first != at);
+    let links = |at: usize| ValueLinks::below(&href::event(view.key(), at));
+    let (at, input) = event_of(view, group, EventKind::Prompt)?;
+    let before = before(view, group);
+    let first = first_prompt(view, group).filter(|(first, _)| *first != at);
     let event = crate::format::event(&input);
     let messages = |record: &'_ Record<'_>| {
         crate::format::event(record)
@@ -48,34 +53,34 @@ pub(crate) fn prompt(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) 
             .as_ref()
             .map(|(list, label)| (list.as_str(), label.clone())),
         first: first.as_deref(),
-        only_news: lens.index.format().prompts_hold_news,
-        setup: href::tab(lens.key(), "prompt"),
+        only_news: view.index.format().prompts_hold_news,
+        setup: href::tab(view.key(), "prompt"),
     };
     let prompt = Prompt::new(&event, &known, links(at), fold);
-    let Some((at, output)) = event_of(lens, group, EventKind::Output) else {
+    let Some((at, output)) = event_of(view, group, EventKind::Output) else {
         return Some(prompt);
     };
     Some(prompt.with_output(&crate::format::event(&output), links(at), fold))
 }
 
 /// Returns the newest prompt in earlier rounds, and the label of its step.
-fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
-    let own = lens
+fn before(view: &RunView<'_>, group: &Group) -> Option<(Record<'static>, String)> {
+    let own = view
         .index
         .groups()
         .partition_point(|other| other.first < group.first);
-    let run = lens.index.run_of(own);
+    let run = view.index.run_of(own);
     for at in (0..own)
         .rev()
         .take(MAX_ROUNDS)
-        .take_while(|at| lens.index.run_of(*at) == run)
+        .take_while(|at| view.index.run_of(*at) == run)
     {
-        let Some(group) = lens.index.groups().get(at) else {
+        let Some(group) = view.index.groups().get(at) else {
             continue;
         };
-        if let Some((_, record)) = event_of(lens, group, EventKind::Prompt) {
-            let label = match (lens.index.step_of(at), group.step_id) {
-                (Some(n), _) => lens.label(n),
+        if let Some((_, record)) = event_of(view, group, EventKind::Prompt) {
+            let label = match (view.index.step_of(at), group.step_id) {
+                (Some(n), _) => view.label(n),
                 (None, Some(id)) => id.to_string(),
                 (None, None) => "without an id".to_owned(),
             };
@@ -86,36 +91,36 @@ fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
 }
 
 /// Returns the first prompt of the round's run within the directory.
-fn first_prompt(lens: &Lens<'_>, group: &Group) -> Option<(usize, Record<'static>)> {
-    let own = lens
+fn first_prompt(view: &RunView<'_>, group: &Group) -> Option<(usize, Record<'static>)> {
+    let own = view
         .index
         .groups()
         .partition_point(|other| other.first < group.first);
-    let segment = lens.index.segments().get(lens.index.run_of(own)?)?;
-    let events = lens.index.events().range(segment.first_event..group.end);
+    let segment = view.index.segments().get(view.index.run_of(own)?)?;
+    let events = view.index.events().range(segment.first_event..group.end);
     let (offset, event) = events
         .enumerate()
         .find(|(_, event)| event.kind == EventKind::Prompt)?;
     Some((
         segment.first_event + offset,
-        lens.lines.record(TraceFile::Events, event.span).ok()?,
+        view.lines.record(TraceFile::Events, event.span).ok()?,
     ))
 }
 
 /// Returns the prompt from the reply's own records in a trace of another tool, if one of them lists
 /// the messages.
-fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
-    let own = parts(lens, n);
-    if let Some((at, record)) = own.take(MAX_OWN).find_map(|at| listed(lens, at)) {
+fn of_records(view: &RunView<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
+    let own = parts(view, n);
+    if let Some((at, record)) = own.take(MAX_OWN).find_map(|at| listed(view, at)) {
         let before = n.checked_sub(1).and_then(|before| {
-            let (_, record) = parts(lens, before)
+            let (_, record) = parts(view, before)
                 .take(MAX_OWN)
-                .find_map(|at| listed(lens, at))?;
-            Some((record, lens.label(before)))
+                .find_map(|at| listed(view, at))?;
+            Some((record, view.label(before)))
         });
-        let first = parts(lens, 0)
+        let first = parts(view, 0)
             .take(MAX_OWN)
-            .find_map(|at| listed(lens, at))
+            .find_map(|at| listed(view, at))
             .map(|(_, record)| record);
         let list = |record: &'_ Record<'_>| input(&record.text).map(str::to_owned);
         let before = before.and_then(|(record, label)| Some((list(&record)?, label)));
@@ -126,9 +131,9 @@ fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
                 .map(|(list, label)| (list.as_str(), label.clone())),
             first: first.as_deref(),
             only_news: false,
-            setup: href::tab(lens.key(), "prompt"),
+            setup: href::tab(view.key(), "prompt"),
         };
-        let links = ValueLinks::below(&href::event(lens.key(), at));
+        let links = ValueLinks::below(&href::event(view.key(), at));
         return Some(Prompt::of_list(
             input(&record.text)?,
             "/input",
@@ -143,9 +148,9 @@ fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
 
 /// Returns what the agent of another tool was sent between the previous reply and this one, without
 /// the replies themselves.
-pub(crate) fn asked(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
-    lens.index.format().assemble?;
-    let messages = between(lens, n, fold);
+pub(crate) fn new_messages(view: &RunView<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
+    view.index.format().assemble?;
+    let messages = between(view, n, fold);
     (!messages.is_empty()).then(|| Prompt {
         messages,
         ..Prompt::default()
@@ -153,15 +158,15 @@ pub(crate) fn asked(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt
 }
 
 /// Returns the records that a step is assembled from.
-fn parts(lens: &Lens<'_>, n: usize) -> impl Iterator<Item = usize> {
-    lens.index.parts_of(n).flatten()
+fn parts(view: &RunView<'_>, n: usize) -> impl Iterator<Item = usize> {
+    view.index.parts_of(n).flatten()
 }
 
 /// Returns a record that contains the list of messages sent to the model.
-fn listed(lens: &Lens<'_>, at: usize) -> Option<(usize, Record<'static>)> {
-    let record = lens
+fn listed(view: &RunView<'_>, at: usize) -> Option<(usize, Record<'static>)> {
+    let record = view
         .lines
-        .record(TraceFile::Events, lens.index.events().get(at)?.span)
+        .record(TraceFile::Events, view.index.events().get(at)?.span)
         .ok()?;
     input(&record.text)?;
     Some((at, record))
@@ -201,27 +206,27 @@ pub(crate) struct Prompted {
 /// Returns what the user wrote between the previous reply and step `n`, including on abandoned
 /// branches. If `n` is the number of steps, returns what came after the last step. Supports only
 /// formats whose records identify prompts.
-pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
-    if lens.index.format().assemble.is_none() {
+pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
+    if view.index.format().assemble.is_none() {
         return Vec::new();
     }
     let before = n
         .checked_sub(1)
-        .and_then(|before| parts(lens, before).next());
+        .and_then(|before| parts(view, before).next());
     let start = before.map_or(0, |first| first + 1);
-    let end = parts(lens, n).next().unwrap_or(lens.index.events().len());
-    let last = (end + 1).min(lens.index.events().len());
+    let end = parts(view, n).next().unwrap_or(view.index.events().len());
+    let last = (end + 1).min(view.index.events().len());
     let mut found: Vec<(usize, Prompted)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
     // A text may occur both in a prompt and in another record of it. The prompt takes precedence.
     for is_prompt in [true, false] {
         // A record with several messages may contain the reply and the text before it.
-        for (at, event) in lens.index.events().range(start.min(end)..last).enumerate() {
-            let stage = lens.index.name(event.stage);
+        for (at, event) in view.index.events().range(start.min(end)..last).enumerate() {
+            let stage = view.index.name(event.stage);
             if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
                 continue;
             }
-            let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else {
+            let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
                 continue;
             };
             let Some(json) = Json::parse(&record.text) else {
@@ -304,14 +309,14 @@ fn prompted(record: &Json<'_>) -> Option<String> {
     })
 }
 
-fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
-    let Some(end) = parts(lens, n).next() else {
+fn between(view: &RunView<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
+    let Some(end) = parts(view, n).next() else {
         return Vec::new();
     };
     let before: Vec<usize> = n
         .checked_sub(1)
         .into_iter()
-        .flat_map(|before| parts(lens, before))
+        .flat_map(|before| parts(view, before))
         .collect();
     let start = before.first().map_or(0, |first| first + 1);
     // A step may have a million records, so a set is needed.
@@ -322,10 +327,10 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
         .filter(|at| !before.contains(at))
         .take(MAX_RECORDS)
     {
-        let Some(event) = lens.index.events().get(at) else {
+        let Some(event) = view.index.events().get(at) else {
             continue;
         };
-        let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else {
+        let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
             continue;
         };
         let Some(json) = Json::parse(&record.text) else {
@@ -345,9 +350,9 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
             continue;
         }
         known.push(words);
-        let mine = fold.elsewhere(ValueLinks::below(&href::event(lens.key(), at)));
+        let mine = fold.elsewhere(ValueLinks::below(&href::event(view.key(), at)));
         let mut message = Message::spoken(message, pointer, fold);
-        if let Some(compaction) = compaction_at(lens, at) {
+        if let Some(compaction) = compaction_at(view, at) {
             message.facts = compaction.into();
         }
         found.push(message);
@@ -378,8 +383,8 @@ fn queued<'a>(record: &Json<'a>) -> Option<(&'static str, Json<'a>)> {
 }
 
 /// Describes the compaction that event `at` records.
-fn compaction_at(lens: &Lens<'_>, at: usize) -> Option<String> {
-    let compactions = lens
+fn compaction_at(view: &RunView<'_>, at: usize) -> Option<String> {
+    let compactions = view
         .index
         .manifest()
         .get()
@@ -406,17 +411,17 @@ pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
 
 /// Returns the compactions between the previous step and step `n`.
 pub(crate) fn compactions_before<'a>(
-    lens: &Lens<'a>,
+    view: &RunView<'a>,
     n: usize,
 ) -> impl Iterator<Item = &'a Compaction> + use<'a> {
-    let all = lens
+    let all = view
         .index
         .manifest()
         .get()
         .map(|manifest| manifest.compactions.as_slice())
         .unwrap_or_default();
     let first = |n: usize| {
-        lens.index
+        view.index
             .steps()
             .get(n)?
             .parts

@@ -29,12 +29,12 @@ const SMALL_BYTES: u64 = 64 << 10;
 
 /// The capacity for held responses.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct ResponseLimits {
     places: Arc<Semaphore>,
     large_kib: Arc<Semaphore>,
 }
 
-impl Default for Room {
+impl Default for ResponseLimits {
     fn default() -> Self {
         Self {
             places: Arc::new(Semaphore::new(MAX_HELD)),
@@ -51,12 +51,16 @@ fn busy() -> WebError {
 /// Runs the handler once a place is free, and keeps the place until the reader has taken the
 /// response. `/healthz` and static files need no place: health must always be reported, and the
 /// files are in memory anyway.
-pub(crate) async fn hold(State(room): State<Room>, request: Request, next: Next) -> Answer {
+pub(crate) async fn limit_buffered_responses(
+    State(limits): State<ResponseLimits>,
+    request: Request,
+    next: Next,
+) -> Answer {
     let path = request.uri().path();
     if path == "/healthz" || path.starts_with("/static/") {
         return Ok(next.run(request).await);
     }
-    let turn = tokio::time::timeout(PATIENCE, room.places.acquire_owned()).await;
+    let turn = tokio::time::timeout(PATIENCE, limits.places.acquire_owned()).await;
     // The semaphore is never closed.
     let Ok(Ok(turn)) = turn else {
         return Err(busy());
@@ -66,7 +70,7 @@ pub(crate) async fn hold(State(room): State<Room>, request: Request, next: Next)
         return Ok(Response::from_parts(parts, body));
     };
     let kib = u32::try_from(len >> 10).unwrap_or(u32::MAX);
-    let large = (len > LARGE_BYTES).then(|| room.large_kib.try_acquire_many_owned(kib));
+    let large = (len > LARGE_BYTES).then(|| limits.large_kib.try_acquire_many_owned(kib));
     let large = large.transpose().map_err(|_| busy())?;
     parts
         .headers
@@ -91,7 +95,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_held_until_it_is_taken_and_others_wait_their_turn() {
-        let room = Room {
+        let limits = ResponseLimits {
             places: Arc::new(Semaphore::new(1)),
             large_kib: Arc::new(Semaphore::new(1 << 10)),
         };
@@ -102,7 +106,7 @@ mod tests {
             .route("/small", get(async || "small"))
             .route("/healthz", get(async || "ok"))
             .route("/huge", get(async || vec![b'x'; 2 << 20]))
-            .layer(from_fn_with_state(room, hold));
+            .layer(from_fn_with_state(limits, limit_buffered_responses));
         let ask = async |path: &str| {
             app.clone()
                 .oneshot(Request::get(path).body(Body::empty()).unwrap())

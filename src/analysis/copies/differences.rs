@@ -12,7 +12,7 @@ const LEAST_USD: f64 = 1e-6;
 
 /// The statements of a copy that differ from those of the counted run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CopySays {
+pub struct CopyDifferences {
     /// The key of the copy.
     pub key: String,
     /// The copy's verdict, without a full stop.
@@ -33,7 +33,7 @@ pub struct CopySays {
     pub contradictions: Vec<String>,
 }
 
-impl CopySays {
+impl CopyDifferences {
     /// Compares a copy with the counted run. `children` is the sum of the children's tokens, if all
     /// are known.
     pub(super) fn of(copy: &Summary, run: &Summary, children: Option<u64>) -> Option<Self> {
@@ -44,7 +44,7 @@ impl CopySays {
         // A copy that ends earlier has no records of later steps.
         let is_whole =
             others >= own || !are_replies && copy.verdict.certainty == Certainty::Recorded;
-        let mut says = Self {
+        let mut differences = Self {
             key: key.to_owned(),
             verdict: copy.verdict.sentence.clone(),
             outcome: copy.verdict.outcome,
@@ -57,24 +57,26 @@ impl CopySays {
         };
         if others > own && are_replies {
             let word = |steps: usize| format::counted(steps, "step");
-            says.differs
+            differences
+                .differs
                 .push(format!("{} ({} here)", word(others), word(own)));
         }
-        if says.is_other_end
+        if differences.is_other_end
             && is_whole
             && is_known(copy.verdict.outcome)
             && is_known(run.verdict.outcome)
         {
-            says.contradictions
+            differences
+                .contradictions
                 .push(format!("{key} says: {}", copy.verdict.sentence));
         }
         if others == own {
-            says.amounts(copy, run, children);
+            differences.amounts(copy, run, children);
         }
-        says.grades(copy, run);
-        says.differs.truncate(MAX_DIFFERENCES);
-        says.contradictions.truncate(MAX_DIFFERENCES);
-        (says.is_other_end || !says.differs.is_empty()).then_some(says)
+        differences.grades(copy, run);
+        differences.differs.truncate(MAX_DIFFERENCES);
+        differences.contradictions.truncate(MAX_DIFFERENCES);
+        (differences.is_other_end || !differences.differs.is_empty()).then_some(differences)
     }
 
     /// Compares tokens and cost of runs with the same steps.
