@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::literal::Fault;
 use crate::engine::Decision;
 
 /// Maximum length of a preview, in characters.
@@ -205,6 +204,16 @@ fn shorten(text: &str, chars: usize) -> String {
         .take(chars.saturating_sub(1))
         .chain(['…'])
         .collect()
+}
+
+/// Where and why parsing stopped.
+#[derive(Debug, Clone)]
+pub(super) struct Fault {
+    /// Number of bytes from there to the end of the text.
+    pub(super) left: usize,
+    pub(super) what: String,
+    /// Whether the text ends there.
+    pub(super) cut: bool,
 }
 
 /// Why a text is refused.

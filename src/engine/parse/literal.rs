@@ -8,20 +8,10 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::diagnostics::{Extraction, Repairs, snippet};
+use super::diagnostics::{Extraction, Fault, Repairs, snippet};
 
 /// Maximum nesting depth of values.
 pub(super) const MAX_DEPTH: usize = 64;
-
-/// Where and why parsing stopped.
-#[derive(Debug, Clone)]
-pub(super) struct Fault {
-    /// Number of bytes from there to the end of the text.
-    pub(super) left: usize,
-    pub(super) what: String,
-    /// Whether the text ends there.
-    pub(super) cut: bool,
-}
 
 /// The expected syntax. The other syntax's spelling is accepted, too. In JSON, it counts as a
 /// repair.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::diagnostics::snippet;
-use super::literal::{Fault, consumed, is_word};
+use super::diagnostics::{Fault, snippet};
+use super::literal::{consumed, is_word};
 
 /// Maximum length of a reference, from `&` to `;`.
 const MAX_REFERENCE: usize = 12;
