@@ -2,7 +2,7 @@
 //!
 //! Guards run in order, and each one gets the arguments as changed by the ones before it. The first
 //! guard that denies the call or ends the run decides. If a guard fails, the call is denied, so
-//! that a broken guard lets nothing through. Each guard's decision is recorded as an event.
+//! that a broken guard admits no call. Each guard's decision is recorded as an event.
 //!
 //! Waiting for a person counts as run time and ends with it. A time budget and the hard timeout
 //! drop the question. If a rule such as `timeout` or `max_runtime` is about to end the run, no
@@ -215,7 +215,7 @@ async fn consent(
 ) -> Option<Consent> {
     let Some(person) = person else {
         return Some(Consent::No(
-            "somebody is to be asked, and nobody is there".to_owned(),
+            "approval is required, but there is no approver".to_owned(),
         ));
     };
     match cancel
@@ -224,10 +224,10 @@ async fn consent(
     {
         Ok(Some(Ok(consent))) => Some(consent),
         Ok(None) => Some(Consent::No(
-            "somebody was asked, and did not answer before the run's time was over".to_owned(),
+            "the approver did not answer before the run's time was up".to_owned(),
         )),
         Ok(Some(Err(wrong))) | Err(Lost::Panicked(wrong)) => Some(Consent::No(format!(
-            "somebody is to be asked, and could not be: {wrong}"
+            "approval is required, but asking failed: {wrong}"
         ))),
         Err(Lost::Cancelled) => None,
     }

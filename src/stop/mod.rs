@@ -15,7 +15,7 @@
 //! Within a list, the first rule that stops wins. All other rules that would have stopped are
 //! listed in [`StopVerdict::also`]. A limit never discards an answer: a candidate answer is judged
 //! first, and a limit reached at the same time is listed in `also`. A limit of 0 switches a policy
-//! off. In the [`Budget`], a limit of 0 lets nothing run.
+//! off. In the [`Budget`], a limit of 0 allows nothing to run.
 //!
 //! # Rules
 //!

@@ -409,7 +409,7 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
         let line = match health::anew(index, at) {
             "" => format!("{id} has {events} but no line in steps.jsonl{decided}"),
             // The step may have a line by now, from when it was repeated.
-            anew => format!("{events} of {id} belong to no line of steps.jsonl{anew}"),
+            anew => format!("{events} of {id} have no matching line{anew}"),
         };
         writeln!(out, "{}", visible_line(&line))?;
         if let Some((_, error)) = &group.error {

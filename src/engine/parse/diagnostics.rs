@@ -128,7 +128,7 @@ impl Extraction {
     fn says(self) -> &'static str {
         match self {
             Self::Direct => "Nothing was repaired.",
-            Self::Fenced => "A code fence was taken off.",
+            Self::Fenced => "A code fence was removed.",
             Self::Extracted => "Other text around the decision was left out.",
             Self::TrailingComma => "A comma before a closing bracket was dropped.",
             Self::PythonLiteral => "Python's spelling of a value was taken for JSON.",
@@ -254,7 +254,7 @@ impl Refusal {
         let fix = if fault.cut {
             "The answer breaks off in the middle: give all of it again, shorter if need be."
         } else {
-            "Mend that place and give the whole answer again."
+            "Fix that and give the whole answer again."
         };
         let before = text.len().saturating_sub(fault.left);
         let place = text.get(..before).unwrap_or_default().chars().count() + 1;
@@ -345,7 +345,7 @@ impl Contract {
             (Some(_), _) => (self.salvaged, "The decision was read after a repair."),
             (None, Some(_)) => (
                 Trouble::IgnoredContent,
-                "The decision was read, and something beside it ignored.",
+                "The decision was read; other content was ignored.",
             ),
             (None, None) => return None,
         };

@@ -230,7 +230,7 @@ impl<'t> Scan<'t> {
         let path = format!("actions[{}]", self.draft.actions.len());
         let Some((name, after)) = split_name(self.rest) else {
             let summary = format!(
-                "There is no call in the action, but {}.",
+                "The action has no call, but {}.",
                 snippet(first_line(self.rest))
             );
             return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));
