@@ -455,7 +455,7 @@ fn a_gate_says_which_tools_may_be_called() {
         "{told}"
     );
     assert!(
-        told.contains("not allowed: somebody is to be asked, and there is no terminal to ask on"),
+        told.contains("not allowed: approval is required, but there is no terminal to ask on"),
         "{told}"
     );
     assert!(!place.path("work/made").exists());

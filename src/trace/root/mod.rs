@@ -719,9 +719,10 @@ impl Visit {
             .candidates()
             .filter(|_| whole.is_none() && !self.inside_run && !listing.is_run)
         {
-            let reason = match &file.origin {
-                Origin::Skipped(reason) => reason,
-                Origin::Unclear if file.seen.is_some() => &format::EMPTY.into(),
+            let reason: &str = match (&file.origin, file.seen) {
+                (Origin::Skipped(reason), _) => reason,
+                (Origin::Unclear, Some((stamp, _))) if stamp.size == 0 => format::EMPTY,
+                (Origin::Unclear, Some(_)) => format::UNKNOWN,
                 _ => continue,
             };
             has_skipped = true;

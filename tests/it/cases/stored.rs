@@ -293,6 +293,9 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     write("app/manifest.json", r#"{"name":"app","icons":[]}"#);
     write("notes/notes.jsonl", "");
     write("ours/events.jsonl", "{\"phase\": \"INIT\"}\n");
+    // Has a record, so it isn't empty, but the record doesn't identify its format.
+    write("bare/events.jsonl", "{\"phase\": \"END\"}\n");
+    write("bare/manifest.json", "{\"run_id\": \"a\"}");
     let dir = temp.path().to_str().unwrap();
     let list = board_json(&["list", dir]);
     assert_eq!(
@@ -306,7 +309,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     );
     assert_eq!(
         (&files["unknown format"], &files["empty file"]),
-        (&1.into(), &1.into())
+        (&3.into(), &1.into())
     );
     assert_says(
         &board(&["list", dir]),
