@@ -18,6 +18,8 @@ use super::archive::{self, Entry};
 use super::beneath::{Dir, refused};
 use super::limits::MAX_MANIFEST_BYTES;
 use super::lister::{self, LargeFile, Lister};
+#[cfg(feature = "board")]
+use super::patience::is_pending;
 use super::patience::{Patience, is_lasting, pending};
 use super::pieces::{self, Pieces};
 use super::read_at::ReadAt as _;
@@ -167,17 +169,11 @@ impl Holder {
         }
     }
 
-    /// Returns whether the file changed and the lister scans it again.
+    /// Returns whether the file is large and changed. If so, the lister scans it again.
     #[cfg(feature = "board")]
     fn is_being_listed(self: &Arc<Self>) -> bool {
-        let look = Dir::open(&self.root, &self.below).and_then(|dir| dir.look(&self.name));
-        let changed = look.ok().map(|(_, stamp)| stamp);
-        let changed = changed.filter(|stamp| self.known(*stamp).is_none());
-        let changed = changed.filter(|stamp| self.check_failed(*stamp).is_ok());
-        let lister = changed.and_then(|stamp| self.lister_for(stamp));
-        lister
-            .inspect(|lister| lister.ask(Arc::<Self>::clone(self)))
-            .is_some()
+        self.opened(Patience::Now)
+            .is_err_and(|error| is_pending(&error))
     }
 
     /// Returns the lister that scans the file, if a file with this stamp takes too long for the

@@ -301,15 +301,6 @@ impl Index {
         self.step_skips.is_cut() || self.event_skips.is_cut()
     }
 
-    /// Returns whether steps of the newest run were dropped.
-    pub fn is_newest_cut(&self) -> bool {
-        let start = self.newest_start();
-        self.step_skips
-            .list()
-            .iter()
-            .any(|skip| skip.why == Why::Room && skip.at >= start)
-    }
-
     /// Returns the positions of the records that the step at `ordinal` is assembled from, with
     /// `None` for each one that isn't kept.
     pub fn parts_of(&self, ordinal: usize) -> impl Iterator<Item = Option<usize>> {

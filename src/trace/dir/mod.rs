@@ -381,8 +381,63 @@ impl RunDir {
                 .is_some_and(|member| member.packed().is_some())
     }
 
+    /// Returns how the record files are named, if each record has one.
+    pub(super) fn numbering(&self) -> Option<Numbering> {
+        match self.tool()?.shape {
+            Shape::Files { numbering, .. } => Some(numbering),
+            _ => None,
+        }
+    }
+
+    /// Returns the directory of the record files.
+    ///
+    /// # Errors
+    /// The directory doesn't exist, or isn't below the root.
+    pub(super) fn records(&self) -> io::Result<Dir> {
+        let Some(Shape::Files { below, .. }) = self.tool().map(|tool| tool.shape) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        Dir::open(self.root(), &self.below().join(below))
+    }
+
+    /// Returns whether each record has its own file.
+    pub fn is_files(&self) -> bool {
+        self.numbering().is_some()
+    }
+
+    /// Returns the names of the record files in order, or nothing if records don't have their own
+    /// files.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    #[cfg(feature = "board")]
+    pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
+        let Some(numbering) = self.numbering() else {
+            return Ok(Vec::new());
+        };
+        Ok(numbered::list(&self.records()?, numbering)?
+            .into_values()
+            .collect())
+    }
+
+    /// Iterates over the names and contents of these record files. The content is empty if a file
+    /// is longer than any record that is parsed.
+    #[cfg(feature = "board")]
+    pub(super) fn each_record<'a>(
+        &self,
+        names: &'a [OsString],
+    ) -> impl Iterator<Item = (&'a OsStr, io::Result<Vec<u8>>)> {
+        names.iter().map(|name| {
+            let read = self.records().and_then(|dir| numbered::content(&dir, name));
+            (
+                name.as_os_str(),
+                read.map(|(bytes, _)| bytes.unwrap_or_default()),
+            )
+        })
+    }
+
     /// Returns whether the file is compressed as a whole.
-    pub(super) fn is_packed(&self) -> bool {
+    pub(crate) fn is_packed(&self) -> bool {
         self.single
             .as_ref()
             .is_some_and(|(_, name)| is_packed(name))
@@ -414,7 +469,7 @@ impl RunDir {
     /// Returns whether the run is in the large file `file`, which changed and whose runs are being
     /// listed again.
     #[cfg(feature = "board")]
-    pub fn is_being_listed(&self, file: &Path) -> bool {
+    pub(crate) fn is_being_listed(&self, file: &Path) -> bool {
         let member = self.member.as_ref();
         member.is_some_and(|member| member.is_being_listed(file))
     }
@@ -741,62 +796,6 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Result<Vec<u8>, 
                 Ok(line)
             }));
         }
-    }
-}
-impl RunDir {
-    /// Returns how the record files are named, if each record has one.
-    pub(super) fn numbering(&self) -> Option<Numbering> {
-        match self.tool()?.shape {
-            Shape::Files { numbering, .. } => Some(numbering),
-            _ => None,
-        }
-    }
-
-    /// Returns the directory of the record files.
-    ///
-    /// # Errors
-    /// The directory doesn't exist, or isn't below the root.
-    pub(super) fn records(&self) -> io::Result<Dir> {
-        let Some(Shape::Files { below, .. }) = self.tool().map(|tool| tool.shape) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        Dir::open(self.root(), &self.below().join(below))
-    }
-
-    /// Returns whether each record has its own file.
-    pub fn is_files(&self) -> bool {
-        self.numbering().is_some()
-    }
-
-    /// Returns the names of the record files in order, or nothing if records don't have their own
-    /// files.
-    ///
-    /// # Errors
-    /// Returns the system's error.
-    #[cfg(feature = "board")]
-    pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
-        let Some(numbering) = self.numbering() else {
-            return Ok(Vec::new());
-        };
-        Ok(numbered::list(&self.records()?, numbering)?
-            .into_values()
-            .collect())
-    }
-
-    /// Iterates over the names and contents of these record files. The content is empty if a file
-    /// is longer than any record that is parsed.
-    #[cfg(feature = "board")]
-    pub(super) fn each_record<'a>(
-        &self,
-        names: &'a [OsString],
-    ) -> impl Iterator<Item = (&'a OsStr, io::Result<Vec<u8>>)> {
-        names.iter().map(|name| {
-            let read = self.records().and_then(|dir| numbered::content(&dir, name));
-            (
-                name.as_os_str(),
-                read.map(|(bytes, _)| bytes.unwrap_or_default()),
-            )
-        })
     }
 }
 
