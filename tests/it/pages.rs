@@ -609,7 +609,7 @@ fn the_step_that_is_read_counts_the_same_steps_as_its_page() {
         .to_owned();
     assert!(pulse.contains(r##"hx-target="#stepfacts""##), "{pulse}");
     assert!(
-        pulse.contains("<small id=\"stepfacts\">· 300 steps"),
+        pulse.contains("<small id=\"stepfacts\">· 300 steps · +1.656 s · took 1.4 s · "),
         "{pulse}"
     );
     assert!(

@@ -409,7 +409,14 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
         let line = match health::anew(index, at) {
             "" => format!("{id} has {events} but no line in steps.jsonl{decided}"),
             // The step may have a line by now, from when it was repeated.
-            anew => format!("{events} of {id} have no matching line{anew}"),
+            anew => {
+                let have = if group.end - group.first == 1 {
+                    "has"
+                } else {
+                    "have"
+                };
+                format!("{events} of {id} {have} no matching line{anew}")
+            }
         };
         writeln!(out, "{}", visible_line(&line))?;
         if let Some((_, error)) = &group.error {
