@@ -1,9 +1,12 @@
 use std::io::Cursor;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
 use rmcp::RoleServer;
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::Transport as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -498,6 +501,14 @@ fn a_request_that_was_cancelled_is_not_answered() {
     assert_eq!(ids, ["b"]);
 }
 
+/// Returns the next message if it is there.
+fn received<R: AsyncRead + Unpin + Send>(
+    transport: &mut Transport<R>,
+) -> Poll<Option<ClientJsonRpcMessage>> {
+    let mut next = pin!(transport.receive());
+    next.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
 #[tokio::test]
 async fn no_more_requests_are_read_than_may_be_open() {
     let lines: Vec<_> = (0..=MAX_OPEN)
@@ -512,11 +523,7 @@ async fn no_more_requests_are_read_than_may_be_open() {
     for _ in 0..MAX_OPEN {
         assert!(transport.receive().await.is_some());
     }
-    let is_ready = |transport: &mut Transport<_>| {
-        let mut next = Box::pin(transport.receive());
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        next.as_mut().poll(&mut cx).is_ready()
-    };
+    let is_ready = |transport: &mut Transport<_>| received(transport).is_ready();
     assert!(!is_ready(&mut transport));
     let empty = rmcp::model::ServerResult::empty(());
     let answer =
@@ -533,6 +540,31 @@ async fn no_more_requests_are_read_than_may_be_open() {
         r#"{"id":0,"jsonrpc":"2.0","result":{}}"#
     );
     assert!(is_ready(&mut transport));
+}
+
+#[tokio::test]
+async fn a_request_can_be_cancelled_while_as_many_are_open_as_may_be() {
+    let ping = |id: usize| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } });
+    let lines = (0..MAX_OPEN).map(ping).chain([cancel, ping(MAX_OPEN)]);
+    let lines: Vec<_> = lines.map(|line| format!("{line}\n")).collect();
+    let (mut transport, _replies) = Transport::new(Cursor::new(lines.concat()));
+    for _ in 0..MAX_OPEN {
+        assert!(received(&mut transport).is_ready());
+    }
+    let cancelled = received(&mut transport);
+    assert!(
+        matches!(
+            cancelled,
+            Poll::Ready(Some(ClientJsonRpcMessage::Notification(_)))
+        ),
+        "{cancelled:?}"
+    );
+    let next = received(&mut transport);
+    assert!(
+        matches!(next, Poll::Ready(Some(ClientJsonRpcMessage::Request(_)))),
+        "the cancelled request made room: {next:?}"
+    );
 }
 
 #[tokio::test]

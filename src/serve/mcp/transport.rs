@@ -2,7 +2,7 @@
 //!
 //! The SDK's own transport drops lines that are too long or aren't JSON. It supports no batches and doesn't limit the
 //! requests in flight. After the end of the input it allows five seconds for the remaining answers. This one answers bad
-//! lines with an error, stops reading while [`MAX_OPEN`] requests are in flight, and ends when all are answered.
+//! lines with an error, stops at the next request while [`MAX_OPEN`] are in flight, and ends when all are answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -159,12 +159,11 @@ impl<R: AsyncRead + Unpin> Transport<R> {
     fn admit(
         &mut self,
         message: ClientJsonRpcMessage,
-        place: Option<Place>,
-        permit: OwnedSemaphorePermit,
+        place: Option<(Place, OwnedSemaphorePermit)>,
     ) -> Option<ClientJsonRpcMessage> {
         let mut pending = lock(&self.pending);
         match (&message, place) {
-            (ClientJsonRpcMessage::Request(request), Some(place)) => {
+            (ClientJsonRpcMessage::Request(request), Some((place, permit))) => {
                 if pending.contains_key(&request.id) {
                     let why = "a request with this id isn't answered yet";
                     let error = refusal(Some(&request.id), &ErrorData::invalid_request(why, None));
@@ -233,9 +232,14 @@ impl<R: AsyncRead + Unpin + Send> rmcp::transport::Transport<RoleServer> for Tra
                 };
                 self.read(line);
             } else {
-                let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+                let is_request = matches!(self.messages.front(), Some((_, Some(_))));
+                let permit = match is_request {
+                    true => Some(Arc::clone(&self.permits).acquire_owned().await.ok()?),
+                    // Not limited: one of them may cancel a request, which makes room.
+                    false => None,
+                };
                 let (message, place) = self.messages.pop_front()?;
-                if let Some(message) = self.admit(message, place, permit) {
+                if let Some(message) = self.admit(message, place.zip(permit)) {
                     return Some(message);
                 }
             }
