@@ -478,27 +478,52 @@ fn a_run_that_goes_on_has_new_answers() {
     talk.join().unwrap().unwrap();
 }
 
-#[test]
-fn a_request_that_was_cancelled_is_not_answered() {
-    let request = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } });
-    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "a" } });
+/// Returns the responses to these messages. All that are there are read before any of them is answered.
+fn ask_at_once(messages: &[Value]) -> Vec<Value> {
     let state = AppState::new(Arc::new(samples()), "localhost", watch::channel(false).1);
     let session = Session::new(state, Duration::ZERO);
-    // On one thread, all lines that are there are read before any of them is answered.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let lines = [request("a"), request("b"), cancel].map(|line| format!("{line}\n"));
+    let lines: Vec<_> = messages.iter().map(|line| format!("{line}\n")).collect();
     let mut out = Vec::new();
     let input = Cursor::new(lines.concat());
     runtime.block_on(answer(session, input, &mut out)).unwrap();
     let answers = String::from_utf8(out).unwrap();
-    let ids: Vec<Value> = answers
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
-        .collect();
+    let lines = answers.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn list_runs(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } })
+}
+
+fn cancel(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } })
+}
+
+#[test]
+fn a_request_that_was_cancelled_is_not_answered() {
+    let answers = ask_at_once(&[list_runs("a"), list_runs("b"), cancel("a")]);
+    let ids: Vec<_> = answers.iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, ["b"]);
+}
+
+#[test]
+fn the_id_of_a_cancelled_request_can_be_used_again() {
+    let answers = ask_at_once(&[
+        list_runs("a"),
+        cancel("a"),
+        list_runs("a"),
+        cancel("a"),
+        list_runs("a"),
+    ]);
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(answers[0]["id"], "a");
+    assert!(answers[0]["result"].is_object(), "{}", answers[0]);
 }
 
 /// Returns the next message if it is there.
@@ -520,14 +545,14 @@ async fn no_more_requests_are_read_than_may_be_open() {
         })
         .collect();
     let (mut transport, mut replies) = Transport::new(Cursor::new(lines.concat()));
-    for _ in 0..MAX_OPEN {
+    let first = transport.receive().await.unwrap().into_request().unwrap().1;
+    for _ in 1..MAX_OPEN {
         assert!(transport.receive().await.is_some());
     }
     let is_ready = |transport: &mut Transport<_>| received(transport).is_ready();
     assert!(!is_ready(&mut transport));
     let empty = rmcp::model::ServerResult::empty(());
-    let answer =
-        rmcp::model::ServerJsonRpcMessage::response(empty, rmcp::model::RequestId::Number(0));
+    let answer = rmcp::model::ServerJsonRpcMessage::response(empty, first);
     rmcp::transport::Transport::<RoleServer>::send(&mut transport, answer)
         .await
         .unwrap();

@@ -42,7 +42,11 @@ pub(super) struct Transport<R> {
     /// Error responses that weren't sent yet.
     refusals: VecDeque<Reply>,
     permits: Arc<Semaphore>,
+    /// The requests that the SDK has, by the ids that it knows them by.
     pending: Arc<Mutex<HashMap<RequestId, (Place, OwnedSemaphorePermit)>>>,
+    /// How many requests the SDK got. Each has its own id there: a client may use the id of a cancelled request again
+    /// before the SDK is done with that one.
+    admitted: i64,
     replies: mpsc::Sender<Reply>,
 }
 
@@ -58,6 +62,8 @@ struct Answers {
 
 /// Where an answer belongs.
 struct Place {
+    /// The id that the client gave the request.
+    id: RequestId,
     answers: Arc<Mutex<Answers>>,
     index: usize,
 }
@@ -97,6 +103,7 @@ impl<R: AsyncRead + Unpin> Transport<R> {
             refusals: VecDeque::new(),
             permits: Arc::new(Semaphore::new(MAX_OPEN)),
             pending: Arc::default(),
+            admitted: 0,
             replies,
         };
         (transport, receiver)
@@ -132,8 +139,9 @@ impl<R: AsyncRead + Unpin> Transport<R> {
         let mut messages = Vec::new();
         for message in read {
             match message {
-                Ok(message @ ClientJsonRpcMessage::Request(_)) => {
-                    messages.push((message, Some(answers.list.len())));
+                Ok(ClientJsonRpcMessage::Request(request)) => {
+                    let place = (request.id.clone(), answers.list.len());
+                    messages.push((ClientJsonRpcMessage::Request(request), Some(place)));
                     answers.list.push(Value::Null);
                     answers.missing += 1;
                 }
@@ -145,8 +153,9 @@ impl<R: AsyncRead + Unpin> Transport<R> {
             self.refusals.push_back(answers.reply());
         }
         let answers = Arc::new(Mutex::new(answers));
-        let messages = messages.into_iter().map(|(message, index)| {
-            let place = index.map(|index| Place {
+        let messages = messages.into_iter().map(|(message, place)| {
+            let place = place.map(|(id, index)| Place {
+                id,
                 answers: Arc::clone(&answers),
                 index,
             });
@@ -155,34 +164,42 @@ impl<R: AsyncRead + Unpin> Transport<R> {
         self.messages.extend(messages);
     }
 
-    /// Returns the message if it is for the SDK.
+    /// Returns the message, with the SDK's ids, if it is for the SDK.
     fn admit(
         &mut self,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
         place: Option<(Place, OwnedSemaphorePermit)>,
     ) -> Option<ClientJsonRpcMessage> {
         let mut pending = lock(&self.pending);
-        match (&message, place) {
+        let open = |id: &RequestId| {
+            let mut all = pending.iter();
+            let found = all.find(|(_, (place, _))| place.id == *id);
+            found.map(|(own, (place, _))| (own.clone(), lock(&place.answers).is_batch))
+        };
+        match (&mut message, place) {
             (ClientJsonRpcMessage::Request(request), Some((place, permit))) => {
-                if pending.contains_key(&request.id) {
+                if open(&place.id).is_some() {
                     let why = "a request with this id isn't answered yet";
-                    let error = refusal(Some(&request.id), &ErrorData::invalid_request(why, None));
+                    let error = refusal(Some(&place.id), &ErrorData::invalid_request(why, None));
                     self.refusals.extend(place.fill(error, permit));
                     return None;
                 }
+                request.id = RequestId::Number(self.admitted);
+                self.admitted += 1;
                 pending.insert(request.id.clone(), (place, permit));
             }
             (ClientJsonRpcMessage::Notification(notification), _) => {
                 // The SDK won't answer a cancelled request. A batch is answered whole, so its requests can't be cancelled.
                 if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
+                    &mut notification.notification
                 {
-                    let id = cancelled.params.request_id.as_ref()?;
-                    let (place, _) = pending.get(id)?;
-                    if lock(&place.answers).is_batch {
+                    let id = cancelled.params.request_id.as_mut()?;
+                    let (own, is_batch) = open(id)?;
+                    if is_batch {
                         return None;
                     }
-                    pending.remove(id);
+                    pending.remove(&own);
+                    *id = own;
                 }
             }
             _ => {}
@@ -196,14 +213,18 @@ impl<R: AsyncRead + Unpin + Send> rmcp::transport::Transport<RoleServer> for Tra
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        let id = match &message {
-            ServerJsonRpcMessage::Response(response) => Some(&response.id),
-            ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+        let id = match &mut message {
+            ServerJsonRpcMessage::Response(response) => Some(&mut response.id),
+            ServerJsonRpcMessage::Error(error) => error.id.as_mut(),
             ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
         };
-        let request = id.and_then(|id| lock(&self.pending).remove(id));
+        let request = id.and_then(|id| {
+            let request = lock(&self.pending).remove(id)?;
+            id.clone_from(&request.0.id);
+            Some(request)
+        });
         let reply = request.and_then(|(place, permit)| {
             // Through a value, which sorts the keys.
             place.fill(serde_json::to_value(&message).unwrap_or_default(), permit)
