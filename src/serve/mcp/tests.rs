@@ -633,6 +633,16 @@ fn bad_messages_are_refused_with_their_id() {
     assert!(ask_lines(error).is_empty(), "an error isn't answered");
 }
 
+#[test]
+fn a_notification_is_never_answered() {
+    let odd = json!({ "jsonrpc": "2.0", "method": "notifications/initialized", "params": [1] });
+    assert!(ask_lines(&format!("{odd}\n[{odd}]\n")).is_empty());
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let answers = ask_lines(&format!("[{odd},{ping}]"));
+    let pong = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+    assert_eq!(answers, [json!([pong])]);
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -133,7 +133,7 @@ impl<R: AsyncRead + Unpin> Transport<R> {
             }
         };
         let read = match values {
-            Ok(values) => values.into_iter().map(message).collect(),
+            Ok(values) => values.into_iter().filter_map(message).collect(),
             Err(error) => vec![Err(refusal(None, &error))],
         };
         let mut messages = Vec::new();
@@ -272,9 +272,10 @@ impl<R: AsyncRead + Unpin + Send> rmcp::transport::Transport<RoleServer> for Tra
     }
 }
 
-/// Reads a message, or returns the error response to it.
-fn message(value: Value) -> Result<ClientJsonRpcMessage, Value> {
+/// Reads a message, or returns the error response to it. Notifications have no response, so an invalid one is ignored.
+fn message(value: Value) -> Option<Result<ClientJsonRpcMessage, Value>> {
     let id = value.get("id").cloned();
+    let has_id = id.is_some();
     let id: Option<RequestId> = id.and_then(|id| serde_json::from_value(id).ok());
     // Requests of other versions don't name it. The SDK would accept them, and ignore a version that isn't a string.
     let version = value.pointer(VERSION);
@@ -282,19 +283,22 @@ fn message(value: Value) -> Result<ClientJsonRpcMessage, Value> {
         let data = json!({ "requested": version, "supported": [LATEST] });
         let code = ErrorCode::UNSUPPORTED_PROTOCOL_VERSION;
         let error = ErrorData::new(code, "Unsupported protocol version", Some(data));
-        return Err(refusal(id.as_ref(), &error));
+        return Some(Err(refusal(id.as_ref(), &error)));
     }
-    let is_request = id.is_some()
-        && value.get("jsonrpc").is_some_and(|version| version == "2.0")
+    let has_method = value.get("jsonrpc").is_some_and(|version| version == "2.0")
         && value.get("method").is_some_and(Value::is_string);
-    serde_json::from_value(value).map_err(|_| {
+    if let Ok(message) = serde_json::from_value(value) {
+        return Some(Ok(message));
+    }
+    let is_notification = has_method && !has_id;
+    (!is_notification).then(|| {
         let why = "a message is an object with `jsonrpc` \"2.0\" and a `method`, a `result` or an `error`; \
             an id is a string or an integer";
-        let error = match is_request {
+        let error = match has_method && id.is_some() {
             true => ErrorData::invalid_params("`params` must be an object", None),
             false => ErrorData::invalid_request(why, None),
         };
-        refusal(id.as_ref(), &error)
+        Err(refusal(id.as_ref(), &error))
     })
 }
 
