@@ -1,6 +1,6 @@
 use std::io::Cursor;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 
@@ -590,6 +590,39 @@ async fn a_request_can_be_cancelled_while_as_many_are_open_as_may_be() {
         matches!(next, Poll::Ready(Some(ClientJsonRpcMessage::Request(_)))),
         "the cancelled request made room: {next:?}"
     );
+}
+
+/// Ends, and has more after that, like a terminal.
+struct Resumed(Vec<String>);
+
+impl AsyncRead for Resumed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        buffer.put_slice(self.0.remove(0).as_bytes());
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn input_after_the_end_is_not_read() {
+    let ping = |id: u32| {
+        format!(
+            "{}\n",
+            json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })
+        )
+    };
+    let (mut transport, _replies) = Transport::new(Resumed(vec![ping(1), String::new(), ping(2)]));
+    assert!(received(&mut transport).is_ready());
+    // The SDK drops this future and asks again whenever it has something else to do.
+    for _ in 0..2 {
+        assert!(
+            received(&mut transport).is_pending(),
+            "the first request isn't answered"
+        );
+    }
 }
 
 #[tokio::test]
