@@ -692,15 +692,66 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A notification. Its parameters may be invalid.
+fn notice() -> impl Strategy<Value = Value> {
+    let fields = ("[a-z]{1,8}(/[a-z]{1,8})?", any_json());
+    fields.prop_map(
+        |(method, params)| json!({ "jsonrpc": "2.0", "method": method, "params": params }),
+    )
+}
+
+fn is_notice(value: &Value) -> bool {
+    value["jsonrpc"] == "2.0" && value["method"].is_string() && value.get("id").is_none()
+}
+
+/// The id that a refusal of this value has.
+fn id_of(value: &Value) -> Value {
+    let id = value.get("id").filter(|id| id.is_string() || id.is_i64());
+    id.cloned().unwrap_or_default()
+}
+
+/// Any JSON, also notifications and batches with some of them.
+fn any_line() -> impl Strategy<Value = Value> {
+    let batch = proptest::collection::vec(prop_oneof![any_json(), notice()], 0..40);
+    prop_oneof![any_json(), notice(), batch.prop_map(Value::from)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_json_is_answered_or_ignored(value in any_json()) {
+    fn any_json_is_answered_or_ignored(value in any_line()) {
         let line = serde_json::to_vec(&value).unwrap();
-        let (mut transport, _replies) = Transport::new(Cursor::new(line));
+        let (mut transport, mut replies) = Transport::new(Cursor::new(line));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        prop_assert!(runtime.block_on(transport.receive()).is_none());
+        let reading = async move { while transport.receive().await.is_some() {} };
+        let collecting = async {
+            let mut all = Vec::<Value>::new();
+            while let Some(reply) = replies.recv().await {
+                all.push(serde_json::from_str(&reply.text).unwrap());
+            }
+            all
+        };
+        let ((), answers) = runtime.block_on(async { tokio::join!(reading, collecting) });
+        // One refusal for each value that is no message. A batch has a list of them.
+        let (values, is_batch) = match &value {
+            Value::Array(list) if (1..=MAX_OPEN).contains(&list.len()) => (&list[..], true),
+            single => (std::slice::from_ref(single), false),
+        };
+        let refused: Vec<_> = values.iter().filter(|value| !is_notice(value)).map(id_of).collect();
+        let expected = if refused.is_empty() { vec![] } else { vec![is_batch] };
+        prop_assert_eq!(answers.iter().map(Value::is_array).collect::<Vec<_>>(), expected);
+        let single = |answer| match answer {
+            Value::Array(list) => list,
+            single => vec![single],
+        };
+        let refusals: Vec<_> = answers.into_iter().flat_map(single).collect();
+        prop_assert!(
+            refusals.iter().all(|refusal| refusal["jsonrpc"] == "2.0" && refusal["error"]["code"] == -32600),
+            "{refusals:?}"
+        );
+        let ids: Vec<_> = refusals.iter().map(|refusal| refusal["id"].clone()).collect();
+        prop_assert_eq!(ids, refused);
     }
 
     #[test]
