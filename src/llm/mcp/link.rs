@@ -1,10 +1,10 @@
 //! What the two ways to reach a server share: how they read its messages, and what they notice about it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
@@ -62,8 +62,8 @@ pub(super) fn quote(text: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Status {
     has_changed: AtomicBool,
-    /// The id of the newest request. The SDK counts up from 0.
-    newest: AtomicI64,
+    /// The ids of requests without a response. Only a pipe notes them.
+    open: Mutex<HashSet<RequestId>>,
     words: Mutex<VecDeque<u8>>,
     ended: Mutex<Option<String>>,
 }
@@ -74,27 +74,50 @@ impl Status {
         let message = serde_json::from_slice(text)
             .ok()
             .or_else(|| tolerated(serde_json::from_slice(text).ok()?))?;
-        // Noted here and not in a handler, so that it is known before the responses that follow.
-        if let ServerJsonRpcMessage::Notification(notification) = &message
-            && let ServerNotification::ToolListChangedNotification(_) = notification.notification
-        {
-            self.has_changed.store(true, Ordering::Relaxed);
+        match &message {
+            // Noted here and not in a handler, so that it is known before the responses that follow.
+            ServerJsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::ToolListChangedNotification(_) =
+                    notification.notification
+                {
+                    self.has_changed.store(true, Ordering::Relaxed);
+                }
+            }
+            ServerJsonRpcMessage::Response(response) => self.closes(&response.id),
+            ServerJsonRpcMessage::Error(error) => {
+                error.id.iter().for_each(|id| self.closes(id));
+            }
+            ServerJsonRpcMessage::Request(_) => {}
         }
         Some(message)
     }
 
-    /// Notes the id of a request.
-    pub(super) fn sends(&self, id: &RequestId) {
-        if let RequestId::Number(id) = *id {
-            self.newest.store(id, Ordering::Relaxed);
+    /// Notes that a request waits for a response.
+    pub(super) fn opens(&self, id: &RequestId) {
+        lock(&self.open).insert(id.clone());
+    }
+
+    /// Notes that a request doesn't wait any more. Like the SDK, it accepts a number that is written as a string.
+    pub(super) fn closes(&self, id: &RequestId) {
+        let mut open = lock(&self.open);
+        if let (false, RequestId::String(text)) = (open.remove(id), id)
+            && let Ok(number) = text.parse()
+        {
+            open.remove(&RequestId::Number(number));
         }
     }
 
-    /// Returns error responses to all requests. The SDK ignores those to requests that are already answered.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> usize {
+        lock(&self.open).len()
+    }
+
+    /// Returns error responses to all open requests.
     pub(super) fn fail_all(&self, why: &str) -> Vec<ServerJsonRpcMessage> {
         let error = ErrorData::new(GONE, why.to_owned(), None);
-        let ids = (0..=self.newest.load(Ordering::Relaxed)).map(RequestId::Number);
-        ids.map(|id| ServerJsonRpcMessage::error(error.clone(), Some(id)))
+        let ids = std::mem::take(&mut *lock(&self.open));
+        ids.into_iter()
+            .map(|id| ServerJsonRpcMessage::error(error.clone(), Some(id)))
             .collect()
     }
 

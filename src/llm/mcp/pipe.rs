@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -99,19 +99,31 @@ impl Pipe {
     fn say(&self, message: &ClientJsonRpcMessage) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        if let ClientJsonRpcMessage::Request(request) = message {
-            self.0.status.sends(&request.id);
+        let status = &self.0.status;
+        match message {
+            ClientJsonRpcMessage::Request(request) => status.opens(&request.id),
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                {
+                    let id = cancelled.params.request_id.iter();
+                    id.for_each(|id| status.closes(id));
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {}
         }
         let sent = lock(&self.0.outgoing)
             .as_ref()
             .map(|outgoing| outgoing.try_send(line));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            Some(Err(mpsc::error::TrySendError::Full(_))) => {
-                Err(io::Error::other("the server doesn't read its requests"))
-            }
-            _ => Err(io::Error::other("the server's input is closed")),
+        let why = match sent {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(mpsc::error::TrySendError::Full(_))) => "the server doesn't read its requests",
+            _ => "the server's input is closed",
+        };
+        if let ClientJsonRpcMessage::Request(request) = message {
+            status.closes(&request.id);
         }
+        Err(io::Error::other(why))
     }
 }
 

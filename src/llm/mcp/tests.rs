@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use rmcp::model::RequestId;
 use serde_json::{Map, Value, json};
 
 use super::super::tests::endpoint::{Endpoint, Play};
@@ -269,6 +270,53 @@ async fn a_call_that_is_given_up_is_told_to_the_server() {
     while !status.last_words().contains("notifications/cancelled") {
         tokio::task::yield_now().await;
     }
+}
+
+#[test]
+fn only_open_requests_are_failed() {
+    let status = Status::default();
+    (0..6).for_each(|id| status.opens(&RequestId::Number(id)));
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"2","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}"#,
+        r#"{"jsonrpc":"2.0","id":4,"error":"no"}"#,
+        r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#,
+    ] {
+        assert!(status.read(line.as_bytes()).is_some(), "{line}");
+    }
+    let failed = status.fail_all("gone");
+    let mut ids: Vec<_> = failed
+        .into_iter()
+        .filter_map(|failed| failed.into_error().unwrap().1)
+        .map(|id| id.to_string())
+        .collect();
+    ids.sort();
+    assert_eq!(ids, ["0", "5"], "a request of the server answers nothing");
+    assert!(status.fail_all("gone").is_empty());
+}
+
+#[tokio::test]
+async fn requests_that_were_answered_given_up_or_not_sent_are_not_open() {
+    let rest = format!("{}read call; read given_up; sleep 1000", tools(&["do"]));
+    let servers = start(&script(&rest)).await.unwrap();
+    let server = &servers.servers[0];
+    assert_eq!(server.status.open(), 0);
+    let mut given_up = Box::pin(call(&servers, "sh__do"));
+    while server.status.open() == 0 {
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(given_up.as_mut().poll(cx)));
+        assert!(polled.await.is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(given_up);
+    while server.status.open() > 0 {
+        tokio::task::yield_now().await;
+    }
+    if let Link::Pipe(pipe) = &server.link {
+        pipe.end(Duration::ZERO).await;
+    }
+    assert!(call(&servers, "sh__do").await.is_err());
+    assert_eq!(server.status.open(), 0);
 }
 
 #[tokio::test]
