@@ -9,13 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use rmcp::model::{
-    CancelledNotificationParam, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage,
-    ServerNotification,
+    CancelledNotificationParam, CustomResult, ErrorCode, ErrorData, RequestId,
+    ServerJsonRpcMessage, ServerNotification,
 };
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{Peer, RoleClient, ServiceError};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 /// How much of the end of a server's stderr is kept, in bytes.
@@ -71,9 +72,10 @@ pub(super) struct Status {
 impl Status {
     /// Reads a message. Returns `None` for anything else, since some programs print other things too.
     pub(super) fn read(&self, text: &[u8]) -> Option<ServerJsonRpcMessage> {
-        let message = serde_json::from_slice(text)
-            .ok()
-            .or_else(|| tolerated(serde_json::from_slice(text).ok()?))?;
+        let mut fields = serde_json::from_slice(text).ok()?;
+        let message = call_result(&mut fields)
+            .or_else(|| ServerJsonRpcMessage::deserialize(&fields).ok())
+            .or_else(|| tolerated(fields))?;
         match &message {
             // Noted here and not in a handler, so that it is known before the responses that follow.
             ServerJsonRpcMessage::Notification(notification) => {
@@ -182,6 +184,18 @@ fn reason(error: &DynamicTransportError) -> String {
         Some(StreamableHttpError::Client(why)) => why.to_string(),
         _ => error.error.to_string(),
     }
+}
+
+/// Reads a response to a call, and keeps its result as it is. The SDK's types drop unknown fields and round numbers.
+fn call_result(fields: &mut Map<String, Value>) -> Option<ServerJsonRpcMessage> {
+    let has_error = fields.get("error").is_some_and(|error| !error.is_null());
+    if fields.get("jsonrpc")? != "2.0" || fields.contains_key("method") || has_error {
+        return None;
+    }
+    fields.get("result")?.get("content")?;
+    let id = RequestId::deserialize(fields.get("id")?).ok()?;
+    let result = CustomResult(fields.remove("result")?);
+    Some(ServerJsonRpcMessage::response(result.into(), id))
 }
 
 /// Reads a response that the SDK doesn't: with both a result and an error that is null, or with an error of another shape.

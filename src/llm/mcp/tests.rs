@@ -272,6 +272,18 @@ async fn a_call_that_is_given_up_is_told_to_the_server() {
     }
 }
 
+#[tokio::test]
+async fn a_result_is_passed_on_as_it_is() {
+    let link = json!({
+        "type": "resource_link", "uri": "file:///a", "name": "a", "new": [1],
+        "annotations": { "priority": 0.8, "new": true },
+    });
+    let result = json!({ "content": [link], "isError": false });
+    let rest = format!("{}{}read x", tools(&["do"]), answer(2, &result));
+    let servers = start(&script(&rest)).await.unwrap();
+    assert_eq!(call(&servers, "sh__do").await, Ok(json!([link])));
+}
+
 #[test]
 fn only_open_requests_are_failed() {
     let status = Status::default();
