@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use rmcp::model::{
-    CancelledNotificationParam, CustomResult, ErrorCode, ErrorData, RequestId,
-    ServerJsonRpcMessage, ServerNotification,
+    CancelledNotificationParam, CustomResult, ErrorCode, ErrorData, Implementation,
+    InitializeResult, ProtocolVersion, RequestId, ServerCapabilities, ServerJsonRpcMessage,
+    ServerNotification, ServerResult,
 };
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::DynamicTransportError;
@@ -74,8 +75,12 @@ impl Status {
     pub(super) fn read(&self, text: &[u8]) -> Option<ServerJsonRpcMessage> {
         let mut fields = serde_json::from_slice(text).ok()?;
         let message = call_result(&mut fields)
-            .or_else(|| ServerJsonRpcMessage::deserialize(&fields).ok())
-            .or_else(|| tolerated(fields))?;
+            .or_else(|| {
+                ServerJsonRpcMessage::deserialize(&fields)
+                    .ok()
+                    .map(handshake)
+            })
+            .or_else(|| tolerated(fields).map(handshake))?;
         match &message {
             // Noted here and not in a handler, so that it is known before the responses that follow.
             ServerJsonRpcMessage::Notification(notification) => {
@@ -196,6 +201,21 @@ fn call_result(fields: &mut Map<String, Value>) -> Option<ServerJsonRpcMessage> 
     let id = RequestId::deserialize(fields.get("id")?).ok()?;
     let result = CustomResult(fields.remove("result")?);
     Some(ServerJsonRpcMessage::response(result.into(), id))
+}
+
+/// Reads the result of a handshake where the SDK can't because a part is missing or invalid. The board only uses the version.
+fn handshake(mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    if let ServerJsonRpcMessage::Response(response) = &mut message
+        && let ServerResult::CustomResult(CustomResult(result)) = &response.result
+        && let Some(version) = result.get("protocolVersion")
+        && let Ok(version) = ProtocolVersion::deserialize(version)
+    {
+        let result = InitializeResult::new(ServerCapabilities::default())
+            .with_server_info(Implementation::new("unknown", "unknown"))
+            .with_protocol_version(version);
+        response.result = result.into();
+    }
+    message
 }
 
 /// Reads a response that the SDK doesn't: with both a result and an error that is null, or with an error of another shape.

@@ -178,7 +178,7 @@ async fn what_does_not_begin_as_a_server_is_told() {
             "[mcp.x]\ncommand = [\"sh\", \"-c\", '''{old}''']\n"
         ))
         .await
-        .contains("\"1999\"")
+        .contains("it speaks version \"1999\" of the protocol")
     );
     let none = script(&format!("{}read x\n", tools(&["do"])));
     assert!(
@@ -270,6 +270,34 @@ async fn a_call_that_is_given_up_is_told_to_the_server() {
     while !status.last_words().contains("notifications/cancelled") {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_handshake_needs_only_a_version() {
+    let version = "2025-06-18";
+    let info = json!({ "name": "x", "version": "1" });
+    for result in [
+        json!({ "protocolVersion": version }),
+        json!({ "protocolVersion": version, "capabilities": { "tools": {} } }),
+        json!({ "protocolVersion": version, "serverInfo": info }),
+        json!({ "protocolVersion": version, "capabilities": { "logging": true }, "serverInfo": info }),
+        json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "x" } }),
+        json!({ "protocolVersion": version, "capabilities": [], "serverInfo": "x", "instructions": 1 }),
+    ] {
+        let hello = json!({ "jsonrpc": "2.0", "id": 0, "error": null, "result": result });
+        let script = format!(
+            "read hello; echo '{hello}'\nread notice; {}read x",
+            tools(&["do"])
+        );
+        let command = format!("[mcp.sh]\ncommand = [\"sh\", \"-c\", '''\n{script}\n''']\n");
+        let servers = start(&command).await.unwrap();
+        assert_eq!(servers.tools.len(), 1, "{result}");
+    }
+    let wrong = Status::default()
+        .read(br#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":7}}"#)
+        .unwrap();
+    let (result, _) = wrong.into_response().unwrap();
+    assert!(matches!(result, rmcp::model::ServerResult::CustomResult(_)));
 }
 
 #[tokio::test]
