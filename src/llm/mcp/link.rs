@@ -218,9 +218,14 @@ fn handshake(mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     message
 }
 
-/// Reads a response that the SDK doesn't: with both a result and an error that is null, or with an error of another shape.
+/// Reads a message that the SDK doesn't: a response with both a result and an error that is null, or with an error of
+/// another shape, and a request or notification whose `params` aren't an object.
 fn tolerated(mut fields: Map<String, Value>) -> Option<ServerJsonRpcMessage> {
-    let error = fields.remove("error")?;
+    let Some(error) = fields.remove("error") else {
+        // Without them, a request is answered or refused. The server would wait for that forever.
+        fields.remove("params")?;
+        return serde_json::from_value(fields.into()).ok();
+    };
     if error.is_null() {
         return serde_json::from_value(fields.into()).ok();
     }

@@ -301,6 +301,33 @@ async fn a_handshake_needs_only_a_version() {
 }
 
 #[tokio::test]
+async fn a_request_of_a_server_is_answered_whatever_its_parameters_are() {
+    let request = |id: u32, method: &str| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": [1] });
+    let rest = format!(
+        "{}read call; echo '{}'; read answer; echo \"$answer\" >&2; echo '{}'; read answer; echo \"$answer\" >&2; echo '{}'\nread x",
+        tools(&["do"]),
+        request(7, "sampling/createMessage"),
+        request(8, "ping"),
+        json!({ "jsonrpc": "2.0", "id": 2, "result": text("done") })
+    );
+    let servers = start(&script(&rest)).await.unwrap();
+    assert_eq!(call(&servers, "sh__do").await, Ok(json!("done")));
+    let status = Arc::clone(&servers.servers[0].status);
+    servers.end().await;
+    let words = status.last_words();
+    let mut answers = words
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let refused = answers.next().unwrap();
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(7), &json!(-32601))
+    );
+    let pong = answers.next().unwrap();
+    assert_eq!((&pong["id"], &pong["result"]), (&json!(8), &json!({})));
+}
+
+#[tokio::test]
 async fn a_result_is_passed_on_as_it_is() {
     let link = json!({
         "type": "resource_link", "uri": "file:///a", "name": "a", "new": [1],
