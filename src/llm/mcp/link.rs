@@ -19,6 +19,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
+use tokio::task::unconstrained;
 
 /// How much of the end of a server's stderr is kept, in bytes.
 const WORDS: usize = 2_000;
@@ -253,8 +254,9 @@ impl Drop for Waiting<'_> {
         if let Some(id) = self.id.take() {
             let reason = "the time limit of the call is over".to_owned();
             let cancelled = CancelledNotificationParam::new(Some(id), Some(reason));
-            // The first poll queues the notification, if the queue has room. `drop` can't wait for more.
-            let mut queued = pin!(self.peer.notify_cancelled(cancelled));
+            // The first poll queues the notification, if the queue has room. `drop` can't wait for more. The task may have used
+            // up its budget, so the poll must not depend on that.
+            let mut queued = pin!(unconstrained(self.peer.notify_cancelled(cancelled)));
             let _ = queued
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()));
