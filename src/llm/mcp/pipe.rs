@@ -31,6 +31,9 @@ const MAX_MESSAGE: usize = 16 << 20;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How many messages may wait until the program reads them.
 const MAX_UNREAD: usize = 64;
+/// The longest answer to a request of the program, in bytes. It repeats the request's id or method, which the program
+/// chooses.
+const MAX_ANSWER: usize = 64 << 10;
 
 /// A running program. It is killed when all clones are dropped.
 #[derive(Debug, Clone)]
@@ -110,7 +113,12 @@ impl Pipe {
                     id.for_each(|id| status.closes(id));
                 }
             }
-            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {}
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {
+                if line.len() > MAX_ANSWER {
+                    let why = "the answer to the server's request is too long";
+                    return Err(io::Error::other(why));
+                }
+            }
         }
         let sent = lock(&self.0.outgoing)
             .as_ref()

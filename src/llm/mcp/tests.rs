@@ -2,7 +2,8 @@ use std::fs;
 use std::path::Path;
 use std::pin::pin;
 
-use rmcp::model::RequestId;
+use rmcp::model::{ClientJsonRpcMessage, ClientResult, ErrorData, RequestId};
+use rmcp::transport::Transport as _;
 use serde_json::{Map, Value, json};
 
 use super::super::tests::endpoint::{Endpoint, Play};
@@ -328,6 +329,22 @@ async fn a_request_of_a_server_is_answered_whatever_its_parameters_are() {
     );
     let pong = answers.next().unwrap();
     assert_eq!((&pong["id"], &pong["result"]), (&json!(8), &json!({})));
+}
+
+#[tokio::test]
+async fn a_request_of_a_server_with_a_long_id_is_not_answered() {
+    let command = ["sleep".to_owned(), "1000".to_owned()];
+    let mut pipe = Pipe::open(&command, Path::new("."), Vec::new(), Arc::default()).unwrap();
+    let mut answers = async |len: usize| {
+        let id = || RequestId::String("x".repeat(len).into());
+        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "x", None);
+        let pong = ClientJsonRpcMessage::response(ClientResult::empty(()), id());
+        let refused = ClientJsonRpcMessage::error(error, Some(id()));
+        let answered = [pipe.send(pong).await, pipe.send(refused).await];
+        answered.map(|sent| sent.is_ok())
+    };
+    assert_eq!(answers(60 << 10).await, [true, true]);
+    assert_eq!(answers(64 << 10).await, [false, false]);
 }
 
 #[tokio::test]
