@@ -26,7 +26,7 @@ use crate::lines::{Lines, TooLong};
 use crate::tools::group::Group;
 
 /// The longest message, in bytes. A longer one fails all open requests, since it may answer any of them.
-const MAX_MESSAGE: usize = 16 << 20;
+pub(super) const MAX_MESSAGE: usize = 16 << 20;
 /// How long to wait for a program to end, and for the rest of its stderr, after it closed its output.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How many messages may wait until the program reads them.

@@ -348,6 +348,58 @@ async fn a_request_of_a_server_with_a_long_id_is_not_answered() {
 }
 
 #[tokio::test]
+async fn a_server_that_changes_its_tools_too_often_is_not_called_any_more() {
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let numbered = |result: &str| {
+        format!(r#"echo '{{"jsonrpc":"2.0","id":'$id',"result":{result}}}'; id=$((id + 1))"#)
+    };
+    let rest = format!(
+        "{}id=2; while read call; do echo '{changed}'; {}; read list; {}; done",
+        tools(&["do"]),
+        numbered(r#"{"content":[]}"#),
+        numbered(r#"{"tools":[{"name":"do"}]}"#)
+    );
+    let servers = start(&script(&rest)).await.unwrap();
+    for _ in 0..=MAX_CHANGES {
+        assert_eq!(call(&servers, "sh__do").await, Ok(json!("")));
+    }
+    for _ in 0..2 {
+        let failed = call(&servers, "sh__do").await.unwrap_err();
+        assert!(
+            failed.message.contains("changed more than 64 times"),
+            "{failed}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_lists_of_a_server_are_limited_together() {
+    let page = |id: u32, next: &str| {
+        format!(
+            r#"read list; printf '{{"jsonrpc":"2.0","id":{id},"result":{{{next}"tools":[{{"name":"do","description":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}}]}}}}'
+"#
+        )
+    };
+    let pages = page(1, r#""nextCursor":"more","#) + &page(2, "");
+    let error = start(&script(&pages)).await.unwrap_err().to_string();
+    assert!(
+        error.contains("its lists of tools have more than 16 MiB"),
+        "{error}"
+    );
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let done = json!({ "jsonrpc": "2.0", "id": 2, "result": text("done") });
+    let rest = format!(
+        "{}read call; echo '{changed}'; echo '{done}'; {}read x",
+        page(1, ""),
+        page(3, "")
+    );
+    let servers = start(&script(&rest)).await.unwrap();
+    assert_eq!(call(&servers, "sh__do").await, Ok(json!("done")));
+    let failed = call(&servers, "sh__do").await.unwrap_err();
+    assert!(failed.message.contains("more than 16 MiB"), "{failed}");
+}
+
+#[tokio::test]
 async fn a_result_is_passed_on_as_it_is() {
     let link = json!({
         "type": "resource_link", "uri": "file:///a", "name": "a", "new": [1],
