@@ -11,7 +11,8 @@ pub(crate) struct TooLong;
 /// Splits a stream at line feeds.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
-    input: BufReader<R>,
+    /// `None` after the end or an error, so that nothing is read after it.
+    input: Option<BufReader<R>>,
     max: usize,
     line: Vec<u8>,
     /// The current line was too long; the rest of it is dropped.
@@ -22,7 +23,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// Accepts lines of at most `max` bytes.
     pub(crate) fn new(input: R, max: usize) -> Self {
         Self {
-            input: BufReader::with_capacity(BUFFER, input),
+            input: Some(BufReader::with_capacity(BUFFER, input)),
             max,
             line: Vec::new(),
             skipping: false,
@@ -30,15 +31,18 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// Returns the next line that isn't blank, or `None` at the end of the stream. The last line needs no line feed.
-    /// Reports a line that is too long as soon as it passes the limit.
+    /// After the end or an error, it reads no more and always returns `None`. Reports a line that is too long as soon as it
+    /// passes the limit.
     ///
     /// Cancel safe: a call that is dropped loses no bytes.
     pub(crate) async fn next(&mut self) -> Option<Result<Vec<u8>, TooLong>> {
         loop {
-            let bytes = match self.input.fill_buf().await {
+            let input = self.input.as_mut()?;
+            let bytes = match input.fill_buf().await {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     tracing::warn!("can't read the next line: {error}");
+                    self.input = None;
                     return None;
                 }
             };
@@ -54,7 +58,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 self.line = Vec::new();
                 self.skipping = feed.is_none();
             }
-            self.input.consume(used);
+            input.consume(used);
+            if is_end {
+                self.input = None;
+            }
             if !fits && !was_skipping {
                 return Some(Err(TooLong));
             }
@@ -63,9 +70,6 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 if !line.trim_ascii().is_empty() {
                     return Some(Ok(line));
                 }
-            }
-            if is_end {
-                return None;
             }
         }
     }
@@ -136,6 +140,41 @@ mod tests {
         let mut lines = Lines::new(tokio::io::repeat(b'x'), 1 << 20);
         assert_eq!(lines.next().await, Some(Err(TooLong)));
         assert_eq!(lines.line.capacity(), 0);
+    }
+
+    /// The results of reading. An empty text is the end, `None` an error.
+    struct Parts(Vec<Option<&'static str>>);
+
+    impl AsyncRead for Parts {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            assert!(!self.0.is_empty(), "read after the end");
+            let part = self.0.remove(0);
+            Poll::Ready(match part {
+                Some(part) => {
+                    buffer.put_slice(part.as_bytes());
+                    Ok(())
+                }
+                None => Err(io::Error::other("broken")),
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_after_the_end_or_an_error() {
+        for parts in [
+            vec![Some("a\n"), Some("")],
+            vec![Some("a"), Some("")],
+            vec![Some("a\nb"), None],
+        ] {
+            let mut lines = Lines::new(Parts(parts), 8);
+            assert_eq!(lines.next().await, Some(Ok(b"a".to_vec())));
+            assert_eq!(lines.next().await, None);
+            assert_eq!(lines.next().await, None);
+        }
     }
 
     proptest! {

@@ -1,22 +1,25 @@
 //! What the two ways to reach a server share: how they read its messages, and what they notice about it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use rmcp::model::{
-    CancelledNotificationParam, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage,
-    ServerNotification,
+    CancelledNotificationParam, CustomResult, ErrorCode, ErrorData, Implementation,
+    InitializeResult, ProtocolVersion, RequestId, ServerCapabilities, ServerJsonRpcMessage,
+    ServerNotification, ServerResult,
 };
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{Peer, RoleClient, ServiceError};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
+use tokio::task::unconstrained;
 
 /// How much of the end of a server's stderr is kept, in bytes.
 const WORDS: usize = 2_000;
@@ -62,8 +65,8 @@ pub(super) fn quote(text: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Status {
     has_changed: AtomicBool,
-    /// The id of the newest request. The SDK counts up from 0.
-    newest: AtomicI64,
+    /// The ids of requests without a response. Only a pipe notes them.
+    open: Mutex<HashSet<RequestId>>,
     words: Mutex<VecDeque<u8>>,
     ended: Mutex<Option<String>>,
 }
@@ -71,30 +74,58 @@ pub(super) struct Status {
 impl Status {
     /// Reads a message. Returns `None` for anything else, since some programs print other things too.
     pub(super) fn read(&self, text: &[u8]) -> Option<ServerJsonRpcMessage> {
-        let message = serde_json::from_slice(text)
-            .ok()
-            .or_else(|| tolerated(serde_json::from_slice(text).ok()?))?;
-        // Noted here and not in a handler, so that it is known before the responses that follow.
-        if let ServerJsonRpcMessage::Notification(notification) = &message
-            && let ServerNotification::ToolListChangedNotification(_) = notification.notification
-        {
-            self.has_changed.store(true, Ordering::Relaxed);
+        let mut fields = serde_json::from_slice(text).ok()?;
+        let message = call_result(&mut fields)
+            .or_else(|| {
+                ServerJsonRpcMessage::deserialize(&fields)
+                    .ok()
+                    .map(handshake)
+            })
+            .or_else(|| tolerated(fields).map(handshake))?;
+        match &message {
+            // Noted here and not in a handler, so that it is known before the responses that follow.
+            ServerJsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::ToolListChangedNotification(_) =
+                    notification.notification
+                {
+                    self.has_changed.store(true, Ordering::Relaxed);
+                }
+            }
+            ServerJsonRpcMessage::Response(response) => self.closes(&response.id),
+            ServerJsonRpcMessage::Error(error) => {
+                error.id.iter().for_each(|id| self.closes(id));
+            }
+            ServerJsonRpcMessage::Request(_) => {}
         }
         Some(message)
     }
 
-    /// Notes the id of a request.
-    pub(super) fn sends(&self, id: &RequestId) {
-        if let RequestId::Number(id) = *id {
-            self.newest.store(id, Ordering::Relaxed);
+    /// Notes that a request waits for a response.
+    pub(super) fn opens(&self, id: &RequestId) {
+        lock(&self.open).insert(id.clone());
+    }
+
+    /// Notes that a request doesn't wait any more. Like the SDK, it accepts a number that is written as a string.
+    pub(super) fn closes(&self, id: &RequestId) {
+        let mut open = lock(&self.open);
+        if let (false, RequestId::String(text)) = (open.remove(id), id)
+            && let Ok(number) = text.parse()
+        {
+            open.remove(&RequestId::Number(number));
         }
     }
 
-    /// Returns error responses to all requests. The SDK ignores those to requests that are already answered.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> usize {
+        lock(&self.open).len()
+    }
+
+    /// Returns error responses to all open requests.
     pub(super) fn fail_all(&self, why: &str) -> Vec<ServerJsonRpcMessage> {
         let error = ErrorData::new(GONE, why.to_owned(), None);
-        let ids = (0..=self.newest.load(Ordering::Relaxed)).map(RequestId::Number);
-        ids.map(|id| ServerJsonRpcMessage::error(error.clone(), Some(id)))
+        let ids = std::mem::take(&mut *lock(&self.open));
+        ids.into_iter()
+            .map(|id| ServerJsonRpcMessage::error(error.clone(), Some(id)))
             .collect()
     }
 
@@ -161,9 +192,41 @@ fn reason(error: &DynamicTransportError) -> String {
     }
 }
 
-/// Reads a response that the SDK doesn't: with both a result and an error that is null, or with an error of another shape.
+/// Reads a response to a call, and keeps its result as it is. The SDK's types drop unknown fields and round numbers.
+fn call_result(fields: &mut Map<String, Value>) -> Option<ServerJsonRpcMessage> {
+    let has_error = fields.get("error").is_some_and(|error| !error.is_null());
+    if fields.get("jsonrpc")? != "2.0" || fields.contains_key("method") || has_error {
+        return None;
+    }
+    fields.get("result")?.get("content")?;
+    let id = RequestId::deserialize(fields.get("id")?).ok()?;
+    let result = CustomResult(fields.remove("result")?);
+    Some(ServerJsonRpcMessage::response(result.into(), id))
+}
+
+/// Reads the result of a handshake where the SDK can't because a part is missing or invalid. The board only uses the version.
+fn handshake(mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    if let ServerJsonRpcMessage::Response(response) = &mut message
+        && let ServerResult::CustomResult(CustomResult(result)) = &response.result
+        && let Some(version) = result.get("protocolVersion")
+        && let Ok(version) = ProtocolVersion::deserialize(version)
+    {
+        let result = InitializeResult::new(ServerCapabilities::default())
+            .with_server_info(Implementation::new("unknown", "unknown"))
+            .with_protocol_version(version);
+        response.result = result.into();
+    }
+    message
+}
+
+/// Reads a message that the SDK doesn't: a response with both a result and an error that is null, or with an error of
+/// another shape, and a request or notification whose `params` aren't an object.
 fn tolerated(mut fields: Map<String, Value>) -> Option<ServerJsonRpcMessage> {
-    let error = fields.remove("error")?;
+    let Some(error) = fields.remove("error") else {
+        // Without them, a request is answered or refused. The server would wait for that forever.
+        fields.remove("params")?;
+        return serde_json::from_value(fields.into()).ok();
+    };
     if error.is_null() {
         return serde_json::from_value(fields.into()).ok();
     }
@@ -191,8 +254,9 @@ impl Drop for Waiting<'_> {
         if let Some(id) = self.id.take() {
             let reason = "the time limit of the call is over".to_owned();
             let cancelled = CancelledNotificationParam::new(Some(id), Some(reason));
-            // The first poll queues the notification, if the queue has room. `drop` can't wait for more.
-            let mut queued = pin!(self.peer.notify_cancelled(cancelled));
+            // The first poll queues the notification, if the queue has room. `drop` can't wait for more. The task may have used
+            // up its budget, so the poll must not depend on that.
+            let mut queued = pin!(unconstrained(self.peer.notify_cancelled(cancelled)));
             let _ = queued
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()));

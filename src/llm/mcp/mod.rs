@@ -17,6 +17,7 @@ mod tool;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -32,7 +33,7 @@ pub(super) use self::config::McpPart;
 use self::config::Pattern;
 use self::http::Http;
 use self::link::{Lost, Status, Waiting};
-use self::pipe::Pipe;
+use self::pipe::{MAX_MESSAGE, Pipe};
 use self::tool::{McpTool, Spec};
 use super::agent::FileAgent;
 use super::build::Surroundings;
@@ -46,6 +47,10 @@ use crate::tools::passed_on;
 /// Limits a list of tools, which might never end.
 const MAX_TOOLS: usize = 512;
 const MAX_WINDOWS: usize = 64;
+/// How often a server may change its list of tools. Over HTTP, the SDK keeps each tool that it ever saw.
+const MAX_CHANGES: usize = 64;
+/// Limits all lists that a server sends during a run, in bytes.
+const MAX_LISTED: usize = MAX_MESSAGE;
 /// How long a server may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -146,6 +151,10 @@ pub(super) struct Server {
     link: Link,
     status: Arc<Status>,
     service: RunningService<RoleClient, ClientConfig>,
+    /// How often the list of tools changed.
+    changes: AtomicUsize,
+    /// The length of all lists of tools so far, in bytes.
+    listed: AtomicUsize,
 }
 
 /// How messages reach a server.
@@ -249,6 +258,8 @@ impl Server {
                 link,
                 status: Arc::clone(&status),
                 service,
+                changes: AtomicUsize::new(0),
+                listed: AtomicUsize::new(0),
             };
             let specs = server.tools().await?;
             Ok((server, specs))
@@ -310,11 +321,22 @@ impl Server {
     /// Returns the tools that the server offers now.
     async fn tools(&self) -> std::result::Result<Vec<Spec>, Lost> {
         let gone = |why: &str| Lost::Gone(why.to_owned());
+        let too_long = || {
+            let limit = MAX_LISTED >> 20;
+            Lost::Gone(format!("its lists of tools have more than {limit} MiB"))
+        };
+        if self.listed.load(Ordering::Relaxed) > MAX_LISTED {
+            return Err(too_long());
+        }
         let (mut specs, mut cursor) = (Vec::new(), None::<String>);
         for _ in 0..MAX_WINDOWS {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ListToolsRequest::with_param(params);
             let answer = self.request(request.into()).await?;
+            let len = serde_json::to_vec(&answer).map_or(0, |text| text.len());
+            if self.listed.fetch_add(len, Ordering::Relaxed) + len > MAX_LISTED {
+                return Err(too_long());
+            }
             let tools = answer
                 .get("tools")
                 .and_then(Value::as_array)
@@ -339,9 +361,16 @@ impl Server {
         Err(gone("its list of tools does not end"))
     }
 
-    /// Fails if the server changed its list of tools and no longer offers this one.
+    /// Fails if the server changed its list of tools and no longer offers this one, or changed it too often.
     async fn still_has(&self, tool: &str) -> std::result::Result<(), Lost> {
-        if !self.status.has_changed() {
+        let has_changed = self.status.has_changed();
+        let more = usize::from(has_changed);
+        if self.changes.fetch_add(more, Ordering::Relaxed) + more > MAX_CHANGES {
+            return Err(Lost::Gone(format!(
+                "its list of tools changed more than {MAX_CHANGES} times"
+            )));
+        }
+        if !has_changed {
             return Ok(());
         }
         let specs = self.tools().await?;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -26,11 +26,14 @@ use crate::lines::{Lines, TooLong};
 use crate::tools::group::Group;
 
 /// The longest message, in bytes. A longer one fails all open requests, since it may answer any of them.
-const MAX_MESSAGE: usize = 16 << 20;
+pub(super) const MAX_MESSAGE: usize = 16 << 20;
 /// How long to wait for a program to end, and for the rest of its stderr, after it closed its output.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How many messages may wait until the program reads them.
 const MAX_UNREAD: usize = 64;
+/// The longest answer to a request of the program, in bytes. It repeats the request's id or method, which the program
+/// chooses.
+const MAX_ANSWER: usize = 64 << 10;
 
 /// A running program. It is killed when all clones are dropped.
 #[derive(Debug, Clone)]
@@ -99,19 +102,36 @@ impl Pipe {
     fn say(&self, message: &ClientJsonRpcMessage) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        if let ClientJsonRpcMessage::Request(request) = message {
-            self.0.status.sends(&request.id);
+        let status = &self.0.status;
+        match message {
+            ClientJsonRpcMessage::Request(request) => status.opens(&request.id),
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                {
+                    let id = cancelled.params.request_id.iter();
+                    id.for_each(|id| status.closes(id));
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {
+                if line.len() > MAX_ANSWER {
+                    let why = "the answer to the server's request is too long";
+                    return Err(io::Error::other(why));
+                }
+            }
         }
         let sent = lock(&self.0.outgoing)
             .as_ref()
             .map(|outgoing| outgoing.try_send(line));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            Some(Err(mpsc::error::TrySendError::Full(_))) => {
-                Err(io::Error::other("the server doesn't read its requests"))
-            }
-            _ => Err(io::Error::other("the server's input is closed")),
+        let why = match sent {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(mpsc::error::TrySendError::Full(_))) => "the server doesn't read its requests",
+            _ => "the server's input is closed",
+        };
+        if let ClientJsonRpcMessage::Request(request) = message {
+            status.closes(&request.id);
         }
+        Err(io::Error::other(why))
     }
 }
 

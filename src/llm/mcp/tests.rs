@@ -1,6 +1,9 @@
 use std::fs;
 use std::path::Path;
+use std::pin::pin;
 
+use rmcp::model::{ClientJsonRpcMessage, ClientResult, ErrorData, RequestId};
+use rmcp::transport::Transport as _;
 use serde_json::{Map, Value, json};
 
 use super::super::tests::endpoint::{Endpoint, Play};
@@ -177,7 +180,7 @@ async fn what_does_not_begin_as_a_server_is_told() {
             "[mcp.x]\ncommand = [\"sh\", \"-c\", '''{old}''']\n"
         ))
         .await
-        .contains("\"1999\"")
+        .contains("it speaks version \"1999\" of the protocol")
     );
     let none = script(&format!("{}read x\n", tools(&["do"])));
     assert!(
@@ -256,19 +259,203 @@ async fn a_call_that_is_given_up_is_told_to_the_server() {
     );
     let servers = start(&script(&rest)).await.unwrap();
     {
-        let mut given_up = Box::pin(call(&servers, "sh__do"));
-        assert!(
-            std::future::poll_fn(|cx| std::task::Poll::Ready(
-                given_up.as_mut().poll(cx).is_pending()
-            ))
-            .await
-        );
+        let mut given_up = Some(Box::pin(call(&servers, "sh__do")));
+        std::future::poll_fn(|cx| {
+            assert!(given_up.as_mut().unwrap().as_mut().poll(cx).is_pending());
+            while pin!(tokio::task::consume_budget()).poll(cx).is_ready() {}
+            // A task without budget gives it up.
+            given_up = None;
+            std::task::Poll::Ready(())
+        })
+        .await;
     }
     assert_eq!(call(&servers, "sh__do").await, Ok(json!("on")));
     let status = &servers.servers[0].status;
     while !status.last_words().contains("notifications/cancelled") {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_handshake_needs_only_a_version() {
+    let version = "2025-06-18";
+    let info = json!({ "name": "x", "version": "1" });
+    for result in [
+        json!({ "protocolVersion": version }),
+        json!({ "protocolVersion": version, "capabilities": { "tools": {} } }),
+        json!({ "protocolVersion": version, "serverInfo": info }),
+        json!({ "protocolVersion": version, "capabilities": { "logging": true }, "serverInfo": info }),
+        json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "x" } }),
+        json!({ "protocolVersion": version, "capabilities": [], "serverInfo": "x", "instructions": 1 }),
+    ] {
+        let hello = json!({ "jsonrpc": "2.0", "id": 0, "error": null, "result": result });
+        let script = format!(
+            "read hello; echo '{hello}'\nread notice; {}read x",
+            tools(&["do"])
+        );
+        let command = format!("[mcp.sh]\ncommand = [\"sh\", \"-c\", '''\n{script}\n''']\n");
+        let servers = start(&command).await.unwrap();
+        assert_eq!(servers.tools.len(), 1, "{result}");
+    }
+    let wrong = Status::default()
+        .read(br#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":7}}"#)
+        .unwrap();
+    let (result, _) = wrong.into_response().unwrap();
+    assert!(matches!(result, rmcp::model::ServerResult::CustomResult(_)));
+}
+
+#[tokio::test]
+async fn a_request_of_a_server_is_answered_whatever_its_parameters_are() {
+    let request = |id: u32, method: &str| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": [1] });
+    let rest = format!(
+        "{}read call; echo '{}'; read answer; echo \"$answer\" >&2; echo '{}'; read answer; echo \"$answer\" >&2; echo '{}'\nread x",
+        tools(&["do"]),
+        request(7, "sampling/createMessage"),
+        request(8, "ping"),
+        json!({ "jsonrpc": "2.0", "id": 2, "result": text("done") })
+    );
+    let servers = start(&script(&rest)).await.unwrap();
+    assert_eq!(call(&servers, "sh__do").await, Ok(json!("done")));
+    let status = Arc::clone(&servers.servers[0].status);
+    servers.end().await;
+    let words = status.last_words();
+    let mut answers = words
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let refused = answers.next().unwrap();
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(7), &json!(-32601))
+    );
+    let pong = answers.next().unwrap();
+    assert_eq!((&pong["id"], &pong["result"]), (&json!(8), &json!({})));
+}
+
+#[tokio::test]
+async fn a_request_of_a_server_with_a_long_id_is_not_answered() {
+    let command = ["sleep".to_owned(), "1000".to_owned()];
+    let mut pipe = Pipe::open(&command, Path::new("."), Vec::new(), Arc::default()).unwrap();
+    let mut answers = async |len: usize| {
+        let id = || RequestId::String("x".repeat(len).into());
+        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "x", None);
+        let pong = ClientJsonRpcMessage::response(ClientResult::empty(()), id());
+        let refused = ClientJsonRpcMessage::error(error, Some(id()));
+        let answered = [pipe.send(pong).await, pipe.send(refused).await];
+        answered.map(|sent| sent.is_ok())
+    };
+    assert_eq!(answers(60 << 10).await, [true, true]);
+    assert_eq!(answers(64 << 10).await, [false, false]);
+}
+
+#[tokio::test]
+async fn a_server_that_changes_its_tools_too_often_is_not_called_any_more() {
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let numbered = |result: &str| {
+        format!(r#"echo '{{"jsonrpc":"2.0","id":'$id',"result":{result}}}'; id=$((id + 1))"#)
+    };
+    let rest = format!(
+        "{}id=2; while read call; do echo '{changed}'; {}; read list; {}; done",
+        tools(&["do"]),
+        numbered(r#"{"content":[]}"#),
+        numbered(r#"{"tools":[{"name":"do"}]}"#)
+    );
+    let servers = start(&script(&rest)).await.unwrap();
+    for _ in 0..=MAX_CHANGES {
+        assert_eq!(call(&servers, "sh__do").await, Ok(json!("")));
+    }
+    for _ in 0..2 {
+        let failed = call(&servers, "sh__do").await.unwrap_err();
+        assert!(
+            failed.message.contains("changed more than 64 times"),
+            "{failed}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_lists_of_a_server_are_limited_together() {
+    let page = |id: u32, next: &str| {
+        format!(
+            r#"read list; printf '{{"jsonrpc":"2.0","id":{id},"result":{{{next}"tools":[{{"name":"do","description":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}}]}}}}'
+"#
+        )
+    };
+    let pages = page(1, r#""nextCursor":"more","#) + &page(2, "");
+    let error = start(&script(&pages)).await.unwrap_err().to_string();
+    assert!(
+        error.contains("its lists of tools have more than 16 MiB"),
+        "{error}"
+    );
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let done = json!({ "jsonrpc": "2.0", "id": 2, "result": text("done") });
+    let rest = format!(
+        "{}read call; echo '{changed}'; echo '{done}'; {}read x",
+        page(1, ""),
+        page(3, "")
+    );
+    let servers = start(&script(&rest)).await.unwrap();
+    assert_eq!(call(&servers, "sh__do").await, Ok(json!("done")));
+    let failed = call(&servers, "sh__do").await.unwrap_err();
+    assert!(failed.message.contains("more than 16 MiB"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_result_is_passed_on_as_it_is() {
+    let link = json!({
+        "type": "resource_link", "uri": "file:///a", "name": "a", "new": [1],
+        "annotations": { "priority": 0.8, "new": true },
+    });
+    let result = json!({ "content": [link], "isError": false });
+    let rest = format!("{}{}read x", tools(&["do"]), answer(2, &result));
+    let servers = start(&script(&rest)).await.unwrap();
+    assert_eq!(call(&servers, "sh__do").await, Ok(json!([link])));
+}
+
+#[test]
+fn only_open_requests_are_failed() {
+    let status = Status::default();
+    (0..6).for_each(|id| status.opens(&RequestId::Number(id)));
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"2","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}"#,
+        r#"{"jsonrpc":"2.0","id":4,"error":"no"}"#,
+        r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#,
+    ] {
+        assert!(status.read(line.as_bytes()).is_some(), "{line}");
+    }
+    let failed = status.fail_all("gone");
+    let mut ids: Vec<_> = failed
+        .into_iter()
+        .filter_map(|failed| failed.into_error().unwrap().1)
+        .map(|id| id.to_string())
+        .collect();
+    ids.sort();
+    assert_eq!(ids, ["0", "5"], "a request of the server answers nothing");
+    assert!(status.fail_all("gone").is_empty());
+}
+
+#[tokio::test]
+async fn requests_that_were_answered_given_up_or_not_sent_are_not_open() {
+    let rest = format!("{}read call; read given_up; sleep 1000", tools(&["do"]));
+    let servers = start(&script(&rest)).await.unwrap();
+    let server = &servers.servers[0];
+    assert_eq!(server.status.open(), 0);
+    let mut given_up = Box::pin(call(&servers, "sh__do"));
+    while server.status.open() == 0 {
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(given_up.as_mut().poll(cx)));
+        assert!(polled.await.is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(given_up);
+    while server.status.open() > 0 {
+        tokio::task::yield_now().await;
+    }
+    if let Link::Pipe(pipe) = &server.link {
+        pipe.end(Duration::ZERO).await;
+    }
+    assert!(call(&servers, "sh__do").await.is_err());
+    assert_eq!(server.status.open(), 0);
 }
 
 #[tokio::test]

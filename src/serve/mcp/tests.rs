@@ -1,9 +1,12 @@
 use std::io::Cursor;
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
 use rmcp::RoleServer;
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::Transport as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -475,27 +478,60 @@ fn a_run_that_goes_on_has_new_answers() {
     talk.join().unwrap().unwrap();
 }
 
-#[test]
-fn a_request_that_was_cancelled_is_not_answered() {
-    let request = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } });
-    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "a" } });
+/// Returns the responses to these messages. All that are there are read before any of them is answered.
+fn ask_at_once(messages: &[Value]) -> Vec<Value> {
     let state = AppState::new(Arc::new(samples()), "localhost", watch::channel(false).1);
     let session = Session::new(state, Duration::ZERO);
-    // On one thread, all lines that are there are read before any of them is answered.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let lines = [request("a"), request("b"), cancel].map(|line| format!("{line}\n"));
+    let lines: Vec<_> = messages.iter().map(|line| format!("{line}\n")).collect();
     let mut out = Vec::new();
     let input = Cursor::new(lines.concat());
     runtime.block_on(answer(session, input, &mut out)).unwrap();
     let answers = String::from_utf8(out).unwrap();
-    let ids: Vec<Value> = answers
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
-        .collect();
+    let lines = answers.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn list_runs(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } })
+}
+
+fn cancel(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } })
+}
+
+#[test]
+fn a_request_that_was_cancelled_is_not_answered() {
+    let answers = ask_at_once(&[list_runs("a"), list_runs("b"), cancel("a")]);
+    let ids: Vec<_> = answers.iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, ["b"]);
+}
+
+#[test]
+fn the_id_of_a_cancelled_request_can_be_used_again() {
+    let answers = ask_at_once(&[
+        list_runs("a"),
+        cancel("a"),
+        list_runs("a"),
+        cancel("a"),
+        list_runs("a"),
+    ]);
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(answers[0]["id"], "a");
+    assert!(answers[0]["result"].is_object(), "{}", answers[0]);
+}
+
+/// Returns the next message if it is there.
+fn received<R: AsyncRead + Unpin + Send>(
+    transport: &mut Transport<R>,
+) -> Poll<Option<ClientJsonRpcMessage>> {
+    let mut next = pin!(transport.receive());
+    next.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 #[tokio::test]
@@ -509,18 +545,14 @@ async fn no_more_requests_are_read_than_may_be_open() {
         })
         .collect();
     let (mut transport, mut replies) = Transport::new(Cursor::new(lines.concat()));
-    for _ in 0..MAX_OPEN {
+    let first = transport.receive().await.unwrap().into_request().unwrap().1;
+    for _ in 1..MAX_OPEN {
         assert!(transport.receive().await.is_some());
     }
-    let is_ready = |transport: &mut Transport<_>| {
-        let mut next = Box::pin(transport.receive());
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        next.as_mut().poll(&mut cx).is_ready()
-    };
+    let is_ready = |transport: &mut Transport<_>| received(transport).is_ready();
     assert!(!is_ready(&mut transport));
     let empty = rmcp::model::ServerResult::empty(());
-    let answer =
-        rmcp::model::ServerJsonRpcMessage::response(empty, rmcp::model::RequestId::Number(0));
+    let answer = rmcp::model::ServerJsonRpcMessage::response(empty, first);
     rmcp::transport::Transport::<RoleServer>::send(&mut transport, answer)
         .await
         .unwrap();
@@ -533,6 +565,64 @@ async fn no_more_requests_are_read_than_may_be_open() {
         r#"{"id":0,"jsonrpc":"2.0","result":{}}"#
     );
     assert!(is_ready(&mut transport));
+}
+
+#[tokio::test]
+async fn a_request_can_be_cancelled_while_as_many_are_open_as_may_be() {
+    let ping = |id: usize| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } });
+    let lines = (0..MAX_OPEN).map(ping).chain([cancel, ping(MAX_OPEN)]);
+    let lines: Vec<_> = lines.map(|line| format!("{line}\n")).collect();
+    let (mut transport, _replies) = Transport::new(Cursor::new(lines.concat()));
+    for _ in 0..MAX_OPEN {
+        assert!(received(&mut transport).is_ready());
+    }
+    let cancelled = received(&mut transport);
+    assert!(
+        matches!(
+            cancelled,
+            Poll::Ready(Some(ClientJsonRpcMessage::Notification(_)))
+        ),
+        "{cancelled:?}"
+    );
+    let next = received(&mut transport);
+    assert!(
+        matches!(next, Poll::Ready(Some(ClientJsonRpcMessage::Request(_)))),
+        "the cancelled request made room: {next:?}"
+    );
+}
+
+/// Ends, and has more after that, like a terminal.
+struct Resumed(Vec<String>);
+
+impl AsyncRead for Resumed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        buffer.put_slice(self.0.remove(0).as_bytes());
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn input_after_the_end_is_not_read() {
+    let ping = |id: u32| {
+        format!(
+            "{}\n",
+            json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })
+        )
+    };
+    let (mut transport, _replies) = Transport::new(Resumed(vec![ping(1), String::new(), ping(2)]));
+    assert!(received(&mut transport).is_ready());
+    // The SDK drops this future and asks again whenever it has something else to do.
+    for _ in 0..2 {
+        assert!(
+            received(&mut transport).is_pending(),
+            "the first request isn't answered"
+        );
+    }
 }
 
 #[tokio::test]
@@ -576,6 +666,16 @@ fn bad_messages_are_refused_with_their_id() {
     assert!(ask_lines(error).is_empty(), "an error isn't answered");
 }
 
+#[test]
+fn a_notification_is_never_answered() {
+    let odd = json!({ "jsonrpc": "2.0", "method": "notifications/initialized", "params": [1] });
+    assert!(ask_lines(&format!("{odd}\n[{odd}]\n")).is_empty());
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let answers = ask_lines(&format!("[{odd},{ping}]"));
+    let pong = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+    assert_eq!(answers, [json!([pong])]);
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -592,15 +692,66 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A notification. Its parameters may be invalid.
+fn notice() -> impl Strategy<Value = Value> {
+    let fields = ("[a-z]{1,8}(/[a-z]{1,8})?", any_json());
+    fields.prop_map(
+        |(method, params)| json!({ "jsonrpc": "2.0", "method": method, "params": params }),
+    )
+}
+
+fn is_notice(value: &Value) -> bool {
+    value["jsonrpc"] == "2.0" && value["method"].is_string() && value.get("id").is_none()
+}
+
+/// The id that a refusal of this value has.
+fn id_of(value: &Value) -> Value {
+    let id = value.get("id").filter(|id| id.is_string() || id.is_i64());
+    id.cloned().unwrap_or_default()
+}
+
+/// Any JSON, also notifications and batches with some of them.
+fn any_line() -> impl Strategy<Value = Value> {
+    let batch = proptest::collection::vec(prop_oneof![any_json(), notice()], 0..40);
+    prop_oneof![any_json(), notice(), batch.prop_map(Value::from)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_json_is_answered_or_ignored(value in any_json()) {
+    fn any_json_is_answered_or_ignored(value in any_line()) {
         let line = serde_json::to_vec(&value).unwrap();
-        let (mut transport, _replies) = Transport::new(Cursor::new(line));
+        let (mut transport, mut replies) = Transport::new(Cursor::new(line));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        prop_assert!(runtime.block_on(transport.receive()).is_none());
+        let reading = async move { while transport.receive().await.is_some() {} };
+        let collecting = async {
+            let mut all = Vec::<Value>::new();
+            while let Some(reply) = replies.recv().await {
+                all.push(serde_json::from_str(&reply.text).unwrap());
+            }
+            all
+        };
+        let ((), answers) = runtime.block_on(async { tokio::join!(reading, collecting) });
+        // One refusal for each value that is no message. A batch has a list of them.
+        let (values, is_batch) = match &value {
+            Value::Array(list) if (1..=MAX_OPEN).contains(&list.len()) => (&list[..], true),
+            single => (std::slice::from_ref(single), false),
+        };
+        let refused: Vec<_> = values.iter().filter(|value| !is_notice(value)).map(id_of).collect();
+        let expected = if refused.is_empty() { vec![] } else { vec![is_batch] };
+        prop_assert_eq!(answers.iter().map(Value::is_array).collect::<Vec<_>>(), expected);
+        let single = |answer| match answer {
+            Value::Array(list) => list,
+            single => vec![single],
+        };
+        let refusals: Vec<_> = answers.into_iter().flat_map(single).collect();
+        prop_assert!(
+            refusals.iter().all(|refusal| refusal["jsonrpc"] == "2.0" && refusal["error"]["code"] == -32600),
+            "{refusals:?}"
+        );
+        let ids: Vec<_> = refusals.iter().map(|refusal| refusal["id"].clone()).collect();
+        prop_assert_eq!(ids, refused);
     }
 
     #[test]

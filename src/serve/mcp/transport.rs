@@ -2,7 +2,7 @@
 //!
 //! The SDK's own transport drops lines that are too long or aren't JSON. It supports no batches and doesn't limit the
 //! requests in flight. After the end of the input it allows five seconds for the remaining answers. This one answers bad
-//! lines with an error, stops reading while [`MAX_OPEN`] requests are in flight, and ends when all are answered.
+//! lines with an error, stops at the next request while [`MAX_OPEN`] are in flight, and ends when all are answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -42,7 +42,11 @@ pub(super) struct Transport<R> {
     /// Error responses that weren't sent yet.
     refusals: VecDeque<Reply>,
     permits: Arc<Semaphore>,
+    /// The requests that the SDK has, by the ids that it knows them by.
     pending: Arc<Mutex<HashMap<RequestId, (Place, OwnedSemaphorePermit)>>>,
+    /// How many requests the SDK got. Each has its own id there: a client may use the id of a cancelled request again
+    /// before the SDK is done with that one.
+    admitted: i64,
     replies: mpsc::Sender<Reply>,
 }
 
@@ -58,6 +62,8 @@ struct Answers {
 
 /// Where an answer belongs.
 struct Place {
+    /// The id that the client gave the request.
+    id: RequestId,
     answers: Arc<Mutex<Answers>>,
     index: usize,
 }
@@ -97,6 +103,7 @@ impl<R: AsyncRead + Unpin> Transport<R> {
             refusals: VecDeque::new(),
             permits: Arc::new(Semaphore::new(MAX_OPEN)),
             pending: Arc::default(),
+            admitted: 0,
             replies,
         };
         (transport, receiver)
@@ -126,14 +133,15 @@ impl<R: AsyncRead + Unpin> Transport<R> {
             }
         };
         let read = match values {
-            Ok(values) => values.into_iter().map(message).collect(),
+            Ok(values) => values.into_iter().filter_map(message).collect(),
             Err(error) => vec![Err(refusal(None, &error))],
         };
         let mut messages = Vec::new();
         for message in read {
             match message {
-                Ok(message @ ClientJsonRpcMessage::Request(_)) => {
-                    messages.push((message, Some(answers.list.len())));
+                Ok(ClientJsonRpcMessage::Request(request)) => {
+                    let place = (request.id.clone(), answers.list.len());
+                    messages.push((ClientJsonRpcMessage::Request(request), Some(place)));
                     answers.list.push(Value::Null);
                     answers.missing += 1;
                 }
@@ -145,8 +153,9 @@ impl<R: AsyncRead + Unpin> Transport<R> {
             self.refusals.push_back(answers.reply());
         }
         let answers = Arc::new(Mutex::new(answers));
-        let messages = messages.into_iter().map(|(message, index)| {
-            let place = index.map(|index| Place {
+        let messages = messages.into_iter().map(|(message, place)| {
+            let place = place.map(|(id, index)| Place {
+                id,
                 answers: Arc::clone(&answers),
                 index,
             });
@@ -155,35 +164,42 @@ impl<R: AsyncRead + Unpin> Transport<R> {
         self.messages.extend(messages);
     }
 
-    /// Returns the message if it is for the SDK.
+    /// Returns the message, with the SDK's ids, if it is for the SDK.
     fn admit(
         &mut self,
-        message: ClientJsonRpcMessage,
-        place: Option<Place>,
-        permit: OwnedSemaphorePermit,
+        mut message: ClientJsonRpcMessage,
+        place: Option<(Place, OwnedSemaphorePermit)>,
     ) -> Option<ClientJsonRpcMessage> {
         let mut pending = lock(&self.pending);
-        match (&message, place) {
-            (ClientJsonRpcMessage::Request(request), Some(place)) => {
-                if pending.contains_key(&request.id) {
+        let open = |id: &RequestId| {
+            let mut all = pending.iter();
+            let found = all.find(|(_, (place, _))| place.id == *id);
+            found.map(|(own, (place, _))| (own.clone(), lock(&place.answers).is_batch))
+        };
+        match (&mut message, place) {
+            (ClientJsonRpcMessage::Request(request), Some((place, permit))) => {
+                if open(&place.id).is_some() {
                     let why = "a request with this id isn't answered yet";
-                    let error = refusal(Some(&request.id), &ErrorData::invalid_request(why, None));
+                    let error = refusal(Some(&place.id), &ErrorData::invalid_request(why, None));
                     self.refusals.extend(place.fill(error, permit));
                     return None;
                 }
+                request.id = RequestId::Number(self.admitted);
+                self.admitted += 1;
                 pending.insert(request.id.clone(), (place, permit));
             }
             (ClientJsonRpcMessage::Notification(notification), _) => {
                 // The SDK won't answer a cancelled request. A batch is answered whole, so its requests can't be cancelled.
                 if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
+                    &mut notification.notification
                 {
-                    let id = cancelled.params.request_id.as_ref()?;
-                    let (place, _) = pending.get(id)?;
-                    if lock(&place.answers).is_batch {
+                    let id = cancelled.params.request_id.as_mut()?;
+                    let (own, is_batch) = open(id)?;
+                    if is_batch {
                         return None;
                     }
-                    pending.remove(id);
+                    pending.remove(&own);
+                    *id = own;
                 }
             }
             _ => {}
@@ -197,14 +213,18 @@ impl<R: AsyncRead + Unpin + Send> rmcp::transport::Transport<RoleServer> for Tra
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        let id = match &message {
-            ServerJsonRpcMessage::Response(response) => Some(&response.id),
-            ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+        let id = match &mut message {
+            ServerJsonRpcMessage::Response(response) => Some(&mut response.id),
+            ServerJsonRpcMessage::Error(error) => error.id.as_mut(),
             ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
         };
-        let request = id.and_then(|id| lock(&self.pending).remove(id));
+        let request = id.and_then(|id| {
+            let request = lock(&self.pending).remove(id)?;
+            id.clone_from(&request.0.id);
+            Some(request)
+        });
         let reply = request.and_then(|(place, permit)| {
             // Through a value, which sorts the keys.
             place.fill(serde_json::to_value(&message).unwrap_or_default(), permit)
@@ -233,9 +253,14 @@ impl<R: AsyncRead + Unpin + Send> rmcp::transport::Transport<RoleServer> for Tra
                 };
                 self.read(line);
             } else {
-                let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+                let is_request = matches!(self.messages.front(), Some((_, Some(_))));
+                let permit = match is_request {
+                    true => Some(Arc::clone(&self.permits).acquire_owned().await.ok()?),
+                    // Not limited: one of them may cancel a request, which makes room.
+                    false => None,
+                };
                 let (message, place) = self.messages.pop_front()?;
-                if let Some(message) = self.admit(message, place, permit) {
+                if let Some(message) = self.admit(message, place.zip(permit)) {
                     return Some(message);
                 }
             }
@@ -247,9 +272,10 @@ impl<R: AsyncRead + Unpin + Send> rmcp::transport::Transport<RoleServer> for Tra
     }
 }
 
-/// Reads a message, or returns the error response to it.
-fn message(value: Value) -> Result<ClientJsonRpcMessage, Value> {
+/// Reads a message, or returns the error response to it. Notifications have no response, so an invalid one is ignored.
+fn message(value: Value) -> Option<Result<ClientJsonRpcMessage, Value>> {
     let id = value.get("id").cloned();
+    let has_id = id.is_some();
     let id: Option<RequestId> = id.and_then(|id| serde_json::from_value(id).ok());
     // Requests of other versions don't name it. The SDK would accept them, and ignore a version that isn't a string.
     let version = value.pointer(VERSION);
@@ -257,19 +283,22 @@ fn message(value: Value) -> Result<ClientJsonRpcMessage, Value> {
         let data = json!({ "requested": version, "supported": [LATEST] });
         let code = ErrorCode::UNSUPPORTED_PROTOCOL_VERSION;
         let error = ErrorData::new(code, "Unsupported protocol version", Some(data));
-        return Err(refusal(id.as_ref(), &error));
+        return Some(Err(refusal(id.as_ref(), &error)));
     }
-    let is_request = id.is_some()
-        && value.get("jsonrpc").is_some_and(|version| version == "2.0")
+    let has_method = value.get("jsonrpc").is_some_and(|version| version == "2.0")
         && value.get("method").is_some_and(Value::is_string);
-    serde_json::from_value(value).map_err(|_| {
+    if let Ok(message) = serde_json::from_value(value) {
+        return Some(Ok(message));
+    }
+    let is_notification = has_method && !has_id;
+    (!is_notification).then(|| {
         let why = "a message is an object with `jsonrpc` \"2.0\" and a `method`, a `result` or an `error`; \
             an id is a string or an integer";
-        let error = match is_request {
+        let error = match has_method && id.is_some() {
             true => ErrorData::invalid_params("`params` must be an object", None),
             false => ErrorData::invalid_request(why, None),
         };
-        refusal(id.as_ref(), &error)
+        Err(refusal(id.as_ref(), &error))
     })
 }
 
