@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 
 use super::evicted::is_within;
 use super::fault::Fault;
@@ -49,7 +49,9 @@ pub(super) struct Follower {
     options: Options,
     queue: VecDeque<(Object, How)>,
     listing: Option<(Instant, JoinHandle<Result<Page, Fault>>)>,
-    running: JoinSet<(Object, Result<Fetched, Fault>)>,
+    running: JoinSet<Result<Fetched, Fault>>,
+    /// The objects of the running tasks. A task that panics doesn't return its object.
+    fetching: HashMap<Id, Object>,
     busy: HashMap<String, u64>,
     late: HashMap<String, Late>,
     odd: Vec<Odd>,
@@ -95,6 +97,7 @@ impl Follower {
             queue: VecDeque::new(),
             listing: None,
             running: JoinSet::new(),
+            fetching: HashMap::new(),
             busy: HashMap::new(),
             late: HashMap::new(),
             odd: Vec::new(),
@@ -118,11 +121,7 @@ impl Follower {
                 () = tokio::time::sleep_until(next), if self.listing.is_none() => self.begin_listing(),
                 () = shared.evicted.wanted.notified() => self.hear(),
                 listed = ended(self.listing.as_mut()), if self.listing.is_some() => self.take_listing(listed),
-                Some(done) = self.running.join_next(), if !self.running.is_empty() => {
-                    if let Ok((object, fetched)) = done {
-                        self.take(&object, fetched);
-                    }
-                }
+                Some(done) = self.running.join_next_with_id(), if !self.running.is_empty() => self.finish(done),
             }
         }
     }
@@ -315,10 +314,11 @@ impl Follower {
             let here = self.keep.here(&object.key).filter(|_| how == How::Rest);
             let (store, beside) = (Arc::clone(&self.store), self.keep.beside());
             self.busy.insert(object.key.clone(), object.size);
-            self.running.spawn_local(async move {
-                let fetched = fetch(&store, &beside, &object, here).await;
-                (object, fetched)
+            let task = self.running.spawn_local({
+                let object = object.clone();
+                async move { fetch(&store, &beside, &object, here).await }
             });
+            self.fetching.insert(task.id(), object);
         }
         if self.queue.is_empty() && self.running.is_empty() {
             if self.shared.read(|status| status.odd_total) != self.odd.len() + self.late.len() {
@@ -338,6 +338,16 @@ impl Follower {
                     }
                 });
             }
+        }
+    }
+
+    fn finish(&mut self, done: Result<(Id, Result<Fetched, Fault>), JoinError>) {
+        let (task, fetched) = done.unwrap_or_else(|error| {
+            let what = "fetching failed because of a bug in the board".to_owned();
+            (error.id(), Err(Fault::Wrong(what, None)))
+        });
+        if let Some(object) = self.fetching.remove(&task) {
+            self.take(&object, fetched);
         }
     }
 
@@ -426,7 +436,7 @@ async fn ended(
 ) -> Result<Page, Fault> {
     match listing {
         Some((_, listing)) => {
-            let what = "listing failed, which is a fault of the board";
+            let what = "listing failed because of a bug in the board";
             listing
                 .await
                 .unwrap_or_else(|_| Err(Fault::Wrong(what.to_owned(), None)))
@@ -558,6 +568,48 @@ fn trouble(fault: &Fault, before: Option<Trouble>) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mirror::Address;
+    use crate::mirror::fake::{self, Fake};
+
+    #[test]
+    fn a_fetch_that_panics_is_named_and_tried_again() {
+        let fake = Fake::new();
+        let store = fake.store(fake.settings());
+        let address = Address::parse("s3://bucket/runs").unwrap();
+        let keep = Keep::open(None, &address, &store.host()).unwrap();
+        let options = fake::options(None, 1 << 20);
+        let shared = Arc::new(Shared::new(&address, &store, &keep, &options));
+        let mut follower = Follower::new(store, keep, shared, options);
+        let object = |etag: &str, size| Object {
+            key: "a.jsonl".to_owned(),
+            etag: etag.to_owned(),
+            size,
+            modified: 0,
+        };
+        let cached = Fetched {
+            object: object("x", 0),
+            file: tempfile::NamedTempFile::new_in(follower.keep.beside()).unwrap(),
+            after: None,
+            unproven: false,
+            sum: None,
+        };
+        follower.keep.take(cached).unwrap();
+        // object_store panics because no header can have this tag.
+        let listed = object("x\ny", 1);
+        follower.queue.push_back((listed, How::Rest));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            follower.begin_fetching();
+            let done = follower.running.join_next_with_id().await.unwrap();
+            follower.finish(done);
+        });
+        assert!(follower.busy.is_empty() && follower.fetching.is_empty());
+        let reason = &follower.late["a.jsonl"].reason;
+        assert_eq!(reason, "fetching failed because of a bug in the board");
+    }
 
     #[test]
     fn no_minute_has_more_requests_than_the_budget() {

@@ -114,6 +114,8 @@ impl Entry {
         };
         let is_sound = (1..=MAX_KEY_BYTES).contains(&object.key.len())
             && object.etag.len() <= MAX_TAG_BYTES
+            // A request can't name such a tag.
+            && !object.etag.contains(char::is_control)
             && object.size <= MAX_OBJECT_BYTES
             && ![&object.key, &object.etag]
                 .iter()
@@ -291,6 +293,19 @@ mod tests {
         assert_eq!(
             (keys(&found), found.unreadable),
             (vec!["\u{e4}".to_owned()], 2)
+        );
+        let tagged = |key: &str, tag: &str| {
+            format!("<Contents><Key>{key}</Key><ETag>{tag}</ETag><Size>1</Size></Contents>")
+        };
+        let found = page_of(&[
+            tagged("a", "v&#10;2"),
+            tagged("b", "v&#x7f;"),
+            tagged("c", "\u{e4}"),
+        ]);
+        assert_eq!(
+            (keys(&found), found.unreadable),
+            (vec!["c".to_owned()], 2),
+            "no header can have a control character"
         );
         let token =
             "<IsTruncated>true</IsTruncated><NextContinuationToken>1&x;</NextContinuationToken>";

@@ -189,7 +189,7 @@ impl Drop for Mirror {
 }
 
 impl Shared {
-    fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
+    pub(super) fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
         let status = Status {
             address: address.to_string(),
             host: store.host(),
