@@ -48,6 +48,8 @@ pub(crate) struct Bucket {
     pub(super) region: Option<&'static str>,
     /// Answers nothing, while it is set.
     pub(super) hangs: bool,
+    /// Additional headers of objects. They replace others of the same name.
+    pub(super) headers: BTreeMap<&'static str, &'static str>,
     /// Lists objects and refuses to send them.
     pub(super) locked: bool,
     /// Each page of a listing has this many objects and the token of another page.
@@ -382,11 +384,18 @@ fn answer(
         .strip_prefix("bytes=")
         .map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
     let mut body = bytes[from..].to_vec();
-    let more = format!(
-        "ETag: \"{tag}\"\r\nLast-Modified: {LAST_MODIFIED}\r\nContent-Range: bytes {from}-{}/{}\r\n",
-        bytes.len() - 1,
-        bytes.len()
-    );
+    let (tag, last, length) = (format!("\"{tag}\""), bytes.len() - 1, bytes.len());
+    let range_sent = format!("bytes {from}-{last}/{length}");
+    let mut headers = BTreeMap::from([
+        ("ETag", &*tag),
+        ("Last-Modified", LAST_MODIFIED),
+        ("Content-Range", &*range_sent),
+    ]);
+    headers.extend(bucket.headers.clone());
+    let headers = headers.into_iter();
+    let more: String = headers
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     let mut sent = body.len();
     match bucket.odd.pop_front() {
         Some(Odd::Cut(by)) => sent -= by,

@@ -172,7 +172,7 @@ pub(super) fn tag(text: &str) -> &str {
     text.trim().trim_start_matches("W/").trim_matches('"')
 }
 
-fn time(text: &str) -> Option<Timestamp> {
+pub(super) fn time(text: &str) -> Option<Timestamp> {
     let rfc2822 = || DateTimeParser::new().parse_timestamp(text).ok();
     text.parse().ok().or_else(rfc2822)
 }

@@ -218,6 +218,51 @@ fn bodies_that_are_cut_or_damaged_are_never_shown() {
 }
 
 #[test]
+fn headers_that_the_mirror_does_not_need_spoil_no_object() {
+    for (name, value) in [
+        ("x-amz-meta-who", "r\u{e9}sum\u{e9}"),
+        (
+            "Content-Disposition",
+            "attachment; filename=\"\u{e9}.jsonl\"",
+        ),
+        ("Last-Modified", "2026-01-02 03:04:05"),
+        ("Last-Modified", "2026-01-02T03:04:05Z"),
+    ] {
+        let store = Fake::new();
+        store.bucket().headers.insert(name, value);
+        store.put_tagged("runs/a.jsonl", b"one\n", "x-1");
+        let mirror = store.follow(None, 1 << 20);
+        let status = settled(&mirror);
+        assert_eq!((status.trouble, status.odd), (None, [].into()), "{name}");
+        store.put_tagged("runs/a.jsonl", b"one\ntwo\n", "x-2");
+        settled(&mirror);
+        assert_eq!(files(&mirror), held(&[("a.jsonl", "one\ntwo\n")]));
+        assert!(
+            store
+                .gets()
+                .contains(&"/bucket/runs/a.jsonl bytes=0-".to_owned()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn an_object_that_replaced_the_listed_one_has_the_time_of_the_listing_if_it_has_none() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    // The tag of a newer object than the listed one.
+    store
+        .bucket()
+        .headers
+        .extend([("ETag", "y"), ("Last-Modified", "yesterday")]);
+    let mirror = store.follow(None, 1 << 20);
+    settled(&mirror);
+    let file = fs::metadata(mirror.dir().join("a.jsonl")).unwrap();
+    let written = jiff::Timestamp::try_from(file.modified().unwrap()).unwrap();
+    assert_eq!(written, MODIFIED.parse::<jiff::Timestamp>().unwrap());
+}
+
+#[test]
 fn without_checksums_pieces_are_compared_and_proven_once_the_object_is_quiet() {
     let store = Fake::new();
     store.put_tagged("runs/a.jsonl", b"one\n", "x-1");
