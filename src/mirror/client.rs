@@ -105,6 +105,8 @@ pub(super) struct Target {
     /// Scheme and host.
     pub(super) origin: String,
     pub(super) host: String,
+    /// The host and the path of the endpoint. Two accounts of Azure may share a host and differ in the path.
+    pub(super) store: String,
     /// The part of the path before that of object_store.
     path: String,
 }
@@ -154,13 +156,17 @@ pub(super) fn target(address: &Address, settings: &Settings) -> Target {
         .chars()
         .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
     let in_path = settings.path_style.unwrap_or(settings.endpoint.is_some()) || !fits_host;
-    let (host, path) = match (address.cloud, in_path) {
-        (Cloud::Aws, true) => (host.to_owned(), format!("{below}/{bucket}")),
-        (Cloud::Aws, false) => (format!("{bucket}.{host}"), below),
-        _ => (host.to_owned(), below),
+    let host = match (address.cloud, in_path) {
+        (Cloud::Aws, false) => format!("{bucket}.{host}"),
+        _ => host.to_owned(),
+    };
+    let path = match (address.cloud, in_path) {
+        (Cloud::Aws, true) => format!("{below}/{bucket}"),
+        _ => below.clone(),
     };
     Target {
         origin: format!("{scheme}://{host}"),
+        store: format!("{host}{below}"),
         host,
         path,
     }
@@ -219,6 +225,26 @@ mod tests {
             whole("runs", &settings("a", Some("https://x/s3"), None)),
             "https://x/s3/runs"
         );
+    }
+
+    #[test]
+    fn a_store_is_identified_by_its_host_and_the_path_of_the_endpoint() {
+        let store = |address: &str, endpoint: Option<&str>| {
+            let settings = settings("eu-west-1", endpoint, None);
+            target(&Address::parse(address).unwrap(), &settings).store
+        };
+        // Caches of earlier versions were identified by the host alone.
+        for (address, endpoint, host) in [
+            ("s3://runs", None, "runs.s3.eu-west-1.amazonaws.com"),
+            ("s3://runs", Some("http://127.0.0.1:9000"), "127.0.0.1:9000"),
+            ("gs://runs", None, "storage.googleapis.com"),
+            ("az://runs", None, "acct.blob.core.windows.net"),
+        ] {
+            assert_eq!(store(address, endpoint), host);
+        }
+        let account = |name| store("az://runs", Some(&format!("http://x:10000/{name}")));
+        assert_eq!(account("one"), "x:10000/one");
+        assert_ne!(account("one"), account("two"));
     }
 
     #[test]

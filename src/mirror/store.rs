@@ -69,6 +69,11 @@ impl Store {
         target(&self.address, &self.current().settings).host
     }
 
+    /// Identifies the store: its host, and the path of the endpoint if it has one.
+    pub(super) fn id(&self) -> String {
+        target(&self.address, &self.current().settings).store
+    }
+
     /// Counts the requests.
     pub(super) fn http(&self) -> &Http {
         &self.http

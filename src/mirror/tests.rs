@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Mirror;
 use super::address::Cloud;
-use super::fake::{Fake, MODIFIED, Odd, settled, until};
+use super::fake::{self, Fake, MODIFIED, Odd, settled, until};
 
 fn files(mirror: &Mirror) -> BTreeMap<String, String> {
     fn walk(dir: &Path, root: &Path, files: &mut BTreeMap<String, String>) {
@@ -708,6 +708,22 @@ fn containers_of_azure_are_listed_and_what_was_appended_is_compared() {
     assert_eq!(store.gets(), [format!("{path} bytes=0-"), path.to_owned()]);
     let code = "AuthorizationPermissionMismatch";
     is_refused(&store, &mirror, code, "Storage Blob Data Reader");
+}
+
+#[test]
+fn two_accounts_behind_one_host_have_separate_caches() {
+    let (store, cache) = (Fake::of(Cloud::Azure), tempfile::tempdir().unwrap());
+    let address = super::Address::parse("az://bucket/runs").unwrap();
+    let dir = |account: &str| {
+        let mut settings = store.settings();
+        settings.endpoint = settings.endpoint.map(|it| format!("{it}/{account}"));
+        let options = fake::options(Some(cache.path()), 1 << 20);
+        let mirror = Mirror::follow(&address, settings, options).unwrap();
+        mirror.dir().to_owned()
+    };
+    let first = dir("one");
+    assert_ne!(dir("two"), first);
+    assert_eq!(dir("one"), first);
 }
 
 /// Checks that a refusal is shown with the missing role, and that the files stay.

@@ -101,7 +101,7 @@ impl Mirror {
             .build()
             .map_err(failed)?;
         let store = Store::new(address.clone(), settings, patience, first_wait)?;
-        let keep = Keep::open(options.cache.as_deref(), address, &store.host())?;
+        let keep = Keep::open(options.cache.as_deref(), address, &store.id())?;
         let dir = keep.dir().to_owned();
         let shared = Arc::new(Shared::new(address, &store, &keep, &options));
         let (stop, stopped) = watch::channel(false);
