@@ -114,14 +114,16 @@ pub(super) struct Target {
 impl Target {
     /// Returns whether requests go over TLS.
     pub(super) fn is_tls(&self) -> Result<bool> {
-        let uri = self.origin.parse::<http::Uri>().unwrap_or_default();
+        let whole = format!("{}{}", self.origin, self.path);
+        let uri = whole.parse::<http::Uri>().unwrap_or_default();
         // A name and a password would be shown with every error.
         let has_user = self.host.contains('@');
-        match uri.scheme_str().filter(|_| !has_user) {
+        let is_plain = !has_user && !whole.contains([' ', '?', '#']);
+        match uri.scheme_str().filter(|_| is_plain) {
             Some("https") => Ok(true),
             Some("http") => Ok(false),
             _ => {
-                let what = "the endpoint of the store isn't an address with a host alone";
+                let what = "the endpoint of the store isn't an address with only a host and a path";
                 Err(Error::new(Kind::Usage, what)
                     .hint("an endpoint looks like https://s3.example.com or http://127.0.0.1:9000"))
             }
@@ -174,7 +176,11 @@ pub(super) fn target(address: &Address, settings: &Settings) -> Target {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::mirror::http::Patience;
+    use crate::mirror::store::Store;
 
     fn settings(region: &str, endpoint: Option<&str>, path_style: Option<bool>) -> Settings {
         let (region, endpoint) = (region.to_owned(), endpoint.map(str::to_owned));
@@ -255,10 +261,19 @@ mod tests {
             "http://",
             "http://me:secret@x",
             "http://a b",
+            "http://x/a b",
+            "http://x?a=b",
+            "http://x#a",
         ] {
             let address = Address::parse("s3://runs").unwrap();
-            let target = target(&address, &settings("a", Some(wrong), None));
-            let error = target.is_tls().unwrap_err();
+            let settings = settings("a", Some(wrong), None);
+            let long = Duration::from_secs(30);
+            let patience = Patience {
+                connect: long,
+                head: long,
+                piece: long,
+            };
+            let error = Store::new(address, settings, patience, long).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{wrong}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }
