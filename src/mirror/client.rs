@@ -10,6 +10,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
 
 use super::address::{Address, Cloud};
+use super::az::{self, Az};
 use super::http::{Connector, Http};
 use super::settings::{Login, Settings};
 use crate::error::{Error, Kind, Result};
@@ -42,7 +43,7 @@ fn build(
     http: &Arc<Http>,
 ) -> object_store::Result<Arc<dyn Bucket>> {
     // The builders have no common trait.
-    macro_rules! build {
+    macro_rules! configured {
         ($builder:expr) => {{
             let once = RetryConfig {
                 max_retries: 0,
@@ -57,7 +58,7 @@ fn build(
             for (name, value) in &settings.options {
                 builder = builder.with_config(name.parse()?, value);
             }
-            Ok(Arc::new(builder.build()?))
+            builder
         }};
     }
     let Target { origin, path, .. } = target(address, settings);
@@ -80,21 +81,26 @@ fn build(
                     None => builder,
                 };
             }
-            build!(builder)
+            Ok(Arc::new(configured!(builder).build()?))
         }
-        Cloud::Google => build!(
-            GoogleCloudStorageBuilder::from_env()
+        Cloud::Google => {
+            let builder = GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(bucket)
-                .with_base_url(&endpoint)
-        ),
+                .with_base_url(&endpoint);
+            Ok(Arc::new(configured!(builder).build()?))
+        }
         Cloud::Azure => {
-            let builder = MicrosoftAzureBuilder::from_env()
+            let mut builder = MicrosoftAzureBuilder::from_env()
                 .with_container_name(bucket)
                 .with_endpoint(endpoint);
-            build!(match &settings.account {
-                Some(account) => builder.with_account(account),
-                None => builder,
-            })
+            if let Some(account) = &settings.account {
+                builder = builder.with_account(account);
+            }
+            let mut builder = configured!(builder);
+            if az::is_chosen(&builder) {
+                builder = builder.with_credentials(Arc::new(Az::new()));
+            }
+            Ok(Arc::new(builder.build()?))
         }
     }
 }

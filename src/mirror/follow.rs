@@ -110,7 +110,7 @@ impl Follower {
     }
 
     /// Follows the store until `stop` changes. Must run in a [`tokio::task::LocalSet`].
-    pub(super) async fn follow(mut self, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn follow(&mut self, mut stop: watch::Receiver<bool>) {
         let shared = Arc::clone(&self.shared);
         loop {
             self.begin_fetching();

@@ -13,6 +13,8 @@ mod thread;
 mod thread;
 
 #[cfg(feature = "cloud")]
+mod az;
+#[cfg(feature = "cloud")]
 mod client;
 #[cfg(feature = "cloud")]
 mod evicted;

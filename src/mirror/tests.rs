@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Mirror;
 use super::address::Cloud;
@@ -618,6 +618,28 @@ fn a_long_listing_keeps_to_the_budget_while_it_runs() {
         (7, 7, 7),
         "they count while the listing runs"
     );
+}
+
+#[test]
+fn a_blocked_thread_does_not_keep_the_board_from_ending() {
+    let store = Fake::new();
+    let mirror = store.follow(None, 1 << 20);
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let (entered, is_blocked) = std::sync::mpsc::channel();
+    mirror.listen(move || {
+        let _ = (entered.send(()), wait.recv());
+    });
+    // News for the listener.
+    store.bucket().down = Some((503, "SlowDown"));
+    is_blocked.recv().unwrap();
+    let start = Instant::now();
+    drop(mirror);
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    drop(go_on);
 }
 
 #[cfg(unix)]
