@@ -54,6 +54,8 @@ pub(crate) struct Bucket {
     pub(super) locked: bool,
     /// Each page of a listing has this many objects and the token of another page.
     pub(super) endless_listing: Option<usize>,
+    /// How the tokens of these pages begin.
+    pub(super) token: String,
     pages: usize,
     /// The number of bytes sent in bodies without an end.
     pub(super) endless_bytes: usize,
@@ -358,8 +360,9 @@ fn answer(
         };
         let contents: String = (0..objects).map(object).collect();
         let text = format!(
-            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{page}</NextContinuationToken>\
-             {contents}</ListBucketResult>"
+            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{token}{page}</NextContinuationToken>\
+             {contents}</ListBucketResult>",
+            token = bucket.token
         );
         return plain(200, "", text.into_bytes());
     }

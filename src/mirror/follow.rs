@@ -485,6 +485,7 @@ async fn list(
         took += began.elapsed();
         let sizes = page.objects.iter();
         bytes += sizes.map(|it| it.key.len() + it.etag.len()).sum::<usize>();
+        bytes += page.next.as_ref().map_or(0, String::len);
         empty = match page.objects.is_empty() {
             true => empty + 1,
             false => 0,
@@ -498,7 +499,9 @@ async fn list(
         }
         if bytes > bounds.bytes {
             let most = count(bounds.bytes);
-            return Err(too_much(format!("its keys have more than {most} bytes")));
+            return Err(too_much(format!(
+                "its keys, tags and tokens have more than {most} bytes"
+            )));
         }
         let Some(next) = page.next else {
             return Ok(listed);

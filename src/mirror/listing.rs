@@ -45,6 +45,8 @@ pub(super) struct Refusal {
 /// The longest key; S3, Google and Azure allow 1,024 characters.
 const MAX_KEY_BYTES: usize = 3 << 10;
 const MAX_TAG_BYTES: usize = 256;
+/// The longest token of a next page. Stores put the last key into it, in a longer form.
+const MAX_TOKEN_BYTES: usize = 4 << 10;
 /// The largest object in S3 and Google. A larger size is a mistake, and a few of them overflow a sum.
 const MAX_OBJECT_BYTES: u64 = 5 << 40;
 /// Replaces text that can't be read. Two keys that contain it could be the same, so it makes an entry unreadable.
@@ -147,8 +149,15 @@ pub(super) fn page(text: &str) -> Result<Page, String> {
         }
         Document::Error(_) => return Err("it is an error document".to_owned()),
     };
-    if next.as_ref().is_some_and(|next| next.contains(UNREADABLE)) {
-        return Err("the token of the next page can't be read".to_owned());
+    if let Some(next) = &next {
+        if next.contains(UNREADABLE) {
+            return Err("the token of the next page can't be read".to_owned());
+        }
+        if next.len() > MAX_TOKEN_BYTES {
+            return Err(format!(
+                "the token of the next page has more than {MAX_TOKEN_BYTES} bytes"
+            ));
+        }
     }
     let all = entries.len();
     let objects: Vec<Object> = entries.into_iter().filter_map(Entry::object).collect();
@@ -310,6 +319,22 @@ mod tests {
         let token =
             "<IsTruncated>true</IsTruncated><NextContinuationToken>1&x;</NextContinuationToken>";
         assert!(page(&format!("{HEAD}{token}</ListBucketResult>")).is_err());
+    }
+
+    #[test]
+    fn a_token_has_a_limited_length() {
+        let page_with = |token: &str| {
+            page(&format!(
+                "{HEAD}<IsTruncated>true</IsTruncated><NextContinuationToken>{token}\
+                 </NextContinuationToken></ListBucketResult>"
+            ))
+        };
+        let longest = "t".repeat(4 << 10);
+        assert_eq!(page_with(&longest).unwrap().next.as_ref(), Some(&longest));
+        assert!(page_with(&format!("{longest}t")).is_err());
+        let marker = format!("<NextMarker>{longest}t</NextMarker>");
+        let azure = format!("<EnumerationResults><Blobs/>{marker}</EnumerationResults>");
+        assert!(page(&azure).is_err());
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub struct ListingBounds {
     pub pages: usize,
     /// Pages in a row without an object.
     pub empty_pages: usize,
-    /// Bytes of keys and tags, since a listing is held in memory.
+    /// Bytes of keys, tags and tokens of pages, since they are held in memory.
     pub bytes: usize,
     /// Time for a page, from the first request to the end of its body.
     pub page_time: Duration,

@@ -566,6 +566,7 @@ fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
         objects: 50,
         pages: 30,
         empty_pages: 10,
+        bytes: 2_000,
         ..super::ListingBounds::default()
     };
     let long = Duration::from_secs(30);
@@ -574,12 +575,14 @@ fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
         ..options
     });
     settled(&mirror);
-    for (objects, why) in [
-        (2, "more than 50 objects"),
-        (1, "more than 30 pages"),
-        (0, "10 pages in a row have no"),
+    for (objects, token, why) in [
+        (2, "", "more than 50 objects"),
+        (1, "", "more than 30 pages"),
+        (0, "", "10 pages in a row have no"),
+        (1, &*"t".repeat(100), "more than 2,000 bytes"),
     ] {
         store.bucket().endless_listing = Some(objects);
+        store.bucket().token = token.to_owned();
         let told = until(&mirror, why, |status| {
             status
                 .trouble
