@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use http::Extensions;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult};
@@ -146,7 +147,7 @@ impl Store {
             Fault::Client(what, None) => Fault::no_login(&what, self.address.cloud),
             fault => fault,
         })?;
-        let mut page: Page = listed.result.extensions.remove().unwrap_or_default();
+        let mut page = page_of(&mut listed.result.extensions)?;
         let before = page.objects.len();
         page.objects.retain_mut(|object| {
             let below = object.key.strip_prefix(prefix).map(str::to_owned);
@@ -199,8 +200,28 @@ impl Store {
     }
 }
 
+/// Returns the page that our client read. Without one, all cached objects would count as deleted.
+fn page_of(extensions: &mut Extensions) -> Result<Page, Fault> {
+    let what = "the listing was lost because of a bug in the board";
+    let lost = || Fault::Wrong(what.to_owned(), None);
+    extensions.remove().ok_or_else(lost)
+}
+
 /// Spreads the retries of boards that failed at the same time.
 fn jittered(wait: Duration) -> Duration {
     let part = f64::from(getrandom::u32().unwrap_or_default()) / f64::from(u32::MAX);
     wait.mul_f64(0.5 + part / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_page_is_no_empty_page() {
+        let mut extensions = Extensions::new();
+        assert!(matches!(page_of(&mut extensions), Err(Fault::Wrong(..))));
+        extensions.insert(Page::default());
+        assert_eq!(page_of(&mut extensions), Ok(Page::default()));
+    }
 }
