@@ -13,14 +13,13 @@ use super::fault::Fault;
 use super::fetch::{CachedFile, Fetched, rest, whole};
 use super::keep::Keep;
 use super::listing::{Object, Page};
+use super::pace::{Pace, Turns};
 use super::plan::{CachedObject, How, Limits, Plan, plan};
 use super::status::{Odd, Trouble};
 use super::store::Store;
 use super::thread::Shared;
-use super::{ListingBounds, Options, lock};
+use super::{ListingBounds, Options};
 
-/// The period of the budget.
-const BUDGET_PERIOD: Duration = Duration::from_secs(60);
 /// Slower objects are given up, so that a few don't block all others.
 const SLOWEST_BYTES_A_SECOND: u64 = 16 << 10;
 /// Additional time for an object, for pauses between attempts.
@@ -61,30 +60,6 @@ pub(super) struct Follower {
     fetch_failures: u32,
     next: Instant,
     pace: Arc<Mutex<Pace>>,
-}
-
-/// The times of the listing requests in the last minute, oldest first.
-#[derive(Debug, Default)]
-struct Pace(VecDeque<Instant>);
-
-impl Pace {
-    /// Returns when another request may be sent, so that no minute has more than `budget`; `None` for now.
-    fn due(&mut self, budget: u32, now: Instant) -> Option<Instant> {
-        while self
-            .0
-            .front()
-            .is_some_and(|sent| now.saturating_duration_since(*sent) >= BUDGET_PERIOD)
-        {
-            self.0.pop_front();
-        }
-        let budget = usize::try_from(budget.max(1)).unwrap_or(usize::MAX);
-        let over = self.0.len().checked_sub(budget)?;
-        self.0.get(over).map(|sent| *sent + BUDGET_PERIOD)
-    }
-
-    fn spend(&mut self, requests: u64, now: Instant) {
-        (0..requests).for_each(|_| self.0.push_back(now));
-    }
 }
 
 impl Follower {
@@ -457,32 +432,24 @@ async fn list(
     let mut after: Option<String> = None;
     let (mut seen, mut took) = (HashSet::new(), Duration::ZERO);
     let (mut bytes, mut empty) = (0_usize, 0_usize);
-    let pace = || lock(pace);
+    let turns = Turns::new(pace, budget, shared);
     let too_much = |what: String| {
         let hint =
             "a longer address, such as s3://bucket/runs/2026, lists fewer objects".to_owned();
         Fault::Wrong(format!("the listing was given up: {what}"), Some(hint))
     };
     loop {
-        while let Some(due) = { pace().due(budget, Instant::now()) } {
-            shared.change(|status| status.paused_until = Some(due));
-            tokio::time::sleep_until(due.into()).await;
-        }
-        shared.change(|status| status.paused_until = None);
-        let (began, before) = (
-            Instant::now(),
-            store.http().listings.load(Ordering::Relaxed),
-        );
-        let page = tokio::time::timeout(bounds.page_time, store.list(after.as_deref())).await;
-        // Failed attempts count too.
-        pace().spend(
-            store.http().listings.load(Ordering::Relaxed) - before,
-            began,
-        );
-        let limit = bounds.page_time.as_secs();
-        let slow = |_| Fault::Passing(format!("a page took longer than {limit} s"), None);
-        let page = page.map_err(slow)??;
-        took += began.elapsed();
+        let limit = bounds.page_time;
+        let page = turns.within(limit, store.list(after.as_deref(), &turns));
+        let slow = || {
+            Fault::Passing(
+                format!("a page took longer than {} s", limit.as_secs()),
+                None,
+            )
+        };
+        let (page, time) = page.await.ok_or_else(slow)?;
+        let page = page?;
+        took += time;
         let sizes = page.objects.iter();
         bytes += sizes.map(|it| it.key.len() + it.etag.len()).sum::<usize>();
         bytes += page.next.as_ref().map_or(0, String::len);
@@ -612,26 +579,6 @@ mod tests {
         assert!(follower.busy.is_empty() && follower.fetching.is_empty());
         let reason = &follower.late["a.jsonl"].reason;
         assert_eq!(reason, "fetching failed because of a bug in the board");
-    }
-
-    #[test]
-    fn no_minute_has_more_requests_than_the_budget() {
-        let (start, mut pace) = (Instant::now(), Pace::default());
-        let at = |second: u64| start + Duration::from_secs(second);
-        let mut sent = Vec::new();
-        let mut now = start;
-        // A page that was asked for twice counts twice.
-        for requests in [1, 1, 2, 1, 1, 1, 1] {
-            while let Some(due) = pace.due(3, now) {
-                assert!(due > now);
-                now = due;
-            }
-            pace.spend(requests, now);
-            sent.extend((0..requests).map(|_| now));
-            now += Duration::from_secs(1);
-        }
-        assert_eq!(sent, [0, 1, 2, 2, 61, 62, 63, 121].map(at));
-        assert_eq!(pace.due(u32::MAX, now), None);
     }
 
     #[test]

@@ -31,6 +31,8 @@ mod keep;
 #[cfg(feature = "cloud")]
 mod listing;
 #[cfg(feature = "cloud")]
+mod pace;
+#[cfg(feature = "cloud")]
 mod place;
 #[cfg(feature = "cloud")]
 mod plan;
@@ -76,7 +78,7 @@ pub struct ListingBounds {
     pub empty_pages: usize,
     /// Bytes of keys, tags and tokens of pages, since they are held in memory.
     pub bytes: usize,
-    /// Time for a page, from the first request to the end of its body.
+    /// Time for a page, from the first request to the end of its body, without pauses for the budget.
     pub page_time: Duration,
     /// Time for all pages, without pauses for the budget.
     pub time: Duration,

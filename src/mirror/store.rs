@@ -1,6 +1,6 @@
 //! Lists a bucket and gets its objects through object_store, with retries.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::fault::Fault;
 use super::http::{Http, Patience, Purpose};
 use super::listing::{Object, Page};
 use super::lock;
+use super::pace::Turns;
 use super::settings::{Login, Settings};
 use crate::error::Result;
 
@@ -109,9 +110,20 @@ impl Store {
         }
     }
 
-    /// Gets one page of the listing. Keys are relative to the prefix.
-    pub(super) async fn list(&self, after: Option<&str>) -> Result<Page, Fault> {
-        let list = async || self.patiently(async || self.list_once(after).await).await;
+    /// Gets one page of the listing. Keys are relative to the prefix. Each request waits for its turn.
+    pub(super) async fn list(&self, after: Option<&str>, turns: &Turns<'_>) -> Result<Page, Fault> {
+        let sent = || self.http.listings.load(Ordering::Relaxed);
+        let attempt = async || {
+            turns.take().await;
+            let before = sent();
+            let listed = self.list_once(after).await;
+            // Without credentials, no request is sent.
+            if sent() == before {
+                turns.give_back();
+            }
+            listed
+        };
+        let list = async || self.patiently(&attempt).await;
         let listed = list().await;
         let before = self.current().settings.login.clone();
         let then_instance = true;
