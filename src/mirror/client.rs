@@ -10,6 +10,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
 
 use super::address::{Address, Cloud};
+use super::az::{self, Az};
 use super::http::{Connector, Http};
 use super::settings::{Login, Settings};
 use crate::error::{Error, Kind, Result};
@@ -42,7 +43,7 @@ fn build(
     http: &Arc<Http>,
 ) -> object_store::Result<Arc<dyn Bucket>> {
     // The builders have no common trait.
-    macro_rules! build {
+    macro_rules! configured {
         ($builder:expr) => {{
             let once = RetryConfig {
                 max_retries: 0,
@@ -57,7 +58,7 @@ fn build(
             for (name, value) in &settings.options {
                 builder = builder.with_config(name.parse()?, value);
             }
-            Ok(Arc::new(builder.build()?))
+            builder
         }};
     }
     let Target { origin, path, .. } = target(address, settings);
@@ -80,21 +81,26 @@ fn build(
                     None => builder,
                 };
             }
-            build!(builder)
+            Ok(Arc::new(configured!(builder).build()?))
         }
-        Cloud::Google => build!(
-            GoogleCloudStorageBuilder::from_env()
+        Cloud::Google => {
+            let builder = GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(bucket)
-                .with_base_url(&endpoint)
-        ),
+                .with_base_url(&endpoint);
+            Ok(Arc::new(configured!(builder).build()?))
+        }
         Cloud::Azure => {
-            let builder = MicrosoftAzureBuilder::from_env()
+            let mut builder = MicrosoftAzureBuilder::from_env()
                 .with_container_name(bucket)
                 .with_endpoint(endpoint);
-            build!(match &settings.account {
-                Some(account) => builder.with_account(account),
-                None => builder,
-            })
+            if let Some(account) = &settings.account {
+                builder = builder.with_account(account);
+            }
+            let mut builder = configured!(builder);
+            if az::is_chosen(&builder) {
+                builder = builder.with_credentials(Arc::new(Az::new()));
+            }
+            Ok(Arc::new(builder.build()?))
         }
     }
 }
@@ -105,6 +111,8 @@ pub(super) struct Target {
     /// Scheme and host.
     pub(super) origin: String,
     pub(super) host: String,
+    /// The host and the path of the endpoint. Two accounts of Azure may share a host and differ in the path.
+    pub(super) store: String,
     /// The part of the path before that of object_store.
     path: String,
 }
@@ -112,14 +120,16 @@ pub(super) struct Target {
 impl Target {
     /// Returns whether requests go over TLS.
     pub(super) fn is_tls(&self) -> Result<bool> {
-        let uri = self.origin.parse::<http::Uri>().unwrap_or_default();
+        let whole = format!("{}{}", self.origin, self.path);
+        let uri = whole.parse::<http::Uri>().unwrap_or_default();
         // A name and a password would be shown with every error.
         let has_user = self.host.contains('@');
-        match uri.scheme_str().filter(|_| !has_user) {
+        let is_plain = !has_user && !whole.contains([' ', '?', '#']);
+        match uri.scheme_str().filter(|_| is_plain) {
             Some("https") => Ok(true),
             Some("http") => Ok(false),
             _ => {
-                let what = "the endpoint of the store isn't an address with a host alone";
+                let what = "the endpoint of the store isn't an address with only a host and a path";
                 Err(Error::new(Kind::Usage, what)
                     .hint("an endpoint looks like https://s3.example.com or http://127.0.0.1:9000"))
             }
@@ -154,13 +164,17 @@ pub(super) fn target(address: &Address, settings: &Settings) -> Target {
         .chars()
         .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
     let in_path = settings.path_style.unwrap_or(settings.endpoint.is_some()) || !fits_host;
-    let (host, path) = match (address.cloud, in_path) {
-        (Cloud::Aws, true) => (host.to_owned(), format!("{below}/{bucket}")),
-        (Cloud::Aws, false) => (format!("{bucket}.{host}"), below),
-        _ => (host.to_owned(), below),
+    let host = match (address.cloud, in_path) {
+        (Cloud::Aws, false) => format!("{bucket}.{host}"),
+        _ => host.to_owned(),
+    };
+    let path = match (address.cloud, in_path) {
+        (Cloud::Aws, true) => format!("{below}/{bucket}"),
+        _ => below.clone(),
     };
     Target {
         origin: format!("{scheme}://{host}"),
+        store: format!("{host}{below}"),
         host,
         path,
     }
@@ -168,7 +182,11 @@ pub(super) fn target(address: &Address, settings: &Settings) -> Target {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::mirror::http::Patience;
+    use crate::mirror::store::Store;
 
     fn settings(region: &str, endpoint: Option<&str>, path_style: Option<bool>) -> Settings {
         let (region, endpoint) = (region.to_owned(), endpoint.map(str::to_owned));
@@ -222,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn a_store_is_identified_by_its_host_and_the_path_of_the_endpoint() {
+        let store = |address: &str, endpoint: Option<&str>| {
+            let settings = settings("eu-west-1", endpoint, None);
+            target(&Address::parse(address).unwrap(), &settings).store
+        };
+        // Caches of earlier versions were identified by the host alone.
+        for (address, endpoint, host) in [
+            ("s3://runs", None, "runs.s3.eu-west-1.amazonaws.com"),
+            ("s3://runs", Some("http://127.0.0.1:9000"), "127.0.0.1:9000"),
+            ("gs://runs", None, "storage.googleapis.com"),
+            ("az://runs", None, "acct.blob.core.windows.net"),
+        ] {
+            assert_eq!(store(address, endpoint), host);
+        }
+        let account = |name| store("az://runs", Some(&format!("http://x:10000/{name}")));
+        assert_eq!(account("one"), "x:10000/one");
+        assert_ne!(account("one"), account("two"));
+    }
+
+    #[test]
     fn an_endpoint_that_is_none_is_refused_without_its_secrets() {
         for wrong in [
             "127.0.0.1:9000",
@@ -229,10 +267,19 @@ mod tests {
             "http://",
             "http://me:secret@x",
             "http://a b",
+            "http://x/a b",
+            "http://x?a=b",
+            "http://x#a",
         ] {
             let address = Address::parse("s3://runs").unwrap();
-            let target = target(&address, &settings("a", Some(wrong), None));
-            let error = target.is_tls().unwrap_err();
+            let settings = settings("a", Some(wrong), None);
+            let long = Duration::from_secs(30);
+            let patience = Patience {
+                connect: long,
+                head: long,
+                piece: long,
+            };
+            let error = Store::new(address, settings, patience, long).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{wrong}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }

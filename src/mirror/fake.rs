@@ -13,6 +13,7 @@ use super::address::Cloud;
 use super::fetch::hex;
 use super::http::Patience;
 use super::settings::{Credentials, Login};
+use super::store::Store;
 use super::{Address, ListingBounds, Mirror, Options, Settings, Status};
 
 pub(super) const MODIFIED: &str = "2026-01-02T03:04:05.000Z";
@@ -20,6 +21,8 @@ pub(super) const MODIFIED: &str = "2026-01-02T03:04:05.000Z";
 const LAST_MODIFIED: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
 /// The number of objects on a page of a listing.
 const PAGE: usize = 3;
+/// The wait before the first retry.
+const FIRST_WAIT: Duration = Duration::from_millis(1);
 
 /// A wrong answer.
 #[derive(Debug, Clone)]
@@ -45,10 +48,14 @@ pub(crate) struct Bucket {
     pub(super) region: Option<&'static str>,
     /// Answers nothing, while it is set.
     pub(super) hangs: bool,
+    /// Additional headers of objects. They replace others of the same name.
+    pub(super) headers: BTreeMap<&'static str, &'static str>,
     /// Lists objects and refuses to send them.
     pub(super) locked: bool,
     /// Each page of a listing has this many objects and the token of another page.
     pub(super) endless_listing: Option<usize>,
+    /// How the tokens of these pages begin.
+    pub(super) token: String,
     pages: usize,
     /// The number of bytes sent in bodies without an end.
     pub(super) endless_bytes: usize,
@@ -62,7 +69,7 @@ pub(crate) struct Bucket {
 pub(crate) struct Fake {
     cloud: Cloud,
     bucket: Arc<Mutex<Bucket>>,
-    address: SocketAddr,
+    host: SocketAddr,
 }
 
 impl Fake {
@@ -72,7 +79,7 @@ impl Fake {
 
     pub(super) fn of(cloud: Cloud) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let host = listener.local_addr().unwrap();
         let bucket = Arc::<Mutex<Bucket>>::default();
         let of_server = Arc::clone(&bucket);
         std::thread::spawn(move || {
@@ -84,7 +91,7 @@ impl Fake {
         Self {
             cloud,
             bucket,
-            address,
+            host,
         }
     }
 
@@ -129,7 +136,7 @@ impl Fake {
             login,
             why_none: None,
             region: "us-east-1".to_owned(),
-            endpoint: Some(format!("http://{}", self.address)),
+            endpoint: Some(format!("http://{}", self.host)),
             path_style: None,
             account: Some("ID".to_owned()),
             options: option.into_iter().collect(),
@@ -139,7 +146,7 @@ impl Fake {
 
     /// Follows the store without credentials, on a machine that may have a role.
     pub(super) fn follow_anonymously(&self) -> Mirror {
-        let metadata = format!("http://{}", self.address);
+        let metadata = format!("http://{}", self.host);
         let settings = Settings {
             login: Login::Anonymous {
                 then_instance: true,
@@ -187,24 +194,19 @@ impl Fake {
         long: Duration,
         change: impl FnOnce(Options) -> Options,
     ) -> Mirror {
-        let every = Duration::from_millis(10);
-        let (cache, listing) = (cache.map(Path::to_owned), ListingBounds::default());
-        let options = change(Options {
-            cache,
-            limit,
-            every,
-            budget: u32::MAX,
-            listing,
-        });
-        let patience = Patience {
-            connect: long,
-            head: long,
-            piece: long,
-        };
-        let address = format!("{}://bucket/runs", self.cloud.scheme());
-        let address = Address::parse(&address).unwrap();
-        let first_wait = Duration::from_millis(1);
-        Mirror::follow_with(&address, settings, options, patience, first_wait).unwrap()
+        let options = change(options(cache, limit));
+        let (address, patience) = (self.address(), patience(long));
+        Mirror::follow_with(&address, settings, options, patience, FIRST_WAIT).unwrap()
+    }
+
+    /// Returns a client that follows nothing.
+    pub(super) fn store(&self, settings: Settings) -> Store {
+        let patience = patience(Duration::from_secs(30));
+        Store::new(self.address(), settings, patience, FIRST_WAIT).unwrap()
+    }
+
+    fn address(&self) -> Address {
+        Address::parse(&format!("{}://bucket/runs", self.cloud.scheme())).unwrap()
     }
 
     /// The number of requests for pages of listings.
@@ -220,6 +222,24 @@ impl Fake {
     pub(crate) fn gets(&self) -> Vec<String> {
         let asked = std::mem::take(&mut self.bucket().asked);
         asked.into_iter().filter(|asked| !is_list(asked)).collect()
+    }
+}
+
+pub(super) fn options(cache: Option<&Path>, limit: u64) -> Options {
+    Options {
+        cache: cache.map(Path::to_owned),
+        limit,
+        every: Duration::from_millis(10),
+        budget: u32::MAX,
+        listing: ListingBounds::default(),
+    }
+}
+
+fn patience(long: Duration) -> Patience {
+    Patience {
+        connect: long,
+        head: long,
+        piece: long,
     }
 }
 
@@ -340,8 +360,9 @@ fn answer(
         };
         let contents: String = (0..objects).map(object).collect();
         let text = format!(
-            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{page}</NextContinuationToken>\
-             {contents}</ListBucketResult>"
+            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{token}{page}</NextContinuationToken>\
+             {contents}</ListBucketResult>",
+            token = bucket.token
         );
         return plain(200, "", text.into_bytes());
     }
@@ -366,11 +387,18 @@ fn answer(
         .strip_prefix("bytes=")
         .map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
     let mut body = bytes[from..].to_vec();
-    let more = format!(
-        "ETag: \"{tag}\"\r\nLast-Modified: {LAST_MODIFIED}\r\nContent-Range: bytes {from}-{}/{}\r\n",
-        bytes.len() - 1,
-        bytes.len()
-    );
+    let (tag, last, length) = (format!("\"{tag}\""), bytes.len() - 1, bytes.len());
+    let range_sent = format!("bytes {from}-{last}/{length}");
+    let mut headers = BTreeMap::from([
+        ("ETag", &*tag),
+        ("Last-Modified", LAST_MODIFIED),
+        ("Content-Range", &*range_sent),
+    ]);
+    headers.extend(bucket.headers.clone());
+    let headers = headers.into_iter();
+    let more: String = headers
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     let mut sent = body.len();
     match bucket.odd.pop_front() {
         Some(Odd::Cut(by)) => sent -= by,

@@ -189,7 +189,7 @@ fn no_bucket(cloud: Cloud, settings: &Settings) -> &'static str {
 }
 
 /// Shortens a store's text for people; it may be a page of HTML.
-fn first_line(text: &str) -> String {
+pub(super) fn first_line(text: &str) -> String {
     text.lines()
         .next()
         .unwrap_or_default()

@@ -6,21 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 
 use super::evicted::is_within;
 use super::fault::Fault;
 use super::fetch::{CachedFile, Fetched, rest, whole};
 use super::keep::Keep;
 use super::listing::{Object, Page};
+use super::pace::{Pace, Turns};
 use super::plan::{CachedObject, How, Limits, Plan, plan};
 use super::status::{Odd, Trouble};
 use super::store::Store;
 use super::thread::Shared;
-use super::{ListingBounds, Options, lock};
+use super::{ListingBounds, Options};
 
-/// The period of the budget.
-const BUDGET_PERIOD: Duration = Duration::from_secs(60);
 /// Slower objects are given up, so that a few don't block all others.
 const SLOWEST_BYTES_A_SECOND: u64 = 16 << 10;
 /// Additional time for an object, for pauses between attempts.
@@ -49,7 +48,9 @@ pub(super) struct Follower {
     options: Options,
     queue: VecDeque<(Object, How)>,
     listing: Option<(Instant, JoinHandle<Result<Page, Fault>>)>,
-    running: JoinSet<(Object, Result<Fetched, Fault>)>,
+    running: JoinSet<Result<Fetched, Fault>>,
+    /// The objects of the running tasks. A task that panics doesn't return its object.
+    fetching: HashMap<Id, Object>,
     busy: HashMap<String, u64>,
     late: HashMap<String, Late>,
     odd: Vec<Odd>,
@@ -59,30 +60,6 @@ pub(super) struct Follower {
     fetch_failures: u32,
     next: Instant,
     pace: Arc<Mutex<Pace>>,
-}
-
-/// The times of the listing requests in the last minute, oldest first.
-#[derive(Debug, Default)]
-struct Pace(VecDeque<Instant>);
-
-impl Pace {
-    /// Returns when another request may be sent, so that no minute has more than `budget`; `None` for now.
-    fn due(&mut self, budget: u32, now: Instant) -> Option<Instant> {
-        while self
-            .0
-            .front()
-            .is_some_and(|sent| now.saturating_duration_since(*sent) >= BUDGET_PERIOD)
-        {
-            self.0.pop_front();
-        }
-        let budget = usize::try_from(budget.max(1)).unwrap_or(usize::MAX);
-        let over = self.0.len().checked_sub(budget)?;
-        self.0.get(over).map(|sent| *sent + BUDGET_PERIOD)
-    }
-
-    fn spend(&mut self, requests: u64, now: Instant) {
-        (0..requests).for_each(|_| self.0.push_back(now));
-    }
 }
 
 impl Follower {
@@ -95,6 +72,7 @@ impl Follower {
             queue: VecDeque::new(),
             listing: None,
             running: JoinSet::new(),
+            fetching: HashMap::new(),
             busy: HashMap::new(),
             late: HashMap::new(),
             odd: Vec::new(),
@@ -107,7 +85,7 @@ impl Follower {
     }
 
     /// Follows the store until `stop` changes. Must run in a [`tokio::task::LocalSet`].
-    pub(super) async fn follow(mut self, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn follow(&mut self, mut stop: watch::Receiver<bool>) {
         let shared = Arc::clone(&self.shared);
         loop {
             self.begin_fetching();
@@ -118,11 +96,7 @@ impl Follower {
                 () = tokio::time::sleep_until(next), if self.listing.is_none() => self.begin_listing(),
                 () = shared.evicted.wanted.notified() => self.hear(),
                 listed = ended(self.listing.as_mut()), if self.listing.is_some() => self.take_listing(listed),
-                Some(done) = self.running.join_next(), if !self.running.is_empty() => {
-                    if let Ok((object, fetched)) = done {
-                        self.take(&object, fetched);
-                    }
-                }
+                Some(done) = self.running.join_next_with_id(), if !self.running.is_empty() => self.finish(done),
             }
         }
     }
@@ -315,10 +289,11 @@ impl Follower {
             let here = self.keep.here(&object.key).filter(|_| how == How::Rest);
             let (store, beside) = (Arc::clone(&self.store), self.keep.beside());
             self.busy.insert(object.key.clone(), object.size);
-            self.running.spawn_local(async move {
-                let fetched = fetch(&store, &beside, &object, here).await;
-                (object, fetched)
+            let task = self.running.spawn_local({
+                let object = object.clone();
+                async move { fetch(&store, &beside, &object, here).await }
             });
+            self.fetching.insert(task.id(), object);
         }
         if self.queue.is_empty() && self.running.is_empty() {
             if self.shared.read(|status| status.odd_total) != self.odd.len() + self.late.len() {
@@ -338,6 +313,16 @@ impl Follower {
                     }
                 });
             }
+        }
+    }
+
+    fn finish(&mut self, done: Result<(Id, Result<Fetched, Fault>), JoinError>) {
+        let (task, fetched) = done.unwrap_or_else(|error| {
+            let what = "fetching failed because of a bug in the board".to_owned();
+            (error.id(), Err(Fault::Wrong(what, None)))
+        });
+        if let Some(object) = self.fetching.remove(&task) {
+            self.take(&object, fetched);
         }
     }
 
@@ -426,7 +411,7 @@ async fn ended(
 ) -> Result<Page, Fault> {
     match listing {
         Some((_, listing)) => {
-            let what = "listing failed, which is a fault of the board";
+            let what = "listing failed because of a bug in the board";
             listing
                 .await
                 .unwrap_or_else(|_| Err(Fault::Wrong(what.to_owned(), None)))
@@ -447,34 +432,27 @@ async fn list(
     let mut after: Option<String> = None;
     let (mut seen, mut took) = (HashSet::new(), Duration::ZERO);
     let (mut bytes, mut empty) = (0_usize, 0_usize);
-    let pace = || lock(pace);
+    let turns = Turns::new(pace, budget, shared);
     let too_much = |what: String| {
         let hint =
             "a longer address, such as s3://bucket/runs/2026, lists fewer objects".to_owned();
         Fault::Wrong(format!("the listing was given up: {what}"), Some(hint))
     };
     loop {
-        while let Some(due) = { pace().due(budget, Instant::now()) } {
-            shared.change(|status| status.paused_until = Some(due));
-            tokio::time::sleep_until(due.into()).await;
-        }
-        shared.change(|status| status.paused_until = None);
-        let (began, before) = (
-            Instant::now(),
-            store.http().listings.load(Ordering::Relaxed),
-        );
-        let page = tokio::time::timeout(bounds.page_time, store.list(after.as_deref())).await;
-        // Failed attempts count too.
-        pace().spend(
-            store.http().listings.load(Ordering::Relaxed) - before,
-            began,
-        );
-        let limit = bounds.page_time.as_secs();
-        let slow = |_| Fault::Passing(format!("a page took longer than {limit} s"), None);
-        let page = page.map_err(slow)??;
-        took += began.elapsed();
+        let limit = bounds.page_time;
+        let page = turns.within(limit, store.list(after.as_deref(), &turns));
+        let slow = || {
+            Fault::Passing(
+                format!("a page took longer than {} s", limit.as_secs()),
+                None,
+            )
+        };
+        let (page, time) = page.await.ok_or_else(slow)?;
+        let page = page?;
+        took += time;
         let sizes = page.objects.iter();
         bytes += sizes.map(|it| it.key.len() + it.etag.len()).sum::<usize>();
+        bytes += page.next.as_ref().map_or(0, String::len);
         empty = match page.objects.is_empty() {
             true => empty + 1,
             false => 0,
@@ -488,7 +466,9 @@ async fn list(
         }
         if bytes > bounds.bytes {
             let most = count(bounds.bytes);
-            return Err(too_much(format!("its keys have more than {most} bytes")));
+            return Err(too_much(format!(
+                "its keys, tags and tokens have more than {most} bytes"
+            )));
         }
         let Some(next) = page.next else {
             return Ok(listed);
@@ -558,25 +538,47 @@ fn trouble(fault: &Fault, before: Option<Trouble>) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mirror::Address;
+    use crate::mirror::fake::{self, Fake};
 
     #[test]
-    fn no_minute_has_more_requests_than_the_budget() {
-        let (start, mut pace) = (Instant::now(), Pace::default());
-        let at = |second: u64| start + Duration::from_secs(second);
-        let mut sent = Vec::new();
-        let mut now = start;
-        // A page that was asked for twice counts twice.
-        for requests in [1, 1, 2, 1, 1, 1, 1] {
-            while let Some(due) = pace.due(3, now) {
-                assert!(due > now);
-                now = due;
-            }
-            pace.spend(requests, now);
-            sent.extend((0..requests).map(|_| now));
-            now += Duration::from_secs(1);
-        }
-        assert_eq!(sent, [0, 1, 2, 2, 61, 62, 63, 121].map(at));
-        assert_eq!(pace.due(u32::MAX, now), None);
+    fn a_fetch_that_panics_is_named_and_tried_again() {
+        let fake = Fake::new();
+        let store = fake.store(fake.settings());
+        let address = Address::parse("s3://bucket/runs").unwrap();
+        let keep = Keep::open(None, &address, &store.id()).unwrap();
+        let options = fake::options(None, 1 << 20);
+        let shared = Arc::new(Shared::new(&address, &store, &keep, &options));
+        let mut follower = Follower::new(store, keep, shared, options);
+        let object = |etag: &str, size| Object {
+            key: "a.jsonl".to_owned(),
+            etag: etag.to_owned(),
+            size,
+            modified: 0,
+        };
+        let cached = Fetched {
+            object: object("x", 0),
+            file: tempfile::NamedTempFile::new_in(follower.keep.beside()).unwrap(),
+            after: None,
+            unproven: false,
+            sum: None,
+        };
+        follower.keep.take(cached).unwrap();
+        // object_store panics because no header can have this tag.
+        let listed = object("x\ny", 1);
+        follower.queue.push_back((listed, How::Rest));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            follower.begin_fetching();
+            let done = follower.running.join_next_with_id().await.unwrap();
+            follower.finish(done);
+        });
+        assert!(follower.busy.is_empty() && follower.fetching.is_empty());
+        let reason = &follower.late["a.jsonl"].reason;
+        assert_eq!(reason, "fetching failed because of a bug in the board");
     }
 
     #[test]

@@ -10,10 +10,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderValue, LAST_MODIFIED,
+};
 use http::{Request, Response};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
+use jiff::fmt::rfc2822::DateTimePrinter;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
@@ -30,11 +33,15 @@ use crate::wire::{BodyError, Wire, chain};
 /// Idle connections are closed after this time.
 const IDLE: Duration = Duration::from_secs(15);
 /// Limits a page of a listing. 1,000 objects with the longest keys take 4 MiB.
-const MAX_PAGE_BYTES: usize = 16 << 20;
+const MAX_PAGE_BYTES: usize = 4 << 20;
 /// Limits an error document and an answer with credentials.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Limits the wait for credentials. Outside of a cloud, the address of the metadata service doesn't answer at all.
 const LOGIN_TIME: Duration = Duration::from_secs(5);
+/// The headers of an object that the mirror uses.
+const USED: [http::HeaderName; 4] = [CONTENT_LENGTH, CONTENT_RANGE, CONTENT_ENCODING, ETAG];
+/// The time that object_store gets if the store sends none that it can read. [`super::fetch`] takes it for unknown.
+const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 /// The body that object_store gets in place of a page, since [`listing::page`] read it already.
 const EMPTY_PAGE: &str = "<Page><Blobs/></Page>";
 
@@ -142,6 +149,31 @@ pub(super) async fn within<T>(
     timeout(patience, piece).await.map_err(late)
 }
 
+/// Returns the headers that object_store gets. It refuses objects for any header that isn't ASCII, for a time in another
+/// format than RFC 2822, and for a missing length.
+fn readable(all: &HeaderMap, size: u64) -> HeaderMap {
+    let mut headers: HeaderMap = USED
+        .iter()
+        .filter_map(|name| Some((name.clone(), all.get(name)?.clone())))
+        .collect();
+    // Bodies in chunks have no length. They end at the listed size at the latest.
+    headers
+        .entry(CONTENT_LENGTH)
+        .or_insert_with(|| HeaderValue::from(size));
+    let modified = all
+        .get(LAST_MODIFIED)
+        .and_then(|value| listing::time(value.to_str().ok()?.trim()))
+        .and_then(|time| {
+            DateTimePrinter::new()
+                .timestamp_to_rfc9110_string(&time)
+                .ok()
+        })
+        .and_then(|text| HeaderValue::try_from(text).ok());
+    let epoch = HeaderValue::from_static(EPOCH);
+    headers.insert(LAST_MODIFIED, modified.unwrap_or(epoch));
+    headers
+}
+
 /// The client for object_store. Knows the settings, to explain errors.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
@@ -192,11 +224,9 @@ impl HttpService for Connector {
                 Bytes::from_static(EMPTY_PAGE.as_bytes()).into()
             }
             Purpose::Get { size } => {
-                head.extensions.insert(head.headers.clone());
-                // object_store requires a length. Bodies in chunks have none; they end at the listed size at the latest.
-                head.headers
-                    .entry(CONTENT_LENGTH)
-                    .or_insert_with(|| HeaderValue::from(size));
+                let headers = readable(&head.headers, size);
+                let all = std::mem::replace(&mut head.headers, headers);
+                head.extensions.insert(all);
                 let cut = |error| HttpError::from(Fault::Passing(cut(&error), None));
                 HttpResponseBody::new(body.map_err(cut))
             }

@@ -60,8 +60,8 @@ struct Note {
 }
 
 impl Keep {
-    /// Opens the cache of `address` at `host` below `base`, or below a temporary directory.
-    pub(super) fn open(base: Option<&Path>, address: &Address, host: &str) -> Result<Self> {
+    /// Opens the cache of `address` in `store` below `base`, or below a temporary directory.
+    pub(super) fn open(base: Option<&Path>, address: &Address, store: &str) -> Result<Self> {
         let failed = |error| {
             let what = format!("cannot keep a cache for {address}");
             let hint =
@@ -74,7 +74,7 @@ impl Keep {
             .as_ref()
             .map_or(base, |passing| Some(passing.path()));
         let (bucket, prefix) = (&address.bucket, &address.prefix);
-        let name = hex(&Sha256::digest(format!("{host}\n{bucket}\n{prefix}")));
+        let name = hex(&Sha256::digest(format!("{store}\n{bucket}\n{prefix}")));
         let name = name.get(..16).unwrap_or_default();
         let base = base.unwrap_or(Path::new(".")).join(address.cloud.scheme());
         let (home, lock) = alone(&base, name).map_err(failed)?;

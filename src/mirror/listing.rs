@@ -4,11 +4,16 @@
 //! as an empty page, and ignores whether a page says that more follow. A mirror must neither stop at a strange key nor
 //! take missing objects for deleted ones.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::num::NonZeroUsize;
+
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use quick_xml::de::{Deserializer, EntityResolver};
+use quick_xml::de::{self, EntityResolver};
 use quick_xml::events::BytesText;
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// An object in a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,8 +50,13 @@ pub(super) struct Refusal {
 /// The longest key; S3, Google and Azure allow 1,024 characters.
 const MAX_KEY_BYTES: usize = 3 << 10;
 const MAX_TAG_BYTES: usize = 256;
+/// The longest token of a next page. Stores put the last key into it, in a longer form.
+const MAX_TOKEN_BYTES: usize = 4 << 10;
 /// The largest object in S3 and Google. A larger size is a mistake, and a few of them overflow a sum.
 const MAX_OBJECT_BYTES: u64 = 5 << 40;
+/// Limits what may stand between two entries: the number of tags and texts, which are held in memory. Stores put at most
+/// a few elements there.
+const MAX_BETWEEN: usize = 1_000;
 /// Replaces text that can't be read. Two keys that contain it could be the same, so it makes an entry unreadable.
 const UNREADABLE: &str = "\u{fffd}";
 
@@ -64,8 +74,8 @@ enum Document {
 struct BucketPage {
     is_truncated: String,
     next_continuation_token: Option<String>,
-    #[serde(default)]
-    contents: Vec<Entry>,
+    #[serde(default, deserialize_with = "contents")]
+    contents: Entries,
 }
 
 /// A page of Azure.
@@ -78,8 +88,8 @@ struct ContainerPage {
 
 #[derive(Deserialize)]
 struct Blobs {
-    #[serde(rename = "Blob", default)]
-    all: Vec<Blob>,
+    #[serde(rename = "Blob", default, deserialize_with = "blobs")]
+    all: Entries,
 }
 
 #[derive(Deserialize)]
@@ -104,6 +114,50 @@ struct Entry {
     resource_type: String,
 }
 
+/// The entries of a page. Each is judged as soon as it is read, since a page has room for many that are none.
+#[derive(Default)]
+struct Entries {
+    objects: Vec<Object>,
+    unreadable: usize,
+}
+
+fn contents<'de, D: Deserializer<'de>>(list: D) -> Result<Entries, D::Error> {
+    list.deserialize_seq(Judge(|entry: Entry| Some(entry)))
+}
+
+fn blobs<'de, D: Deserializer<'de>>(list: D) -> Result<Entries, D::Error> {
+    list.deserialize_seq(Judge(|blob: Blob| {
+        let is_file = blob.properties.resource_type != "directory";
+        is_file.then_some(Entry {
+            key: blob.name,
+            ..blob.properties
+        })
+    }))
+}
+
+/// Reads elements of a list and turns them into entries, except for those that aren't files.
+struct Judge<T>(fn(T) -> Option<Entry>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Judge<T> {
+    type Value = Entries;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Entries, A::Error> {
+        let mut entries = Entries::default();
+        while let Some(element) = list.next_element()? {
+            match (self.0)(element).map(Entry::object) {
+                Some(Some(object)) => entries.objects.push(object),
+                Some(None) => entries.unreadable += 1,
+                None => {}
+            }
+        }
+        Ok(entries)
+    }
+}
+
 impl Entry {
     fn object(self) -> Option<Object> {
         let object = Object {
@@ -114,6 +168,8 @@ impl Entry {
         };
         let is_sound = (1..=MAX_KEY_BYTES).contains(&object.key.len())
             && object.etag.len() <= MAX_TAG_BYTES
+            // A request can't name such a tag.
+            && !object.etag.contains(char::is_control)
             && object.size <= MAX_OBJECT_BYTES
             && ![&object.key, &object.etag]
                 .iter()
@@ -134,26 +190,25 @@ pub(super) fn page(text: &str) -> Result<Page, String> {
             (page.contents, next)
         }
         Document::EnumerationResults(page) => {
-            let is_file = |blob: &Blob| blob.properties.resource_type != "directory";
-            let entry = |blob: Blob| Entry {
-                key: blob.name,
-                ..blob.properties
-            };
-            let entries = page.blobs.all.into_iter().filter(is_file).map(entry);
             let next = Some(page.next_marker).filter(|next| !next.trim().is_empty());
-            (entries.collect(), next)
+            (page.blobs.all, next)
         }
         Document::Error(_) => return Err("it is an error document".to_owned()),
     };
-    if next.as_ref().is_some_and(|next| next.contains(UNREADABLE)) {
-        return Err("the token of the next page can't be read".to_owned());
+    if let Some(next) = &next {
+        if next.contains(UNREADABLE) {
+            return Err("the token of the next page can't be read".to_owned());
+        }
+        if next.len() > MAX_TOKEN_BYTES {
+            return Err(format!(
+                "the token of the next page has more than {MAX_TOKEN_BYTES} bytes"
+            ));
+        }
     }
-    let all = entries.len();
-    let objects: Vec<Object> = entries.into_iter().filter_map(Entry::object).collect();
     Ok(Page {
         next: next.map(|next| next.trim().to_owned()),
-        unreadable: all - objects.len(),
-        objects,
+        unreadable: entries.unreadable,
+        objects: entries.objects,
     })
 }
 
@@ -170,17 +225,21 @@ pub(super) fn tag(text: &str) -> &str {
     text.trim().trim_start_matches("W/").trim_matches('"')
 }
 
-fn time(text: &str) -> Option<Timestamp> {
+pub(super) fn time(text: &str) -> Option<Timestamp> {
     let rfc2822 = || DateTimeParser::new().parse_timestamp(text).ok();
     text.parse().ok().or_else(rfc2822)
 }
 
 fn document(text: &str) -> Result<Document, String> {
     // XML has no way to write a NUL, but keys in S3 may contain one.
-    let text = text
-        .replace("&#x0;", UNREADABLE)
-        .replace("&#0;", UNREADABLE);
-    let mut reader = Deserializer::from_str_with_resolver(&text, Undefined);
+    let mut text = Cow::Borrowed(text);
+    for nul in ["&#x0;", "&#0;"] {
+        if text.contains(nul) {
+            text = text.replace(nul, UNREADABLE).into();
+        }
+    }
+    let mut reader = de::Deserializer::from_str_with_resolver(&text, Undefined);
+    reader.event_buffer_size(NonZeroUsize::new(MAX_BETWEEN));
     Document::deserialize(&mut reader).map_err(|error| error.to_string())
 }
 
@@ -292,9 +351,62 @@ mod tests {
             (keys(&found), found.unreadable),
             (vec!["\u{e4}".to_owned()], 2)
         );
+        let tagged = |key: &str, tag: &str| {
+            format!("<Contents><Key>{key}</Key><ETag>{tag}</ETag><Size>1</Size></Contents>")
+        };
+        let found = page_of(&[
+            tagged("a", "v&#10;2"),
+            tagged("b", "v&#x7f;"),
+            tagged("c", "\u{e4}"),
+        ]);
+        assert_eq!(
+            (keys(&found), found.unreadable),
+            (vec!["c".to_owned()], 2),
+            "no header can have a control character"
+        );
         let token =
             "<IsTruncated>true</IsTruncated><NextContinuationToken>1&x;</NextContinuationToken>";
         assert!(page(&format!("{HEAD}{token}</ListBucketResult>")).is_err());
+    }
+
+    #[test]
+    fn between_two_entries_may_be_a_few_other_elements() {
+        let between = |others: usize| {
+            let entry = |key: &str| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>");
+            let (one, two, others) = (entry("1"), entry("2"), "<Other/>".repeat(others));
+            page(&format!(
+                "{HEAD}<IsTruncated>false</IsTruncated>{one}{others}{two}</ListBucketResult>"
+            ))
+        };
+        assert_eq!(between(100).unwrap().objects.len(), 2);
+        assert!(between(1_000).is_err());
+    }
+
+    #[test]
+    fn empty_entries_are_counted_without_being_kept() {
+        let text = format!(
+            "{HEAD}<IsTruncated>false</IsTruncated>{}</ListBucketResult>",
+            "<Contents/>".repeat(10_000)
+        );
+        let unreadable = 10_000;
+        let page = page(&text).unwrap();
+        assert_eq!((page.unreadable, page.objects.capacity()), (unreadable, 0));
+    }
+
+    #[test]
+    fn a_token_has_a_limited_length() {
+        let page_with = |token: &str| {
+            page(&format!(
+                "{HEAD}<IsTruncated>true</IsTruncated><NextContinuationToken>{token}\
+                 </NextContinuationToken></ListBucketResult>"
+            ))
+        };
+        let longest = "t".repeat(4 << 10);
+        assert_eq!(page_with(&longest).unwrap().next.as_ref(), Some(&longest));
+        assert!(page_with(&format!("{longest}t")).is_err());
+        let marker = format!("<NextMarker>{longest}t</NextMarker>");
+        let azure = format!("<EnumerationResults><Blobs/>{marker}</EnumerationResults>");
+        assert!(page(&azure).is_err());
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod thread;
 mod thread;
 
 #[cfg(feature = "cloud")]
+mod az;
+#[cfg(feature = "cloud")]
 mod client;
 #[cfg(feature = "cloud")]
 mod evicted;
@@ -28,6 +30,8 @@ mod http;
 mod keep;
 #[cfg(feature = "cloud")]
 mod listing;
+#[cfg(feature = "cloud")]
+mod pace;
 #[cfg(feature = "cloud")]
 mod place;
 #[cfg(feature = "cloud")]
@@ -72,9 +76,9 @@ pub struct ListingBounds {
     pub pages: usize,
     /// Pages in a row without an object.
     pub empty_pages: usize,
-    /// Bytes of keys and tags, since a listing is held in memory.
+    /// Bytes of keys, tags and tokens of pages, since they are held in memory.
     pub bytes: usize,
-    /// Time for a page, from the first request to the end of its body.
+    /// Time for a page, from the first request to the end of its body, without pauses for the budget.
     pub page_time: Duration,
     /// Time for all pages, without pauses for the budget.
     pub time: Duration,

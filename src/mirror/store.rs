@@ -1,9 +1,10 @@
 //! Lists a bucket and gets its objects through object_store, with retries.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use http::Extensions;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult};
@@ -14,6 +15,7 @@ use super::fault::Fault;
 use super::http::{Http, Patience, Purpose};
 use super::listing::{Object, Page};
 use super::lock;
+use super::pace::Turns;
 use super::settings::{Login, Settings};
 use crate::error::Result;
 
@@ -69,6 +71,11 @@ impl Store {
         target(&self.address, &self.current().settings).host
     }
 
+    /// Identifies the store: its host, and the path of the endpoint if it has one.
+    pub(super) fn id(&self) -> String {
+        target(&self.address, &self.current().settings).store
+    }
+
     /// Counts the requests.
     pub(super) fn http(&self) -> &Http {
         &self.http
@@ -103,9 +110,20 @@ impl Store {
         }
     }
 
-    /// Gets one page of the listing. Keys are relative to the prefix.
-    pub(super) async fn list(&self, after: Option<&str>) -> Result<Page, Fault> {
-        let list = async || self.patiently(async || self.list_once(after).await).await;
+    /// Gets one page of the listing. Keys are relative to the prefix. Each request waits for its turn.
+    pub(super) async fn list(&self, after: Option<&str>, turns: &Turns<'_>) -> Result<Page, Fault> {
+        let sent = || self.http.listings.load(Ordering::Relaxed);
+        let attempt = async || {
+            turns.take().await;
+            let before = sent();
+            let listed = self.list_once(after).await;
+            // Without credentials, no request is sent.
+            if sent() == before {
+                turns.give_back();
+            }
+            listed
+        };
+        let list = async || self.patiently(&attempt).await;
         let listed = list().await;
         let before = self.current().settings.login.clone();
         let then_instance = true;
@@ -141,7 +159,7 @@ impl Store {
             Fault::Client(what, None) => Fault::no_login(&what, self.address.cloud),
             fault => fault,
         })?;
-        let mut page: Page = listed.result.extensions.remove().unwrap_or_default();
+        let mut page = page_of(&mut listed.result.extensions)?;
         let before = page.objects.len();
         page.objects.retain_mut(|object| {
             let below = object.key.strip_prefix(prefix).map(str::to_owned);
@@ -194,8 +212,28 @@ impl Store {
     }
 }
 
+/// Returns the page that our client read. Without one, all cached objects would count as deleted.
+fn page_of(extensions: &mut Extensions) -> Result<Page, Fault> {
+    let what = "the listing was lost because of a bug in the board";
+    let lost = || Fault::Wrong(what.to_owned(), None);
+    extensions.remove().ok_or_else(lost)
+}
+
 /// Spreads the retries of boards that failed at the same time.
 fn jittered(wait: Duration) -> Duration {
     let part = f64::from(getrandom::u32().unwrap_or_default()) / f64::from(u32::MAX);
     wait.mul_f64(0.5 + part / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_page_is_no_empty_page() {
+        let mut extensions = Extensions::new();
+        assert!(matches!(page_of(&mut extensions), Err(Fault::Wrong(..))));
+        extensions.insert(Page::default());
+        assert_eq!(page_of(&mut extensions), Ok(Page::default()));
+    }
 }

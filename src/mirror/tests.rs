@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Mirror;
 use super::address::Cloud;
-use super::fake::{Fake, MODIFIED, Odd, settled, until};
+use super::fake::{self, Fake, MODIFIED, Odd, settled, until};
 
 fn files(mirror: &Mirror) -> BTreeMap<String, String> {
     fn walk(dir: &Path, root: &Path, files: &mut BTreeMap<String, String>) {
@@ -215,6 +215,51 @@ fn bodies_that_are_cut_or_damaged_are_never_shown() {
             path.to_owned()
         ]
     );
+}
+
+#[test]
+fn headers_that_the_mirror_does_not_need_spoil_no_object() {
+    for (name, value) in [
+        ("x-amz-meta-who", "r\u{e9}sum\u{e9}"),
+        (
+            "Content-Disposition",
+            "attachment; filename=\"\u{e9}.jsonl\"",
+        ),
+        ("Last-Modified", "2026-01-02 03:04:05"),
+        ("Last-Modified", "2026-01-02T03:04:05Z"),
+    ] {
+        let store = Fake::new();
+        store.bucket().headers.insert(name, value);
+        store.put_tagged("runs/a.jsonl", b"one\n", "x-1");
+        let mirror = store.follow(None, 1 << 20);
+        let status = settled(&mirror);
+        assert_eq!((status.trouble, status.odd), (None, [].into()), "{name}");
+        store.put_tagged("runs/a.jsonl", b"one\ntwo\n", "x-2");
+        settled(&mirror);
+        assert_eq!(files(&mirror), held(&[("a.jsonl", "one\ntwo\n")]));
+        assert!(
+            store
+                .gets()
+                .contains(&"/bucket/runs/a.jsonl bytes=0-".to_owned()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn an_object_that_replaced_the_listed_one_has_the_time_of_the_listing_if_it_has_none() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    // The tag of a newer object than the listed one.
+    store
+        .bucket()
+        .headers
+        .extend([("ETag", "y"), ("Last-Modified", "yesterday")]);
+    let mirror = store.follow(None, 1 << 20);
+    settled(&mirror);
+    let file = fs::metadata(mirror.dir().join("a.jsonl")).unwrap();
+    let written = jiff::Timestamp::try_from(file.modified().unwrap()).unwrap();
+    assert_eq!(written, MODIFIED.parse::<jiff::Timestamp>().unwrap());
 }
 
 #[test]
@@ -521,6 +566,7 @@ fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
         objects: 50,
         pages: 30,
         empty_pages: 10,
+        bytes: 2_000,
         ..super::ListingBounds::default()
     };
     let long = Duration::from_secs(30);
@@ -529,12 +575,14 @@ fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
         ..options
     });
     settled(&mirror);
-    for (objects, why) in [
-        (2, "more than 50 objects"),
-        (1, "more than 30 pages"),
-        (0, "10 pages in a row have no"),
+    for (objects, token, why) in [
+        (2, "", "more than 50 objects"),
+        (1, "", "more than 30 pages"),
+        (0, "", "10 pages in a row have no"),
+        (1, &*"t".repeat(100), "more than 2,000 bytes"),
     ] {
         store.bucket().endless_listing = Some(objects);
+        store.bucket().token = token.to_owned();
         let told = until(&mirror, why, |status| {
             status
                 .trouble
@@ -573,6 +621,50 @@ fn a_long_listing_keeps_to_the_budget_while_it_runs() {
         (7, 7, 7),
         "they count while the listing runs"
     );
+}
+
+#[test]
+fn retries_of_a_listing_keep_to_the_budget() {
+    let store = Fake::new();
+    store.bucket().down = Some((503, "SlowDown"));
+    let long = Duration::from_secs(30);
+    let bounds = super::ListingBounds {
+        // A pause takes longer, and doesn't count.
+        page_time: Duration::from_millis(300),
+        ..super::ListingBounds::default()
+    };
+    let mirror = store.follow_with(None, 1 << 20, long, |options| super::Options {
+        budget: 1,
+        listing: bounds,
+        ..options
+    });
+    until(&mirror, "it waits", |status| status.paused_until.is_some());
+    std::thread::sleep(Duration::from_secs(1));
+    let status = mirror.status();
+    assert_eq!((store.listings(), status.trouble), (1, None));
+    assert!(status.paused_until.is_some() && status.listing.is_some());
+}
+
+#[test]
+fn a_blocked_thread_does_not_keep_the_board_from_ending() {
+    let store = Fake::new();
+    let mirror = store.follow(None, 1 << 20);
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let (entered, is_blocked) = std::sync::mpsc::channel();
+    mirror.listen(move || {
+        let _ = (entered.send(()), wait.recv());
+    });
+    // News for the listener.
+    store.bucket().down = Some((503, "SlowDown"));
+    is_blocked.recv().unwrap();
+    let start = Instant::now();
+    drop(mirror);
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    drop(go_on);
 }
 
 #[cfg(unix)]
@@ -663,6 +755,22 @@ fn containers_of_azure_are_listed_and_what_was_appended_is_compared() {
     assert_eq!(store.gets(), [format!("{path} bytes=0-"), path.to_owned()]);
     let code = "AuthorizationPermissionMismatch";
     is_refused(&store, &mirror, code, "Storage Blob Data Reader");
+}
+
+#[test]
+fn two_accounts_behind_one_host_have_separate_caches() {
+    let (store, cache) = (Fake::of(Cloud::Azure), tempfile::tempdir().unwrap());
+    let address = super::Address::parse("az://bucket/runs").unwrap();
+    let dir = |account: &str| {
+        let mut settings = store.settings();
+        settings.endpoint = settings.endpoint.map(|it| format!("{it}/{account}"));
+        let options = fake::options(Some(cache.path()), 1 << 20);
+        let mirror = Mirror::follow(&address, settings, options).unwrap();
+        mirror.dir().to_owned()
+    };
+    let first = dir("one");
+    assert_ne!(dir("two"), first);
+    assert_eq!(dir("one"), first);
 }
 
 /// Checks that a refusal is shown with the missing role, and that the files stay.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,6 +27,9 @@ const PATIENCE: Patience = Patience {
 /// The wait before the first retry; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
+/// The wait for the thread at the end. It stops at once, unless the disk or a listener blocks it.
+const END: Duration = Duration::from_millis(500);
+
 /// Follows a store until it is dropped.
 #[derive(Debug)]
 pub struct Mirror {
@@ -33,6 +37,8 @@ pub struct Mirror {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+    /// Closed when the thread has stopped following.
+    ended: Mutex<Receiver<()>>,
 }
 
 /// The state that the thread shares with readers.
@@ -101,13 +107,18 @@ impl Mirror {
             .build()
             .map_err(failed)?;
         let store = Store::new(address.clone(), settings, patience, first_wait)?;
-        let keep = Keep::open(options.cache.as_deref(), address, &store.host())?;
+        let keep = Keep::open(options.cache.as_deref(), address, &store.id())?;
         let dir = keep.dir().to_owned();
         let shared = Arc::new(Shared::new(address, &store, &keep, &options));
         let (stop, stopped) = watch::channel(false);
-        let follower = Follower::new(store, keep, Arc::clone(&shared), options);
-        let follow =
-            move || tokio::task::LocalSet::new().block_on(&runtime, follower.follow(stopped));
+        let mut follower = Follower::new(store, keep, Arc::clone(&shared), options);
+        let (running, ended) = mpsc::channel();
+        let follow = move || {
+            tokio::task::LocalSet::new().block_on(&runtime, follower.follow(stopped));
+            drop(running);
+            // A host name may be looked up for a long time, in a thread of the runtime.
+            runtime.shutdown_background();
+        };
         let thread = std::thread::Builder::new()
             .name("board-mirror".to_owned())
             .spawn(follow)
@@ -117,6 +128,7 @@ impl Mirror {
             shared,
             stop,
             thread: Some(thread),
+            ended: Mutex::new(ended),
         })
     }
 
@@ -183,13 +195,18 @@ impl Mirror {
 impl Drop for Mirror {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        // A panic in the thread was reported when it happened.
+        if lock(&self.ended).recv_timeout(END) == Err(RecvTimeoutError::Timeout) {
+            // The cache stays usable whenever the thread ends.
+            tracing::warn!("{} is still busy and is not waited for", self.address());
+            return;
+        }
+        // Removes a temporary cache first. A panic in the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl Shared {
-    fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
+    pub(super) fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
         let status = Status {
             address: address.to_string(),
             host: store.host(),
