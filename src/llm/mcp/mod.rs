@@ -14,7 +14,6 @@ mod result;
 mod tests;
 mod tool;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -383,6 +382,3 @@ impl Server {
         }
     }
 }
-
-/// The parts of a file, by the names of their servers.
-pub(super) type McpParts = BTreeMap<String, McpPart>;
