@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::config::{Config, Settings};
 use super::sessions;
+use super::stores::{Stores, seconds};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Elsewhere, Library, Options};
 use crate::serve::Address;
@@ -46,7 +47,7 @@ pub(super) struct Args {
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
-    stores: super::stores::Stores,
+    stores: Stores,
     #[command(flatten)]
     settings: Settings,
 }
@@ -277,14 +278,4 @@ fn open(url: &str) {
     {
         tracing::warn!("can't open a browser with {program}: {error}");
     }
-}
-
-pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds = text
-        .parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "must be a number of seconds above 0".to_owned())
 }

@@ -11,7 +11,7 @@ use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 #[derive(Debug, clap::Args)]
 pub(super) struct Stores {
     /// List roots in object stores this often, or less often if needed to stay within --s3-requests
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::serve::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     s3_every: Duration,
     /// Send at most this many list requests a minute per such root; each lists 1,000 objects
     #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
@@ -102,6 +102,17 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     bytes
         .map(|bytes| bytes as u64)
         .ok_or_else(|| "must be a size of at least 1MB, such as 500MB or 20GB".to_owned())
+}
+
+/// Parses a positive number of seconds.
+pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text
+        .parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "must be a number of seconds above 0".to_owned())
 }
 
 #[cfg(test)]
