@@ -1,7 +1,6 @@
 //! Defines the sums over the steps of a run. `sum` adds the steps.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::super::step::Usage;
 use super::super::{Fate, StepHead, Symbol};
@@ -199,7 +198,7 @@ impl Lows {
 
 impl Tally {
     /// Updates the ordinals of steps after a hole.
-    fn cut(&mut self, hole: Hole) {
+    pub(super) fn cut(&mut self, hole: Hole) {
         for places in [
             &mut self.jumps,
             &mut self.without_facts,
@@ -213,14 +212,14 @@ impl Tally {
 }
 
 impl Places {
-    fn add(&mut self, ordinal: usize) {
+    pub(super) fn add(&mut self, ordinal: usize) {
         self.first.get_or_insert(ordinal);
         self.count += 1;
     }
 }
 
 impl RunTally {
-    fn add(&mut self, step: &StepHead) {
+    pub(super) fn add(&mut self, step: &StepHead) {
         self.readable += usize::from(step.fate != Fate::Unreadable);
         self.unread += usize::from(!step.fate.is_readable());
         if let Some(score) = step.lowest_score() {
@@ -250,7 +249,7 @@ impl RunTally {
         self.tokens_so_far = step.tokens_with(self.tokens_so_far);
     }
 
-    fn add_void(&mut self, void: Void) {
+    pub(super) fn add_void(&mut self, void: Void) {
         self.readable += void.readable;
         self.unread += void.count - void.readable;
         self.without_count += void.readable;
