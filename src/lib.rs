@@ -17,7 +17,7 @@
 //! | `mirror` | copies runs from object stores |
 //! | `live` | watches runs for changes |
 //! | `page` | renders pages |
-//! | `rpc` | JSON-RPC between programs |
+//! | `lines` | lines of bounded length |
 //! | `serve` | the HTTP server |
 //! | `cli` | the command line |
 //!
@@ -133,13 +133,13 @@ pub(crate) mod cache_file;
 #[doc(hidden)]
 pub mod cli;
 #[cfg(feature = "board")]
+pub(crate) mod lines;
+#[cfg(feature = "board")]
 pub mod live;
 #[cfg(feature = "board")]
 pub mod mirror;
 #[cfg(feature = "board")]
 pub(crate) mod page;
-#[cfg(feature = "board")]
-pub(crate) mod rpc;
 #[cfg(feature = "board")]
 pub mod serve;
 #[cfg(feature = "board")]

@@ -9,6 +9,9 @@ use trace_board::error;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
+/// The target of the MCP SDK's log.
+const SDK: &str = "rmcp";
+
 /// Returns freed memory to the system. glibc's allocator keeps much of it after a peak of large
 /// responses.
 #[global_allocator]
@@ -36,11 +39,7 @@ fn main() -> ExitCode {
 /// (`trace_board::live=trace,warn`).
 fn log() {
     let wanted = std::env::var("BOARD_LOG").unwrap_or_default();
-    let targets = wanted
-        .parse::<Targets>()
-        .ok()
-        .filter(|_| !wanted.is_empty());
-    let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let targets = logged(&wanted);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| TerminalFilter::new(io::stderr(), &io::stderr()))
         .with_ansi(cli::colours(&io::stderr()));
@@ -48,6 +47,19 @@ fn log() {
         .with(targets)
         .with(lines)
         .init();
+}
+
+/// Reads the levels of `BOARD_LOG`. An empty or invalid text means warnings.
+fn logged(wanted: &str) -> Targets {
+    let targets = wanted.parse::<Targets>();
+    let targets = targets.ok().filter(|_| !wanted.is_empty());
+    let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    // The MCP SDK logs whole messages of other programs, which may hold secrets. What went wrong with them is in the
+    // board's own errors.
+    match targets.iter().any(|(target, _)| target == SDK) {
+        true => targets,
+        false => targets.with_target(SDK, LevelFilter::OFF),
+    }
 }
 
 /// Prints the help or a usage error. Arguments may be file names, so they go through [`TerminalFilter`] too.
@@ -80,4 +92,44 @@ fn report(error: &trace_board::Error) {
         .for_each(|hint| text.push_str(&format!("hint: {hint}\n")));
     // If stderr is closed, there's no other place to report the error.
     let _ = io::stderr().write_all(cli::visible(&text).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::filter::LevelFilter;
+
+    use super::logged;
+
+    #[test]
+    fn the_mcp_sdk_logs_only_if_it_is_named() {
+        let levels = |wanted: &str| {
+            let targets = logged(wanted);
+            ["trace_board::live", "rmcp::service"].map(|target| {
+                let levels = [
+                    tracing::Level::TRACE,
+                    tracing::Level::DEBUG,
+                    tracing::Level::WARN,
+                ];
+                let enabled = levels.into_iter();
+                enabled
+                    .filter(|level| targets.would_enable(target, level))
+                    .max()
+                    .map_or(LevelFilter::OFF, LevelFilter::from)
+            })
+        };
+        const OFF: LevelFilter = LevelFilter::OFF;
+        const WARN: LevelFilter = LevelFilter::WARN;
+        const DEBUG: LevelFilter = LevelFilter::DEBUG;
+        const TRACE: LevelFilter = LevelFilter::TRACE;
+        for (wanted, expected) in [
+            ("", [WARN, OFF]),
+            ("no=level=at=all", [WARN, OFF]),
+            ("trace", [TRACE, OFF]),
+            ("debug,trace_board::live=trace", [TRACE, OFF]),
+            ("warn,rmcp=debug", [WARN, DEBUG]),
+            ("warn,rmcp::service=debug", [WARN, DEBUG]),
+        ] {
+            assert_eq!(levels(wanted), expected, "{wanted}");
+        }
+    }
 }

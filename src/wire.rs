@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -69,7 +69,7 @@ impl Wire {
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-    ) -> std::result::Result<Response<UnsyncBoxBody<Bytes, BodyError>>, String> {
+    ) -> std::result::Result<Response<BoxBody<Bytes, BodyError>>, String> {
         // Some gateways reject requests without a user agent.
         let who = HeaderValue::from_static(concat!("trace-board/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().insert(USER_AGENT, who);
@@ -86,7 +86,7 @@ impl Wire {
         };
         Ok(answered
             .map_err(why)?
-            .map(|body| body.map_err(BodyError::from).boxed_unsync()))
+            .map(|body| body.map_err(BodyError::from).boxed()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `board mcp`: runs the board as a Model Context Protocol server on stdin and stdout, for coding
 //! agents that ask why a run stopped.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use super::config::Settings;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Done {
             ..Options::default()
         },
     );
-    talk(library, io::stdin(), out).map_err(|ended| match ended {
+    talk(library, tokio::io::stdin(), out).map_err(|ended| match ended {
         Ended::Told(error) => Failure::Told(error),
         Ended::Output(error) => Failure::Output(error),
     })?;

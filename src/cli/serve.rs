@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::config::{Config, Settings};
 use super::sessions;
+use super::stores::{Stores, seconds};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Elsewhere, Library, Options};
 use crate::serve::Address;
@@ -18,7 +19,8 @@ use crate::trace::RootScanner;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist.
-    /// s3://BUCKET/PREFIX reads an object store, using the AWS variables and files
+    /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the
+    /// credentials that the tools of their cloud use
     /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
@@ -45,7 +47,7 @@ pub(super) struct Args {
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
-    stores: super::stores::Stores,
+    stores: Stores,
     #[command(flatten)]
     settings: Settings,
 }
@@ -276,14 +278,4 @@ fn open(url: &str) {
     {
         tracing::warn!("can't open a browser with {program}: {error}");
     }
-}
-
-pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds = text
-        .parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "must be a number of seconds above 0".to_owned())
 }

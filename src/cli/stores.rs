@@ -1,4 +1,4 @@
-//! Options for object stores, and starts following those among the roots.
+//! Options for roots in object stores, and how these roots are followed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 /// Options for following object stores.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stores {
-    /// List s3:// roots this often, or less often if needed to stay within --s3-requests
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::serve::seconds)]
+    /// List roots in object stores this often, or less often if needed to stay within --s3-requests
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     s3_every: Duration,
-    /// Send at most this many list requests a minute per s3:// root; each lists 1,000 objects
+    /// Send at most this many list requests a minute per such root; each lists 1,000 objects
     #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     s3_requests: u32,
-    /// Cache at most this much of each s3:// root on this machine: 500MB, 20GB
+    /// Cache at most this much of each such root on this machine: 500MB, 20GB
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = size)]
     s3_cache: u64,
 }
@@ -25,7 +25,7 @@ impl Stores {
     /// Follows the object stores among `roots`, and returns all roots as directories.
     ///
     /// # Errors
-    /// An address is invalid, the AWS settings can't be used, or the cache can't be written.
+    /// An address is invalid, the settings of its cloud can't be used, or the cache can't be written.
     pub(super) fn follow(
         &self,
         roots: Vec<PathBuf>,
@@ -56,7 +56,11 @@ impl Stores {
                 budget,
                 listing,
             };
-            let mirror = Arc::new(Mirror::follow(&address, Settings::read()?, options)?);
+            let mirror = Arc::new(Mirror::follow(
+                &address,
+                Settings::read(&address)?,
+                options,
+            )?);
             dirs.push(mirror.dir().to_owned());
             mirrors.push(mirror);
         }
@@ -98,6 +102,17 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     bytes
         .map(|bytes| bytes as u64)
         .ok_or_else(|| "must be a size of at least 1MB, such as 500MB or 20GB".to_owned())
+}
+
+/// Parses a positive number of seconds.
+pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text
+        .parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "must be a number of seconds above 0".to_owned())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::fault::{Fault, NoDecision};
 use super::hook::Moment;
 use super::parse::{self, Parsed};
 use super::result::{ModelTurn, StepRecord};
-use super::run::Session;
+use super::session::Session;
 use super::step::cx;
 use super::talk::with_ids;
 use super::toolbox::clip;

@@ -16,6 +16,7 @@ use super::guard::{DynGuard, DynPerson, Guard, Person};
 use super::history::{HistoryPolicy, Keep};
 use super::hook::Hook;
 use super::parse::Parser;
+use super::process::Process;
 use super::recovery::{Recovery, RecoverySteps};
 use super::state::State;
 use super::tool::Tool;
@@ -60,25 +61,6 @@ pub(super) struct Parts<D> {
     pub(super) parent: Option<String>,
     pub(super) prices: Prices,
     pub(super) on_text: Box<dyn Fn(&str) + Send + Sync>,
-}
-
-/// The process that writes a trace. Lets a reader check whether the process still exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
-    /// The process id.
-    pub pid: u32,
-    /// The host name, if known.
-    pub host: Option<String>,
-}
-
-impl Process {
-    /// Returns this process.
-    pub fn this() -> Self {
-        Self {
-            pid: std::process::id(),
-            host: crate::trace::host_name(),
-        }
-    }
 }
 
 /// Hashes a state for the stagnation rule.

@@ -172,7 +172,7 @@ impl Cancel {
 /// people.
 pub(super) fn cut_off(limit_ms: u128, waited_ms: u64) -> String {
     let waited = waited_for_people(waited_ms);
-    format!("the run was to end within {limit_ms} ms, and what was under way was dropped{waited}")
+    format!("the run had to end within {limit_ms} ms, so unfinished work was dropped{waited}")
 }
 
 async fn over(deadline: Option<Instant>) {

@@ -1,9 +1,7 @@
 //! Defines environments, which agents observe and change, and which may end a run.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -11,10 +9,8 @@ use serde_json::{Map, Value};
 use super::decision::Decision;
 use super::erased::Boxed;
 use super::task::Task;
+use super::tool::Shared;
 use super::toolbox::ToolResult;
-
-/// Data that an environment shares with tools.
-pub type Shared = Arc<dyn Any + Send + Sync>;
 
 /// An environment. A failure ends the run with the code `env_failed`.
 pub trait Env: Send {

@@ -6,10 +6,9 @@ use serde::Serialize;
 use super::agent::{Agent, AgentError};
 use super::cancel::{Lost, caught_now};
 use super::log::Event;
-use super::recorder::FailureLine;
-use super::recovery::Failure;
+use super::recovery::{Failure, FailureLine};
 use super::result::StepRecord;
-use super::run::Session;
+use super::session::Session;
 use super::toolbox::clip;
 use crate::stop::{Phase, StepError};
 

@@ -10,7 +10,7 @@ use super::cancel::Lost;
 use super::critic::{CriticCx, CriticError, Opinion};
 use super::log::Event;
 use super::result::{CriticOutput, StepRecord};
-use super::run::Session;
+use super::session::Session;
 use super::state::{Snapshot, State};
 use super::value::to_value_lossy;
 use crate::stop::{Code, CriticFact, CriticWish, Gate, Source};

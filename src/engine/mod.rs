@@ -25,6 +25,7 @@
 //!
 //! A run needs a tokio runtime with the timer enabled, for the timeouts of tools.
 
+mod admit;
 mod agent;
 mod ask;
 mod back;
@@ -45,10 +46,12 @@ mod judge;
 mod log;
 mod off_limits;
 mod parse;
+mod process;
 mod recorder;
 mod recovery;
 mod result;
 mod run;
+mod session;
 mod staging;
 mod state;
 mod step;
@@ -66,7 +69,7 @@ mod tests;
 pub mod sources {}
 
 pub use agent::{Agent, AgentError, Done, Prompt, StepCx};
-pub use builder::{Builder, DEFAULT_STEPS, Engine, Process};
+pub use builder::{Builder, DEFAULT_STEPS, Engine};
 pub use cancel::Cancel;
 pub use chat::{
     ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall,
@@ -78,7 +81,7 @@ pub use clock::{Clock, Stepping, SystemClock};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
 pub use earlier::{Earlier, Unfinished};
-pub use env::{Env, EnvError, EnvStep, Shared};
+pub use env::{Env, EnvError, EnvStep};
 pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};
@@ -86,6 +89,7 @@ pub use off_limits::OffLimits;
 pub use parse::{
     Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native,
 };
+pub use process::Process;
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
     Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord,
@@ -94,5 +98,5 @@ pub use result::{
 pub use state::{State, StateDiff, StateError};
 pub use sub_agent::{Delegated, Delegation, SubAgent, run_all};
 pub use task::{EnvSpec, Resource, ResourceKind, Task, TaskBudget, TaskIssue};
-pub use tool::{Tool, ToolCx, ToolError, ToolLimits};
+pub use tool::{Shared, Tool, ToolCx, ToolError, ToolLimits};
 pub use toolbox::{MAX_RESULT_BYTES, Status, ToolResult, Toolbox};

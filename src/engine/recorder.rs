@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::builder::Process;
 use super::chat::{ToolCall, ToolSpec};
 use super::decision::{Action, Decision};
 use super::parse::Diagnostics;
+use super::process::Process;
+use super::recovery::FailureLine;
 use super::result::{CriticOutput, StepRecord, TaskResult};
 use super::state::StateDiff;
 use super::task::Task;
@@ -308,17 +309,6 @@ impl Opening<'_> {
         }
         meta
     }
-}
-
-/// One entry of the failure report.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct FailureLine {
-    pub(super) step_id: u64,
-    pub(super) phase: String,
-    pub(super) category: String,
-    pub(super) message: String,
-    pub(super) recoverable: bool,
-    pub(super) decision: &'static str,
 }
 
 /// Returns the manifest's data for the end of the run.

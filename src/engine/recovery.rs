@@ -1,4 +1,7 @@
-//! Defines the policy that decides whether a run continues after a failed step.
+//! Defines the policy that decides whether a run continues after a failed step, and counts the
+//! failed steps for it.
+
+use serde::Serialize;
 
 use crate::stop::Phase;
 
@@ -57,4 +60,23 @@ impl<F: FnMut(&Failure<'_>) -> bool + Send> Recovery for F {
     fn may_continue(&mut self, failure: &Failure<'_>) -> bool {
         self(failure)
     }
+}
+
+/// Failed steps, as counted by the recovery policy.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    pub(super) consecutive: u64,
+    pub(super) total: u64,
+    pub(super) report: Vec<FailureLine>,
+}
+
+/// One entry of the failure report.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct FailureLine {
+    pub(super) step_id: u64,
+    pub(super) phase: String,
+    pub(super) category: String,
+    pub(super) message: String,
+    pub(super) recoverable: bool,
+    pub(super) decision: &'static str,
 }

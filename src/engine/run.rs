@@ -1,88 +1,36 @@
 //! Runs a task to its verdict: starts the run, checks it, executes the steps, and closes it in all
 //! cases.
 
-use std::path::PathBuf;
+use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::agent::Agent;
-use super::builder::{Engine, Parts};
-use super::cancel::{Lost, Wish, caught, caught_now, cut_off};
-use super::clock::{Clock, SystemClock};
+use super::agent::{Agent, AgentError};
+use super::builder::Engine;
+use super::cancel::{Lost, caught, caught_now};
+use super::clock::SystemClock;
 use super::earlier::{Earlier, Spent};
-use super::env::Shared;
-use super::hook::{Moment, told};
+use super::hook::Moment;
 use super::log::{Event, Log};
 use super::off_limits::OffLimits;
-use super::recorder::{FailureLine, Opening, ending};
+use super::recorder::{Opening, ending};
+use super::recovery::Failures;
 use super::result::{RunResult, TaskResult};
+use super::session::{Run, Session};
 use super::staging::stage;
 use super::state::{Snapshot, State};
 use super::talk::Conversation;
 use super::task::{Task, TaskIssue};
-use super::toolbox::{ToolResult, Toolbox, clip};
-use crate::stop::{Code, Gate, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
+use super::toolbox::clip;
+use crate::error::{Error, Kind, Result};
+use crate::stop::{Code, Outcome, Source, Stats, StepFacts, StopSet, StopVerdict};
 
 /// Maximum length of the last text in the END event, in bytes. The text's step has all of it.
 const MAX_LAST_TEXT_BYTES: usize = 16 << 10;
 /// Time limit for the environment's cleanup.
 const CLOSE: Duration = Duration::from_secs(10);
-
-/// A run in progress.
-pub(super) struct Session<A: Agent> {
-    pub(super) agent: A,
-    pub(super) tools: Toolbox,
-    pub(super) rules: StopSet<State<A::Data>>,
-    pub(super) parts: Parts<A::Data>,
-    pub(super) state: State<A::Data>,
-    pub(super) snapshot: Snapshot,
-    pub(super) talk: Conversation,
-    /// Feedback from earlier steps.
-    pub(super) feedback: Vec<String>,
-    /// The directories of the trace.
-    pub(super) off_limits: OffLimits,
-    /// The run's directory.
-    pub(super) dir: Option<PathBuf>,
-    /// Data that the environment shares with tools.
-    pub(super) shared: Option<Shared>,
-    pub(super) run: Run,
-}
-
-/// The parts of a run that exist even if the agent couldn't start.
-pub(super) struct Run {
-    pub(super) task: Task,
-    pub(super) clock: Box<dyn Clock>,
-    pub(super) log: Log,
-    pub(super) stats: Stats,
-    pub(super) last_text: Option<String>,
-    /// A failure outside the rules. Ends the run at the next gate.
-    pub(super) fault: Option<(Source, Code, String)>,
-    pub(super) failures: Failures,
-    /// The facts of a step that has no line.
-    pub(super) unwritten: Option<StepFacts>,
-    /// The results of the last step before this engine's first one.
-    pub(super) last: Vec<ToolResult>,
-    /// Usage of the first step's requests so far, if another process began the step and didn't
-    /// finish it.
-    pub(super) lost: Spent,
-    /// The ordinal of this engine's first step.
-    pub(super) first: u64,
-    /// Whether the run is resumed or branched, so that the trace has earlier steps.
-    pub(super) goes_on: bool,
-    /// Run time before the clock was started.
-    carried: Duration,
-    issues: Vec<TaskIssue>,
-}
-
-/// Failed steps, as counted by the recovery policy.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    pub(super) consecutive: u64,
-    pub(super) total: u64,
-    pub(super) report: Vec<FailureLine>,
-}
 
 impl<A: Agent> Engine<A> {
     /// Runs the task to its end. Every failure, including failures of the agent, a critic or the
@@ -92,7 +40,34 @@ impl<A: Agent> Engine<A> {
         self.play(task.into(), None).await
     }
 
-    pub(super) async fn play(
+    /// Resumes a run from its trace, with its task, state, conversation, counters and time.
+    ///
+    /// The rules and limits are this engine's, and count from the start of the run: after three
+    /// steps, `max_steps(5)` leaves two. The environment is reset. Files stay as they are.
+    ///
+    /// The run is recorded in its own directory, so the engine must not have a
+    /// [`Builder::record`](super::Builder::record).
+    ///
+    /// # Errors
+    /// Fails if the engine has a writer, the run belongs to an agent with another name, the state
+    /// doesn't fit this agent, or the agent can't resume. Nothing is written then. A branch may use
+    /// another agent.
+    pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
+        earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
+        let state = earlier.state::<A::Data>()?;
+        let agent = &mut self.agent;
+        let heard = caught_now(|| agent.resume(&earlier.task, &state))
+            .map_err(AgentError::fatal)
+            .flatten();
+        heard.map_err(|error| {
+            Error::new(Kind::Usage, "the agent cannot resume this run")
+                .because(io::Error::other(error.message))
+        })?;
+        let task = std::mem::take(&mut earlier.task);
+        Ok(self.play(task, Some((state, earlier))).await)
+    }
+
+    async fn play(
         self,
         task: Task,
         earlier: Option<(State<A::Data>, Earlier)>,
@@ -266,7 +241,7 @@ fn first_state<D: Serialize, S>(
     mut state: State<D>,
     rules: &StopSet<S>,
     goes_on: bool,
-) -> Result<(State<D>, Snapshot, Snapshot), String> {
+) -> std::result::Result<(State<D>, Snapshot, Snapshot), String> {
     let before = if goes_on {
         Some(Snapshot::of(&state).map_err(|wrong| wrong.to_string())?)
     } else {
@@ -452,119 +427,6 @@ impl<A: Agent> Session<A> {
         }
     }
 
-    /// Adds an end from outside the rules to the facts, before the gate is checked.
-    pub(super) fn outside(&mut self, gate: Gate, facts: &mut StepFacts) {
-        self.run.fault = self.run.fault.take().or_else(|| self.run.log.fault());
-        if let Some((source, code, detail)) = self.run.fault.take() {
-            facts.force(gate, source, code, detail);
-        }
-        let may_end = !(gate == Gate::AfterDecide && facts.candidate);
-        let waited = self.run.stats.waited_ms.saturating_add(facts.waited_ms);
-        if let Some(limit) = self
-            .parts
-            .hard_timeout
-            .filter(|_| may_end && self.parts.cancel.is_late())
-        {
-            facts.force(
-                gate,
-                Source::Budget,
-                Code::BudgetTime,
-                cut_off(limit.as_millis(), waited),
-            );
-        }
-        if let Some(limit) = self
-            .rules
-            .budget()
-            .time_ms
-            .filter(|_| may_end && self.parts.cancel.dropped())
-        {
-            facts.force(
-                gate,
-                Source::Budget,
-                Code::BudgetTime,
-                cut_off(limit.limit.into(), waited),
-            );
-        }
-        match (self.parts.cancel.wish(), gate) {
-            (Wish::None, _) => {}
-            (Wish::AfterStep, Gate::AfterDecide) => {}
-            // The answer exists, so it is judged first.
-            (Wish::Now, Gate::AfterDecide) if facts.candidate => {}
-            (Wish::AfterStep, Gate::BeforeStep) if self.run.log.steps.is_empty() => {
-                facts.force(
-                    gate,
-                    Source::Cancel,
-                    Code::CancelledImmediate,
-                    "cancelled before the first step",
-                );
-            }
-            (Wish::AfterStep, Gate::BeforeStep | Gate::AfterStep) => {
-                facts.force(
-                    gate,
-                    Source::Cancel,
-                    Code::CancelledAfterStep,
-                    "cancelled after the step",
-                );
-            }
-            (Wish::Now, Gate::AfterStep) if facts.candidate => {
-                facts.force(
-                    gate,
-                    Source::Cancel,
-                    Code::CancelledAfterStep,
-                    "cancelled after the final decision",
-                );
-            }
-            (Wish::Now, _) => {
-                facts.force(gate, Source::Cancel, Code::CancelledImmediate, "cancelled");
-            }
-        }
-    }
-
-    /// Writes an event and notifies the hooks.
-    pub(super) fn emit<P: Serialize>(
-        &mut self,
-        step: u64,
-        phase: &'static str,
-        stage: &'static str,
-        payload: P,
-    ) {
-        self.emit_with(Event::new(step, phase, stage, payload));
-    }
-
-    pub(super) fn emit_with<P: Serialize>(&mut self, event: Event<'_, P>) {
-        let (step, phase, stage) = (event.step, event.phase, event.stage);
-        let run = &mut self.run;
-        run.log.event(event, || run.clock.now_us());
-        self.hear(|_, _| Some(Moment::Phase { step, phase, stage }));
-    }
-
-    /// Notifies the hooks of a moment. The first failure ends the run.
-    pub(super) fn hear(
-        &mut self,
-        moment: impl for<'a> FnOnce(&'a Run, &'a State<A::Data>) -> Option<Moment<'a, A::Data>>,
-    ) {
-        if self.parts.hooks.is_empty() {
-            return;
-        }
-        let Some(moment) = moment(&self.run, &self.state) else {
-            return;
-        };
-        if let Some(wrong) = told(&mut self.parts.hooks, &moment) {
-            self.run
-                .fault
-                .get_or_insert((Source::Error, Code::HookFailed, wrong));
-        }
-    }
-
-    /// Like [`Session::hear`], for a moment that doesn't refer to the run or the state.
-    pub(super) fn tell(&mut self, moment: &Moment<'_, A::Data>) {
-        if let Some(wrong) = told(&mut self.parts.hooks, moment) {
-            self.run
-                .fault
-                .get_or_insert((Source::Error, Code::HookFailed, wrong));
-        }
-    }
-
     async fn close(mut self, verdict: StopVerdict) -> RunResult<A::Data> {
         for hook in &mut self.parts.hooks {
             let _ = caught_now(|| hook.on(&Moment::RunEnd { verdict: &verdict }));
@@ -586,16 +448,6 @@ impl<A: Agent> Session<A> {
 }
 
 impl Run {
-    pub(super) fn ms(&self) -> u64 {
-        u64::try_from(
-            self.clock
-                .elapsed()
-                .saturating_add(self.carried)
-                .as_millis(),
-        )
-        .unwrap_or(u64::MAX)
-    }
-
     /// Continues from the end of the earlier part of a run.
     fn take_up(&mut self, earlier: &mut Earlier, stats: Stats) {
         self.log = Log::new(earlier.writer());

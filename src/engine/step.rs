@@ -5,17 +5,19 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::admit::Admitted;
 use super::agent::{Agent, Done, StepCx};
+use super::builder::Parts;
 use super::cancel::{Lost, Wish, caught_now};
 use super::clock::step_seed;
 use super::decision::{Action, Decision, Mode};
 use super::env::{EnvError, EnvStep};
 use super::fault::{Fault, NoDecision};
-use super::guard::Admitted;
 use super::hook::Moment;
 use super::result::StepRecord;
-use super::run::Session;
+use super::session::{Run, Session};
 use super::state::{Snapshot, StateDiff};
+use super::talk::Conversation;
 use super::tool::ToolCx;
 use super::toolbox::ToolResult;
 use crate::stop::{Code, Gate, Outcome, Phase, Ruling, Source, StepError, StepFacts, StopVerdict};
@@ -543,9 +545,9 @@ impl<A: Agent> Session<A> {
 /// Returns the agent's context for a step. Takes the parts of the session separately, so that the
 /// agent can be borrowed mutably.
 pub(super) fn cx<'a, D>(
-    run: &'a super::run::Run,
-    parts: &'a super::builder::Parts<D>,
-    talk: &super::talk::Conversation,
+    run: &'a Run,
+    parts: &'a Parts<D>,
+    talk: &Conversation,
     feedback: &'a [String],
     record: &'a StepRecord,
 ) -> StepCx<'a> {

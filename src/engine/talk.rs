@@ -3,7 +3,6 @@
 
 use super::chat::{Message, Reply, Request, Role, ToolCall, ToolSpec};
 use super::decision::Action;
-use super::earlier::Exchange;
 use super::history::{History, HistoryPolicy};
 use super::parse::Parser;
 use super::toolbox::ToolResult;
@@ -26,6 +25,17 @@ pub(super) struct Conversation {
     texts: Vec<String>,
     /// The ids of the newest calls that don't have a result yet.
     open: Vec<String>,
+}
+
+/// One part of a conversation.
+#[derive(Debug)]
+pub(super) enum Exchange {
+    /// The new messages of a request.
+    Asked(Vec<Message>),
+    /// Older turns were dropped.
+    Shortened,
+    /// The accepted reply.
+    Answered(Box<Reply>),
 }
 
 impl Conversation {

@@ -38,7 +38,7 @@ pub struct Task {
     pub metadata: Map<String, Value>,
 }
 
-/// The limits of a task. A limit of 0 lets nothing run.
+/// The limits of a task. A limit of 0 allows nothing to run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -291,7 +291,7 @@ impl Task {
             .is_some_and(|limit| !(limit.is_finite() && limit >= 0.0))
         {
             let message = format!(
-                "{:?} is no time in seconds",
+                "{:?} is not a time in seconds",
                 self.budget.max_runtime_seconds.unwrap_or_default()
             );
             issues.push(TaskIssue::new(
@@ -375,7 +375,7 @@ impl Resource {
             } else {
                 "file"
             };
-            let message = format!("the required {kind} {place:?} is not there");
+            let message = format!("the required {kind} {place:?} does not exist");
             issues.push(TaskIssue::new("TASK_RESOURCE_MISSING", field, message));
         }
     }
@@ -384,7 +384,7 @@ impl Resource {
     fn wrong_mount(&self, to: &str, workspace: Option<&Path>) -> Option<String> {
         if self.path.is_none() {
             return Some(format!(
-                "what is to be at {to:?} has no path, and nothing is fetched from the network"
+                "the resource for {to:?} has no path, and resources are not fetched from the network"
             ));
         }
         if workspace.is_none() {

@@ -3,6 +3,7 @@
 //! A [`Toolbox`] holds the tools of an agent. It checks arguments, applies timeouts and retries,
 //! and turns every failure, including a panic, into a result for the agent.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
@@ -15,7 +16,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::cancel::Cancel;
-use super::env::Shared;
 use super::off_limits::OffLimits;
 use super::state::Snapshot;
 
@@ -95,6 +95,9 @@ pub trait Tool: Send + Sync {
         &[]
     }
 }
+
+/// Data that an environment shares with tools.
+pub type Shared = Arc<dyn Any + Send + Sync>;
 
 /// The context of a tool call.
 #[derive(Debug, Clone, Copy)]

@@ -131,7 +131,7 @@ impl Toolbox {
                 } else {
                     known.join(", ")
                 };
-                let message = format!("no tool is called {:?}; known tools: {known}", action.name);
+                let message = format!("unknown tool {:?}; known tools: {known}", action.name);
                 Err((
                     Status::Error,
                     ToolError::new(message).category("tool_not_found"),

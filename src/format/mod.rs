@@ -84,7 +84,7 @@ use std::path::Path;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use lines::is_record;
-pub use origin::{EMPTY, Origin, may_be_skipped, origin};
+pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use value::uncut;
 pub use watch::{Values, WatchedValue};

@@ -30,7 +30,8 @@ const MAX_LINES: usize = 64;
 
 /// The reason for a file without a record.
 pub const EMPTY: &str = "empty file";
-const UNKNOWN: &str = "unknown format";
+/// The reason for a file whose records identify no format.
+pub const UNKNOWN: &str = "unknown format";
 const UTF16: &str = "UTF-16 text: save it as UTF-8 so that the board can read it";
 
 /// Returns the origin of a file with this name that begins with `head`, which has at most

@@ -1,9 +1,10 @@
-//! How does Qwen Code write a session? One JSON object a line, appended to `projects/PROJECT/chats/SESSION.jsonl`;
-//! sub-agents have files of their own in `subagents/SESSION/`.
+//! Reads sessions of Qwen Code: one JSON object per line, appended to
+//! `projects/PROJECT/chats/SESSION.jsonl`. Sub-agents have separate files in `subagents/SESSION/`.
 //!
-//! The lines are much like those of Claude Code, the messages like those of Gemini. A reply is one line; of a sub-agent
-//! it is several, of which one has the tokens. No line says how the session ended, but errors of the service are told.
-//! Seen in version 0.24.
+//! The lines are similar to those of Claude Code, and the messages to those of Gemini. A reply is
+//! one line. A sub-agent's reply is several lines, and one of them has the tokens. No line records
+//! how the session ended, but errors of the service are recorded. This reader is based on version
+//! 0.24.
 
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
@@ -36,7 +37,7 @@ pub(super) static SESSION: Tool = Tool {
     },
     shape: Shape::Lines,
     is: |name, head| {
-        // Claude Code's have the same keys, and another message.
+        // Claude Code's lines have the same keys, but their messages differ.
         let is_ours = |line: Line<'_>| {
             let parts = line.message.and_then(|message| member(message, "parts"));
             is_text(line.session)
@@ -48,7 +49,7 @@ pub(super) static SESSION: Tool = Tool {
     reader: || Box::new(Session::default()),
 };
 
-/// The tools that do nothing but ask the user.
+/// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["ask_user_question", "exit_plan_mode"];
 
 fields! {
@@ -67,17 +68,18 @@ fields! {
     struct Telemetry { name = "event.name", message = "error_message", class = "error_type" }
 }
 
-/// A session under way.
+/// A session while it is being read.
 #[derive(Debug, Default)]
 struct Session {
-    /// Calls without a result.
+    /// The step of each call without a result.
     calls: Recent<Box<str>, usize>,
-    /// The newest step, and whether its reply goes on.
+    /// The newest step, and whether its reply continues.
     last: Option<usize>,
     replying: bool,
     children: u64,
     turns: u64,
-    /// A prompt or a result came after the last reply: the next one is due; and whether it was a prompt.
+    /// Whether a prompt or a result came after the last reply, so that another reply is due, and
+    /// whether it was a prompt.
     due: bool,
     has_prompt: bool,
     end: Option<Ended>,
@@ -145,7 +147,8 @@ impl Session {
         self.last.map_or(0, |last| last + 1)
     }
 
-    /// The end and the answer of the session. A turn without steps leaves those of the turn before.
+    /// Returns the end and the answer of the session. A turn without steps keeps those of the
+    /// previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let is_last =
             |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
@@ -154,7 +157,7 @@ impl Session {
             .filter(is_last)
             .and_then(|n| draft.said(n))
             .filter(|_| self.end.is_none());
-        // The program asks no model where all calls of a reply were cancelled.
+        // If all calls of a reply were cancelled, the program makes no further request.
         let cancelled = || {
             self.last
                 .filter(|_| !self.has_prompt)
@@ -168,7 +171,7 @@ impl Session {
             .settle(end.or_else(cancelled), answer, self.steps(), None)
     }
 
-    /// A reply of the model. What comes without tokens belongs to the one before it.
+    /// Handles a reply of the model. A line without tokens belongs to the reply before it.
     fn reply(
         &mut self,
         line: &Line<'_>,
@@ -198,7 +201,7 @@ impl Session {
         draft.part(n, part);
     }
 
-    /// What tools gave.
+    /// Handles tool results.
     fn result(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
         let part = part_of(line);
@@ -235,7 +238,7 @@ impl Session {
         }
     }
 
-    /// What the program tells.
+    /// Handles a line by the program.
     fn event(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let told = line
             .payload
@@ -251,7 +254,8 @@ impl Session {
             ..mark
         });
         if is_error {
-            // It may be asked again: that nothing came after it is all there is to say.
+            // The program may retry the request. Only the lack of a further line shows that it
+            // ended here.
             let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
             let end = Ended::new(
                 &word,
@@ -265,7 +269,7 @@ impl Session {
     }
 }
 
-/// What a line says of the whole session.
+/// Takes the facts about the whole session from a line.
 fn about(line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
     draft.session(line.session, line.agent, file);
     let run = draft.run();
@@ -280,7 +284,7 @@ fn chunks<'a>(line: &Line<'a>) -> impl Iterator<Item = Chunk<'a>> {
     parts.into_iter().flat_map(walk::items).map(Chunk::of)
 }
 
-/// The texts of a message, one under the other.
+/// Returns the texts of a message, joined by newlines.
 fn said(line: &Line<'_>) -> String {
     chunks(line)
         .filter_map(|chunk| text(chunk.text))
@@ -288,7 +292,7 @@ fn said(line: &Line<'_>) -> String {
         .join("\n")
 }
 
-/// What a line says of the step that it belongs to.
+/// Returns the part of a step that a line contains.
 fn part_of(line: &Line<'_>) -> Part {
     let mut part = Part {
         model: text(line.model),
@@ -342,7 +346,8 @@ fn answer(given: &Call<'_>, result: &Result<'_>) -> Answer {
     }
 }
 
-/// The service counts thoughts among the output, and what the cache held among the input.
+/// Converts the tokens of a reply. The service includes thoughts in the output, and cached tokens
+/// in the input.
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
     Tokens {

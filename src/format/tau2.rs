@@ -226,7 +226,7 @@ impl Reader for Simulation {
                 format!("user_cost is {total} USD, but the user's messages add up to {sum}");
             draft.issue_of_whole(IssueKind::Count, reason);
         }
-        let took = draft.took(self.seconds, "the duration is negative");
+        let took = draft.took(self.seconds, "the duration is negative, so it is ignored");
         let between = draft.between(
             self.started,
             self.ended,

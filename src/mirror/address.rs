@@ -1,66 +1,99 @@
-//! What did the person name? `s3://BUCKET/PREFIX`.
+//! The address of a place in an object store: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`.
 
 use std::fmt;
 
 use crate::error::{Error, Kind, Result};
 
-/// What every such address begins with.
-const SCHEME: &str = "s3://";
+/// The API of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cloud {
+    /// Amazon S3, and the many stores with the same API.
+    Aws,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+const CLOUDS: [Cloud; 3] = [Cloud::Aws, Cloud::Google, Cloud::Azure];
+
+impl Cloud {
+    /// The scheme of its addresses.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::Aws => "s3",
+            Self::Google => "gs",
+            Self::Azure => "az",
+        }
+    }
+
+    /// Splits an address at `://`, if its scheme is that of a store.
+    fn split(text: &str) -> Option<(Self, &str)> {
+        CLOUDS.into_iter().find_map(|cloud| {
+            let rest = text.strip_prefix(cloud.scheme())?;
+            Some((cloud, rest.strip_prefix("://")?))
+        })
+    }
+}
 
 /// A place in an object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
+    pub(super) cloud: Cloud,
+    /// The bucket, or the container in Azure.
     pub(super) bucket: String,
-    /// What the keys of all its objects begin with: empty, or with a `/` at its end.
+    /// The common start of all keys: empty, or ends with `/`.
     pub(super) prefix: String,
 }
 
 impl Address {
-    /// Whether a root is meant to be one.
+    /// Returns whether a root is an address of a store and not a directory.
     pub fn is_meant(text: &str) -> bool {
-        text.starts_with(SCHEME)
+        Cloud::split(text).is_some()
     }
 
     /// Reads an address.
     ///
     /// # Errors
-    /// It names no bucket, or one that no store can have.
+    /// The scheme is unknown, the bucket is missing or has an impossible name, or the prefix has an empty part.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
-            let error = Error::new(
-                Kind::Usage,
-                format!("{text} is no address of a bucket: {why}"),
-            );
-            error
-                .hint("it looks like s3://BUCKET or s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names a store that is not AWS")
+            let what = format!("{text} is not the address of a bucket: {why}");
+            Error::new(Kind::Usage, what).hint(
+                "use s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; for a store with the API of S3 \
+                 outside AWS, set AWS_ENDPOINT_URL",
+            )
         };
-        let rest = text
-            .strip_prefix(SCHEME)
-            .ok_or_else(|| wrong("it does not begin with s3://"))?;
+        let (cloud, rest) =
+            Cloud::split(text).ok_or_else(|| wrong("it starts with no known scheme"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_plain =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
         if bucket.is_empty() {
-            return Err(wrong("it names no bucket"));
+            return Err(wrong("the name of the bucket is missing"));
         }
         if !bucket.chars().all(is_plain) || bucket.starts_with('.') {
             return Err(wrong(
-                "the name of a bucket holds letters, digits, dots and hyphens",
+                "bucket names consist of letters, digits, dots and hyphens",
             ));
         }
         let prefix = prefix.trim_end_matches('/');
-        let prefix = if prefix.is_empty() {
-            String::new()
-        } else {
-            format!("{prefix}/")
-        };
+        if !prefix.is_empty()
+            && prefix
+                .split('/')
+                .any(|part| ["", ".", ".."].contains(&part))
+        {
+            return Err(wrong("the prefix has a part that is empty, `.` or `..`"));
+        }
+        let end = if prefix.is_empty() { "" } else { "/" };
         Ok(Self {
+            cloud,
             bucket: bucket.to_owned(),
-            prefix,
+            prefix: format!("{prefix}{end}"),
         })
     }
 
-    /// Its last part, for the name of a directory.
+    /// Returns the last part, which names the cache directory.
     #[cfg(feature = "cloud")]
     pub(super) fn name(&self) -> &str {
         self.prefix
@@ -74,7 +107,7 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = format!("{SCHEME}{}/{}", self.bucket, self.prefix);
+        let whole = format!("{}://{}/{}", self.cloud.scheme(), self.bucket, self.prefix);
         f.write_str(whole.trim_end_matches('/'))
     }
 }
@@ -84,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_and_a_prefix_are_told_apart() {
+    fn addresses_have_a_bucket_and_a_prefix() {
         for (text, bucket, prefix, shown, name) in [
             ("s3://runs", "runs", "", "s3://runs", "runs"),
             ("s3://runs/", "runs", "", "s3://runs", "runs"),
@@ -96,6 +129,8 @@ mod tests {
                 "b c",
             ),
             ("s3://runs/a/b//", "runs", "a/b/", "s3://runs/a/b", "b"),
+            ("gs://runs/a", "runs", "a/", "gs://runs/a", "a"),
+            ("az://box/a", "box", "a/", "az://box/a", "a"),
         ] {
             let address = Address::parse(text).unwrap();
             assert_eq!(
@@ -116,6 +151,10 @@ mod tests {
             "s3://../x",
             "s3://a\n",
             "./runs",
+            "gs://",
+            "s3://runs/a//b",
+            "az://runs/../b",
+            "abfs://runs/a",
         ] {
             assert_eq!(
                 Address::parse(wrong).unwrap_err().kind(),

@@ -1,32 +1,34 @@
-//! Which files were removed to keep the cache within its limit, and which of them are asked for again?
+//! Records which files were evicted from the cache, and which of these somebody opened since.
 //!
-//! Whoever indexes a run, or makes an answer of it, holds its files meanwhile, so that none is removed half read.
+//! Readers hold the files of a run while they read, so that none is removed halfway.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::{Notify, watch};
 
-/// What was asked for last stays before anything newer; so many places are remembered.
+use super::lock;
+
+/// The number of opened files and directories that stay longer than newer ones.
 const MAX_ASKED: usize = 32;
 
-/// What was evicted, and what is asked for.
+/// The evicted objects, and those that somebody opened.
 #[derive(Debug)]
 pub(super) struct Evicted {
-    /// The mirror's directory, links resolved.
+    /// The cache directory, with links resolved.
     dir: PathBuf,
-    /// Locked for a look or a change of the set alone: pages ask it while they wait for nothing else.
+    /// Locked only for a lookup or a change, so that pages never wait for it.
     keys: RwLock<BTreeSet<String>>,
-    /// What is being read, and by how many.
+    /// What is being read, with the number of readers.
     held: Mutex<BTreeMap<String, usize>>,
-    /// What somebody opened, the last one first: an object, or all below it.
+    /// What somebody opened, most recent first: objects, or directories of objects.
     asked: Mutex<VecDeque<String>>,
-    /// Why objects that were asked for did not come.
+    /// Why opened objects couldn't be fetched.
     failed: Mutex<BTreeMap<String, String>>,
-    /// Wakes whoever fetches.
+    /// Wakes the follower.
     pub(super) wanted: Notify,
-    /// Wakes whoever waits for files.
+    /// Wakes readers that wait for files.
     came: watch::Sender<()>,
 }
 
@@ -43,32 +45,33 @@ impl Evicted {
         }
     }
 
-    /// The key of the object that a file is.
+    /// Returns the key of a file's object.
     fn key(&self, file: &Path) -> Option<String> {
-        let parts = file
-            .strip_prefix(&self.dir)
-            .ok()?
-            .iter()
-            .map(|part| part.to_str());
-        Some(parts.collect::<Option<Vec<_>>>()?.join("/"))
+        let below = file.strip_prefix(&self.dir).ok()?;
+        let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
+        Some(parts?.join("/"))
     }
 
     fn keys(&self) -> RwLockReadGuard<'_, BTreeSet<String>> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn keys_mut(&self) -> RwLockWriteGuard<'_, BTreeSet<String>> {
+        self.keys.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn count(&self) -> usize {
         self.keys().len()
     }
 
-    /// Whether one of `files` was evicted, or something below or around it.
+    /// Returns whether one of `files` was evicted, or a file below or around it.
     pub(super) fn is_evicted(&self, files: &[PathBuf]) -> bool {
         self.has_any(&self.keys(), files)
     }
 
-    /// Keeps `files` where they are as long as the value lives; `None` where one was evicted.
+    /// Keeps `files` from being evicted until the value is dropped. Returns `None` if one is evicted already.
     pub(super) fn hold(self: &Arc<Self>, files: &[PathBuf]) -> Option<Hold> {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         if self.is_evicted(files) {
             return None;
         }
@@ -83,49 +86,34 @@ impl Evicted {
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn has_any(&self, keys: &BTreeSet<String>, files: &[PathBuf]) -> bool {
-        !keys.is_empty()
-            && files
-                .iter()
-                .filter_map(|file| self.key(file))
-                .any(|key| holds(keys, &key))
+        let mut names = files.iter().filter_map(|file| self.key(file));
+        !keys.is_empty() && names.any(|key| holds(keys, &key))
     }
 
-    /// Removes an object unless somebody reads it: the next listing finds it again. `remove` says whether it is evicted.
+    /// Evicts an object unless somebody reads it; the next listing tries again. `remove` returns whether it was evicted.
     pub(super) fn evict(&self, key: &str, remove: impl FnOnce() -> bool) {
-        let held = self.held();
+        let held = lock(&self.held);
         if !held.keys().any(|place| is_within(key, place)) && remove() {
-            self.keys
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(key.to_owned());
+            self.keys_mut().insert(key.to_owned());
         }
     }
 
-    /// An object is here, or nowhere any more.
+    /// Forgets an object that was fetched, or that the store no longer has.
     pub(super) fn forget(&self, key: &str) {
         if self.keys().is_empty() {
             return;
         }
-        if self
-            .keys
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(key)
-        {
-            self.failed().remove(key);
+        if self.keys_mut().remove(key) {
+            lock(&self.failed).remove(key);
             self.came.send_replace(());
         }
     }
 
-    /// Somebody opens what lies in the file or directory `path`: it is fetched if it was evicted, and kept before others.
+    /// Records that somebody opens the file or directory `path`. It is fetched if it was evicted, and stays longer than others.
     pub(super) fn ask(&self, path: &Path) {
         let Some(key) = self.key(path) else { return };
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = lock(&self.asked);
         if asked.front() == Some(&key) && !holds(&self.keys(), &key) {
             return;
         }
@@ -134,67 +122,53 @@ impl Evicted {
         asked.truncate(MAX_ASKED);
         drop(asked);
         if holds(&self.keys(), &key) {
-            self.failed().retain(|failed, _| !is_within(failed, &key));
+            lock(&self.failed).retain(|failed, _| !is_within(failed, &key));
             self.wanted.notify_one();
         }
     }
 
-    /// Objects that were evicted and are asked for.
+    /// Returns the evicted objects that somebody opened.
     pub(super) fn awaited(&self) -> Vec<String> {
         let (asked, keys) = (self.asked(), self.keys());
-        keys.iter()
-            .filter(|key| asked.iter().any(|place| is_within(key, place)))
-            .cloned()
-            .collect()
+        let is_asked = |key: &&String| asked.iter().any(|place| is_within(key, place));
+        keys.iter().filter(is_asked).cloned().collect()
     }
 
-    /// What was asked for, the last one first.
+    /// Returns what somebody opened, most recent first.
     pub(super) fn asked(&self) -> Vec<String> {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
+        lock(&self.asked).iter().cloned().collect()
     }
 
-    /// The same, of what is here.
+    /// Returns the same without evicted objects.
     pub(super) fn asked_and_here(&self) -> Vec<String> {
-        let (asked, keys) = (self.asked(), self.keys());
+        let (mut asked, keys) = (self.asked(), self.keys());
+        asked.retain(|place| !holds(&keys, place));
         asked
-            .into_iter()
-            .filter(|place| !holds(&keys, place))
-            .collect()
     }
 
-    /// An object that is asked for did not come.
+    /// Records why an opened object couldn't be fetched.
     pub(super) fn fail(&self, key: &str, why: &str) {
         if self.keys().contains(key) {
-            self.failed().insert(key.to_owned(), why.to_owned());
+            lock(&self.failed).insert(key.to_owned(), why.to_owned());
             self.came.send_replace(());
         }
     }
 
-    /// Why what lies in `path` did not come.
+    /// Returns why `path` couldn't be fetched.
     pub(super) fn failure(&self, path: &Path) -> Option<String> {
         let key = self.key(path)?;
-        self.failed()
-            .iter()
-            .find(|(failed, _)| is_within(failed, &key))
-            .map(|(_, why)| why.clone())
+        let failed = lock(&self.failed);
+        let mut failed = failed.iter().filter(|(failed, _)| is_within(failed, &key));
+        failed.next().map(|(_, why)| why.clone())
     }
 
-    fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Word of files that came or failed to.
+    /// Reports files that were fetched, or couldn't be.
     pub(super) fn news(&self) -> watch::Receiver<()> {
         self.came.subscribe()
     }
 }
 
-/// Files that are being read stay while it lives.
+/// Keeps files from being evicted until it is dropped.
 #[derive(Debug)]
 pub(super) struct Hold {
     evicted: Arc<Evicted>,
@@ -203,7 +177,7 @@ pub(super) struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = self.evicted.held();
+        let mut held = lock(&self.evicted.held);
         for place in &self.places {
             if let Some(readers) = held.get_mut(place) {
                 *readers -= 1;
@@ -215,8 +189,7 @@ impl Drop for Hold {
     }
 }
 
-/// Whether an object lies in the file or directory `place`; of a run in a file that it shares, the file is a part of its
-/// path.
+/// Returns whether an object is in the file or directory `place`. Runs that share a file have paths below it.
 pub(super) fn is_within(key: &str, place: &str) -> bool {
     let below = |long: &str, short: &str| {
         long.strip_prefix(short)

@@ -1,4 +1,4 @@
-//! A store on the loopback that answers as a test tells it to; for tests of the mirror and of what reads it.
+//! A store on the loopback interface that answers as a test wants, with the API of each cloud.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,69 +9,90 @@ use std::time::{Duration, Instant};
 
 use md5::{Digest as _, Md5};
 
+use super::address::Cloud;
+use super::fetch::hex;
 use super::http::Patience;
-use super::settings::Credentials;
-use super::sign::hex;
+use super::settings::{Credentials, Login};
+use super::store::Store;
 use super::{Address, ListingBounds, Mirror, Options, Settings, Status};
 
 pub(super) const MODIFIED: &str = "2026-01-02T03:04:05.000Z";
-/// Objects on a page of a listing.
+/// [`MODIFIED`] as a header.
+const LAST_MODIFIED: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
+/// The number of objects on a page of a listing.
 const PAGE: usize = 3;
+/// The wait before the first retry.
+const FIRST_WAIT: Duration = Duration::from_millis(1);
 
-/// What is answered instead of the truth.
+/// A wrong answer.
 #[derive(Debug, Clone)]
 pub(super) enum Odd {
-    /// To whatever is asked next.
+    /// To the next request.
     Status(u16, &'static str),
-    /// To the next request for an object: so many bytes are missing, or the first one is another.
+    /// To the next request for an object: without the last bytes, or with a wrong first byte.
     Cut(usize),
     Damaged,
-    /// To the next request for an object: a body in chunks that has no end.
+    /// To the next request for an object: a body in chunks without an end.
     Endless,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
     pub(super) objects: BTreeMap<String, (Vec<u8>, String)>,
-    /// When objects were written, where that is not [`MODIFIED`].
+    /// When objects were written, if not at [`MODIFIED`].
     times: BTreeMap<String, String>,
     pub(super) odd: VecDeque<Odd>,
-    /// Answered to everything, as long as it is there.
+    /// The answer to all requests, while it is set.
     pub(crate) down: Option<(u16, &'static str)>,
-    /// Where the bucket lies: whoever signs for another region is sent there.
+    /// The region of the bucket. Requests signed for another one are redirected.
     pub(super) region: Option<&'static str>,
-    /// Nothing is answered, as long as it is so.
+    /// Answers nothing, while it is set.
     pub(super) hangs: bool,
-    /// Objects are listed and not handed out.
+    /// Additional headers of objects. They replace others of the same name.
+    pub(super) headers: BTreeMap<&'static str, &'static str>,
+    /// Lists objects and refuses to send them.
     pub(super) locked: bool,
-    /// Each page of a listing names another one, and so many objects of its own.
+    /// Each page of a listing has this many objects and the token of another page.
     pub(super) endless_listing: Option<usize>,
+    /// How the tokens of these pages begin.
+    pub(super) token: String,
     pages: usize,
-    /// Bytes of bodies without an end that were sent.
+    /// The number of bytes sent in bodies without an end.
     pub(super) endless_bytes: usize,
-    /// Methods, addresses and ranges.
+    /// The role that the metadata service of the machine hands out.
+    pub(super) has_role: bool,
+    /// The path and range of each request.
     asked: Vec<String>,
 }
 
-/// A store; it serves until the test ends.
+/// A store that serves until the test ends.
 pub(crate) struct Fake {
+    cloud: Cloud,
     bucket: Arc<Mutex<Bucket>>,
-    address: SocketAddr,
+    host: SocketAddr,
 }
 
 impl Fake {
     pub(crate) fn new() -> Self {
+        Self::of(Cloud::Aws)
+    }
+
+    pub(super) fn of(cloud: Cloud) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let host = listener.local_addr().unwrap();
         let bucket = Arc::<Mutex<Bucket>>::default();
         let of_server = Arc::clone(&bucket);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let bucket = Arc::clone(&of_server);
-                std::thread::spawn(move || serve(&stream, &bucket));
+                std::thread::spawn(move || serve(&stream, cloud, &bucket));
             }
         });
-        Self { bucket, address }
+        Self {
+            cloud,
+            bucket,
+            host,
+        }
     }
 
     pub(crate) fn bucket(&self) -> MutexGuard<'_, Bucket> {
@@ -82,7 +103,7 @@ impl Fake {
         self.put_tagged(key, bytes, &hex(&Md5::digest(bytes)));
     }
 
-    /// The same, written so many hours later than others are.
+    /// Puts an object that was written some hours later than others.
     pub(crate) fn put_at(&self, key: &str, bytes: &[u8], hours: u32) {
         self.bucket()
             .times
@@ -97,18 +118,49 @@ impl Fake {
     }
 
     pub(super) fn settings(&self) -> Settings {
+        let keys = Credentials {
+            id: "ID".to_owned(),
+            secret: "secret".to_owned(),
+            session: None,
+        };
+        let (login, option) = match self.cloud {
+            Cloud::Aws => (Login::Keys(keys), None),
+            Cloud::Google => (Login::Options, Some(("google_bearer_token", "ID"))),
+            Cloud::Azure => (
+                Login::Options,
+                Some(("azure_storage_account_key", "c2VjcmV0")),
+            ),
+        };
+        let option = option.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Settings {
-            credentials: Some(Credentials {
-                id: "ID".to_owned(),
-                secret: "secret".to_owned(),
-                session: None,
-            }),
+            login,
             why_none: None,
             region: "us-east-1".to_owned(),
-            endpoint: Some(format!("http://{}", self.address)),
+            endpoint: Some(format!("http://{}", self.host)),
             path_style: None,
+            account: Some("ID".to_owned()),
+            options: option.into_iter().collect(),
             reread: false,
         }
+    }
+
+    /// Follows the store without credentials, on a machine that may have a role.
+    pub(super) fn follow_anonymously(&self) -> Mirror {
+        let metadata = format!("http://{}", self.host);
+        let settings = Settings {
+            login: Login::Anonymous {
+                then_instance: true,
+            },
+            options: vec![("aws_metadata_endpoint".to_owned(), metadata)],
+            ..self.settings()
+        };
+        self.follow_as(
+            settings,
+            None,
+            1 << 20,
+            Duration::from_secs(30),
+            |options| options,
+        )
     }
 
     pub(crate) fn follow(&self, cache: Option<&Path>, limit: u64) -> Mirror {
@@ -131,62 +183,77 @@ impl Fake {
         long: Duration,
         change: impl FnOnce(Options) -> Options,
     ) -> Mirror {
-        let every = Duration::from_millis(10);
-        let (cache, listing) = (cache.map(Path::to_owned), ListingBounds::default());
-        let options = change(Options {
-            cache,
-            limit,
-            every,
-            budget: u32::MAX,
-            listing,
-        });
-        let patience = Patience {
-            connect: long,
-            head: long,
-            piece: long,
-        };
-        let address = Address::parse("s3://bucket/runs").unwrap();
-        Mirror::follow_with(
-            &address,
-            self.settings(),
-            options,
-            patience,
-            Duration::from_millis(1),
-        )
-        .unwrap()
+        self.follow_as(self.settings(), cache, limit, long, change)
     }
 
-    /// How many pages of listings were asked for.
+    fn follow_as(
+        &self,
+        settings: Settings,
+        cache: Option<&Path>,
+        limit: u64,
+        long: Duration,
+        change: impl FnOnce(Options) -> Options,
+    ) -> Mirror {
+        let options = change(options(cache, limit));
+        let (address, patience) = (self.address(), patience(long));
+        Mirror::follow_with(&address, settings, options, patience, FIRST_WAIT).unwrap()
+    }
+
+    /// Returns a client that follows nothing.
+    pub(super) fn store(&self, settings: Settings) -> Store {
+        let patience = patience(Duration::from_secs(30));
+        Store::new(self.address(), settings, patience, FIRST_WAIT).unwrap()
+    }
+
+    fn address(&self) -> Address {
+        Address::parse(&format!("{}://bucket/runs", self.cloud.scheme())).unwrap()
+    }
+
+    /// The number of requests for pages of listings.
     pub(super) fn listings(&self) -> usize {
         self.bucket()
             .asked
             .iter()
-            .filter(|asked| asked.contains("list-type"))
+            .filter(|asked| is_list(asked))
             .count()
     }
 
-    /// Requests for objects, and forgets them.
+    /// Returns the requests for objects since the last call.
     pub(crate) fn gets(&self) -> Vec<String> {
         let asked = std::mem::take(&mut self.bucket().asked);
-        asked
-            .into_iter()
-            .filter(|asked| !asked.contains("list-type"))
-            .collect()
+        asked.into_iter().filter(|asked| !is_list(asked)).collect()
     }
 }
 
-fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
+pub(super) fn options(cache: Option<&Path>, limit: u64) -> Options {
+    Options {
+        cache: cache.map(Path::to_owned),
+        limit,
+        every: Duration::from_millis(10),
+        budget: u32::MAX,
+        listing: ListingBounds::default(),
+    }
+}
+
+fn patience(long: Duration) -> Patience {
+    Patience {
+        connect: long,
+        head: long,
+        piece: long,
+    }
+}
+
+fn serve(stream: &TcpStream, cloud: Cloud, bucket: &Mutex<Bucket>) {
     let mut reader = BufReader::new(stream);
     while let Some((path, headers)) = request(&mut reader) {
         if bucket.lock().unwrap().hangs {
-            // Until whoever asked leaves.
+            // Until the client leaves.
             let _ = request(&mut reader);
             return;
         }
         let is_endless = {
             let mut bucket = bucket.lock().unwrap();
-            let is_due =
-                !path.contains("list-type=2") && matches!(bucket.odd.front(), Some(Odd::Endless));
+            let is_due = !is_list(&path) && matches!(bucket.odd.front(), Some(Odd::Endless));
             is_due && bucket.odd.pop_front().is_some()
         };
         if is_endless {
@@ -194,13 +261,13 @@ fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
             let head = "HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n";
             let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x1_0000));
             let _ = out.write_all(head.as_bytes());
-            // Until whoever asked leaves.
+            // Until the client leaves.
             while out.write_all(chunk.as_bytes()).is_ok() {
                 bucket.lock().unwrap().endless_bytes += 0x1_0000;
             }
             return;
         }
-        let (head, body, sent) = answer(&mut bucket.lock().unwrap(), &path, &headers);
+        let (head, body, sent) = answer(&mut bucket.lock().unwrap(), cloud, &path, &headers);
         let head = format!("{head}Content-Length: {}\r\n\r\n", body.len());
         let mut out = stream;
         let whole = sent == body.len();
@@ -226,12 +293,20 @@ fn request(reader: &mut impl std::io::BufRead) -> Option<(String, BTreeMap<Strin
     Some((path, headers))
 }
 
-/// The head, the body, and how much of it is sent.
+fn is_list(path: &str) -> bool {
+    path.contains("list-type=2") || path.contains("comp=list")
+}
+
+/// Returns the head, the body, and how many bytes of it are sent.
 fn answer(
     bucket: &mut Bucket,
+    cloud: Cloud,
     path: &str,
     headers: &BTreeMap<String, String>,
 ) -> (String, Vec<u8>, usize) {
+    if let Some(path) = path.strip_prefix("/latest/") {
+        return metadata(bucket.has_role, path);
+    }
     let range = headers.get("range").cloned().unwrap_or_default();
     bucket
         .asked
@@ -259,14 +334,19 @@ fn answer(
             Vec::new(),
         );
     }
-    let is_list = path.contains("list-type=2");
+    let is_list = is_list(path);
     if let Some(Odd::Status(status, code)) = bucket.odd.front().cloned() {
         bucket.odd.pop_front();
         return refusal(status, code);
     }
+    let signed = match cloud {
+        Cloud::Aws => "Credential=ID/",
+        Cloud::Google => "Bearer ID",
+        Cloud::Azure => "SharedKey ID:",
+    };
     if !headers
         .get("authorization")
-        .is_some_and(|auth| auth.contains("Credential=ID/"))
+        .is_some_and(|auth| auth.contains(signed))
     {
         return refusal(403, "AccessDenied");
     }
@@ -280,13 +360,14 @@ fn answer(
         };
         let contents: String = (0..objects).map(object).collect();
         let text = format!(
-            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{page}</NextContinuationToken>\
-             {contents}</ListBucketResult>"
+            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{token}{page}</NextContinuationToken>\
+             {contents}</ListBucketResult>",
+            token = bucket.token
         );
         return plain(200, "", text.into_bytes());
     }
     if is_list {
-        return plain(200, "", list(bucket, path).into_bytes());
+        return plain(200, "", list(bucket, cloud, path).into_bytes());
     }
     if bucket.locked {
         return refusal(403, "AccessDenied");
@@ -306,11 +387,18 @@ fn answer(
         .strip_prefix("bytes=")
         .map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
     let mut body = bytes[from..].to_vec();
-    let more = format!(
-        "ETag: \"{tag}\"\r\nContent-Range: bytes {from}-{}/{}\r\n",
-        bytes.len() - 1,
-        bytes.len()
-    );
+    let (tag, last, length) = (format!("\"{tag}\""), bytes.len() - 1, bytes.len());
+    let range_sent = format!("bytes {from}-{last}/{length}");
+    let mut headers = BTreeMap::from([
+        ("ETag", &*tag),
+        ("Last-Modified", LAST_MODIFIED),
+        ("Content-Range", &*range_sent),
+    ]);
+    headers.extend(bucket.headers.clone());
+    let headers = headers.into_iter();
+    let more: String = headers
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     let mut sent = body.len();
     match bucket.odd.pop_front() {
         Some(Odd::Cut(by)) => sent -= by,
@@ -327,13 +415,28 @@ fn answer(
     )
 }
 
-fn list(bucket: &Bucket, path: &str) -> String {
+/// Answers as the metadata service of a machine in AWS.
+fn metadata(has_role: bool, path: &str) -> (String, Vec<u8>, usize) {
+    let (status, text) = match path {
+        _ if !has_role => (404, ""),
+        "api/token" => (200, "a token"),
+        "meta-data/iam/security-credentials/" => (200, "role"),
+        _ => (
+            200,
+            r#"{"AccessKeyId": "ID", "SecretAccessKey": "secret", "Token": "t", "Expiration": "2999-01-01T00:00:00Z"}"#,
+        ),
+    };
+    (format!("HTTP/1.1 {status} x\r\n"), text.into(), text.len())
+}
+
+fn list(bucket: &Bucket, cloud: Cloud, path: &str) -> String {
     let after = path
         .split("continuation-token=")
         .nth(1)
+        .or_else(|| path.split("marker=").nth(1))
         .and_then(|rest| rest.split('&').next());
     let after = after.map(|after| {
-        percent_encoding::percent_decode_str(after)
+        percent_encoding::percent_decode_str(&after.replace('+', " "))
             .decode_utf8_lossy()
             .into_owned()
     });
@@ -346,10 +449,13 @@ fn list(bucket: &Bucket, path: &str) -> String {
         .collect();
     let entry = |(key, (bytes, tag)): (&String, &(Vec<u8>, String))| {
         let modified = bucket.times.get(key).map_or(MODIFIED, String::as_str);
-        let (key, size) = (
-            percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC),
-            bytes.len(),
-        );
+        let (key, size) = (escaped(key), bytes.len());
+        if cloud == Cloud::Azure {
+            return format!(
+                "<Blob><Name>{key}</Name><Properties><Etag>{tag}</Etag><Content-Length>{size}</Content-Length>\
+                 <Last-Modified>{LAST_MODIFIED}</Last-Modified></Properties></Blob>"
+            );
+        }
         format!(
             "<Contents><Key>{key}</Key><ETag>&quot;{tag}&quot;</ETag><Size>{size}</Size><LastModified>{modified}</LastModified></Contents>"
         )
@@ -359,14 +465,28 @@ fn list(bucket: &Bucket, path: &str) -> String {
         .get(PAGE - 1)
         .filter(|_| more)
         .map(|(key, _)| key.as_str());
-    let next = last.map_or_else(String::new, |key| {
-        let token = key.replace('&', "&amp;");
-        format!("<NextContinuationToken>{token}</NextContinuationToken>")
-    });
+    let next = last.map_or_else(String::new, escaped);
     let contents: String = page.into_iter().take(PAGE).map(entry).collect();
+    if cloud == Cloud::Azure {
+        return format!(
+            "<EnumerationResults><Blobs>{contents}</Blobs><NextMarker>{next}</NextMarker></EnumerationResults>"
+        );
+    }
+    let token = format!("<NextContinuationToken>{next}</NextContinuationToken>");
+    let token = if more { &*token } else { "" };
     format!(
-        "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{more}</IsTruncated>{next}{contents}</ListBucketResult>"
+        "<ListBucketResult><IsTruncated>{more}</IsTruncated>{token}{contents}</ListBucketResult>"
     )
+}
+
+/// Escapes text for XML.
+fn escaped(text: &str) -> String {
+    let escape = |letter: char| match letter {
+        '&' | '<' | '>' => format!("&#{};", letter as u32),
+        letter if letter.is_control() => format!("&#x{:x};", letter as u32),
+        letter => letter.to_string(),
+    };
+    text.chars().map(escape).collect()
 }
 
 #[track_caller]
@@ -385,7 +505,7 @@ pub(crate) fn until(mirror: &Mirror, what: &str, is_so: impl Fn(&Status) -> bool
     }
 }
 
-/// Waits until all that the store holds from now on is here.
+/// Waits until the cache is as the store was when this was called, or newer.
 #[track_caller]
 pub(crate) fn settled(mirror: &Mirror) -> Status {
     let asked = Instant::now();

@@ -1,90 +1,78 @@
-//! How does an object come here? As a whole or only its rest, into a file beside, and checked before anything is shown.
+//! Fetches an object as a whole, or only what was appended to it, into a temporary file, and checks it before anybody
+//! reads it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use jiff::fmt::rfc2822::DateTimeParser;
+use http::HeaderMap;
 use md5::{Digest as _, Md5};
+use object_store::{Attribute, GetResult, ObjectMeta};
 use tempfile::NamedTempFile;
+use tokio_stream::StreamExt as _;
 
-use super::http::Response;
-use super::sign::hex;
-use super::store::{Fault, Part, Store};
-use super::xml::Object;
+use super::fault::Fault;
+use super::http::within;
+use super::listing::{self, Object};
+use super::store::Store;
 
-/// So many bytes that are here already are compared with those of the object before what follows is taken for its rest.
+/// Without a checksum, this many bytes of the cached file are fetched again and compared before the rest is appended.
 const OVERLAP: u64 = 64 << 10;
 
-/// An object, or the rest of one, that came.
+/// A fetched object, or what was appended to one.
 #[derive(Debug)]
-pub(super) struct Got {
-    /// It as it came, which may be newer than it was listed.
+pub(super) struct Fetched {
+    /// The object, which may be newer than the listed one.
     pub(super) object: Object,
     pub(super) file: NamedTempFile,
-    /// The file holds what follows after so many bytes; `None` where it holds all.
+    /// The file continues the cached one after this many bytes; `None` if it holds the whole object.
     pub(super) after: Option<u64>,
-    /// Nothing proves that the rest belongs to what was here.
+    /// Nothing proves that the appended bytes belong to the cached file.
     pub(super) unproven: bool,
-    /// The checksum of all bytes so far, to go on from.
+    /// The state of the checksum after all bytes, to continue with the next ones.
     pub(super) sum: Option<Md5>,
 }
 
-/// What is here of an object that grew.
+/// The cached file of an object that grew.
 #[derive(Debug)]
-pub(super) struct Here {
+pub(super) struct CachedFile {
     pub(super) path: PathBuf,
     pub(super) size: u64,
     pub(super) sum: Option<Md5>,
 }
 
-/// Fetches a whole object.
-pub(super) async fn whole(store: &Store, beside: &Path, listed: &Object) -> Result<Got, Fault> {
+/// Fetches a whole object into the directory `dir`.
+pub(super) async fn whole(store: &Store, dir: &Path, listed: &Object) -> Result<Fetched, Fault> {
     let mut before: Option<[u8; 16]> = None;
     store
         .patiently(async || {
-            let mut answer = store.get(&listed.key, Part::default()).await?;
-            if let Some(how) = answer
-                .header("content-encoding")
-                .filter(|how| !is_plain(how))
-            {
-                return Err(Fault::Wrong(
-                    format!("it is stored as {how}, which board does not unpack"),
-                    None,
-                ));
+            let answer = store.get(listed, None).await?;
+            let encoding = answer.attributes.get(&Attribute::ContentEncoding);
+            if let Some(how) = encoding.filter(|how| !is_plain(how)) {
+                let what = format!("it is stored as {}, which board does not unpack", &**how);
+                return Err(Fault::Wrong(what, None));
             }
-            let object = as_answered(&answer, listed);
+            let object = as_answered(&answer.meta, listed);
+            let is_sum = is_sum(store, &answer, &object.etag);
             if object.size > listed.size {
-                // It was judged by its listed size whether there is room for it.
+                // The cache has room for the listed size.
                 return Err(Fault::Outdated);
             }
-            let mut file = NamedTempFile::new_in(beside).map_err(|error| disk(&error))?;
+            let mut file = NamedTempFile::new_in(dir).map_err(|error| disk(&error))?;
             let mut sum = Md5::new();
-            let size = copy(&mut answer, file.as_file_mut(), object.size, |bytes| {
-                sum.update(bytes)
-            })
-            .await?;
-            if size != object.size {
-                let expected = object.size;
-                return Err(Fault::Passing(
-                    format!("the answer was cut off: {size} bytes of {expected}"),
-                    None,
-                ));
-            }
-            let found: [u8; 16] = sum.clone().finalize().into();
-            if is_sum(store, &answer, &object.etag) && hex(&found) != object.etag {
-                // Damage does not come twice the same way: in this store, tags are no checksums.
+            let add = |bytes: &[u8]| sum.update(bytes);
+            copy(store, answer, file.as_file_mut(), object.size, add).await?;
+            let found: [u8; 16] = sum.finalize().into();
+            if is_sum && hex(&found) != object.etag {
+                // Damage is not the same twice. If the bytes are, the tags of this store aren't checksums.
                 if before.replace(found) != Some(found) {
-                    return Err(Fault::Passing(
-                        "the bytes that came do not have their checksum".to_owned(),
-                        None,
-                    ));
+                    let what = "the bytes that came do not have their checksum".to_owned();
+                    return Err(Fault::Passing(what, None));
                 }
                 store.tags_are_sums.store(false, Ordering::Relaxed);
             }
-            let object = Object { size, ..object };
-            Ok(Got {
+            Ok(Fetched {
                 object,
                 file,
                 after: None,
@@ -95,56 +83,43 @@ pub(super) async fn whole(store: &Store, beside: &Path, listed: &Object) -> Resu
         .await
 }
 
-/// Fetches what follows after what is here. `Ok(None)` where the object is another one, which is to be had as a whole.
+/// Fetches what was appended to an object. Returns `Ok(None)` if the object was replaced and must be fetched as a whole.
 pub(super) async fn rest(
     store: &Store,
-    beside: &Path,
+    dir: &Path,
     listed: &Object,
-    here: &Here,
-) -> Result<Option<Got>, Fault> {
+    cached: &CachedFile,
+) -> Result<Option<Fetched>, Fault> {
     store
         .patiently(async || {
-            // With a checksum of the whole, the rest alone proves that it belongs to what is here.
+            // With a checksum of the whole, the rest alone proves that it belongs to the cached file.
             let by_sum =
                 store.tags_are_sums.load(Ordering::Relaxed) && looks_like_sum(&listed.etag);
-            let overlap = if by_sum { 0 } else { OVERLAP.min(here.size) };
-            let from = here.size - overlap;
+            let overlap = if by_sum { 0 } else { OVERLAP.min(cached.size) };
+            let from = cached.size - overlap;
             if from > listed.size {
                 return Ok(None);
             }
-            let part = Part {
-                from: Some(from),
-                tag: Some(&listed.etag),
+            let answer = match store.get(listed, Some(from)).await {
+                // The store sent another range, or the whole object.
+                Err(Fault::Client(..)) => return Ok(None),
+                answer => answer?,
             };
-            let mut answer = store.get(&listed.key, part).await?;
-            let range = answer
-                .header("content-range")
-                .and_then(|range| range.strip_prefix("bytes "));
-            let begins = range.and_then(|range| range.split('-').next()?.trim().parse().ok());
-            if answer.status.as_u16() != 206 || begins != Some(from) {
-                return Ok(None);
-            }
-            let mut file = NamedTempFile::new_in(beside).map_err(|error| disk(&error))?;
-            let size = copy(&mut answer, file.as_file_mut(), listed.size - from, |_| {}).await?;
-            if from + size != listed.size {
-                let expected = listed.size - from;
-                return Err(Fault::Passing(
-                    format!("the answer was cut off: {size} bytes of {expected}"),
-                    None,
-                ));
-            }
+            let mut file = NamedTempFile::new_in(dir).map_err(|error| disk(&error))?;
+            let size = listed.size - from;
+            let is_sum = is_sum(store, &answer, &listed.etag);
+            copy(store, answer, file.as_file_mut(), size, |_| {}).await?;
             let belongs =
-                belongs(file.as_file_mut(), here, from, overlap).map_err(|error| disk(&error))?;
-            let proven = match is_sum(store, &answer, &listed.etag) {
+                belongs(file.as_file_mut(), cached, from, overlap).map_err(|error| disk(&error))?;
+            let proven = match is_sum {
                 true => belongs
                     .as_ref()
-                    .filter(|sum| hex(&(*sum).clone().finalize()) == listed.etag)
-                    .is_some(),
+                    .is_some_and(|sum| hex(&sum.clone().finalize()) == listed.etag),
                 false if by_sum => return Ok(None),
                 false => false,
             };
             match belongs {
-                Some(sum) if proven || !by_sum => Ok(Some(Got {
+                Some(sum) if proven || !by_sum => Ok(Some(Fetched {
                     object: listed.clone(),
                     file,
                     after: Some(from + overlap),
@@ -157,32 +132,39 @@ pub(super) async fn rest(
         .await
 }
 
-/// The checksum of what is here and of what came; `None` where the `overlap` of both differs. Leaves `came` behind it.
-fn belongs(came: &mut File, here: &Here, from: u64, overlap: u64) -> io::Result<Option<Md5>> {
+/// Returns the checksum of the cached file and of what follows in `came`, or `None` if the `overlap` of both differs.
+/// Leaves `came` after the overlap.
+fn belongs(
+    came: &mut File,
+    cached: &CachedFile,
+    from: u64,
+    overlap: u64,
+) -> io::Result<Option<Md5>> {
     came.seek(SeekFrom::Start(0))?;
     if overlap > 0 {
-        let mut ours = File::open(&here.path)?;
+        let mut ours = File::open(&cached.path)?;
         ours.seek(SeekFrom::Start(from))?;
         let (mut a, mut b) = (Vec::new(), Vec::new());
         ours.take(overlap).read_to_end(&mut a)?;
         (&mut *came).take(overlap).read_to_end(&mut b)?;
-        // There is no checksum to go on with.
+        // There is no checksum to continue.
         return Ok((a == b && a.len() as u64 == overlap).then(Md5::new));
     }
-    let mut sum = match &here.sum {
+    let mut sum = match &cached.sum {
         Some(sum) => sum.clone(),
         None => {
             let mut sum = Md5::new();
-            read_all(&mut File::open(&here.path)?.take(here.size), &mut sum)?;
+            add(&mut sum, &mut File::open(&cached.path)?.take(cached.size))?;
             sum
         }
     };
-    read_all(came, &mut sum)?;
+    add(&mut sum, came)?;
     came.seek(SeekFrom::Start(0))?;
     Ok(Some(sum))
 }
 
-fn read_all(file: &mut impl io::Read, sum: &mut Md5) -> io::Result<()> {
+/// Adds the rest of a file to a checksum.
+fn add(sum: &mut Md5, file: &mut impl io::Read) -> io::Result<()> {
     let mut piece = vec![0; 64 << 10];
     loop {
         match file.read(&mut piece)? {
@@ -192,59 +174,54 @@ fn read_all(file: &mut impl io::Read, sum: &mut Md5) -> io::Result<()> {
     }
 }
 
-/// Writes the body to `file`; returns its length. Stops at the first byte beyond `most`: a body without an end would fill
-/// the disk.
+/// Writes the body to `file`, which must get exactly `size` bytes. Stops at the first byte beyond: a body without an end
+/// would fill the disk.
 async fn copy(
-    answer: &mut Response,
+    store: &Store,
+    answer: GetResult,
     file: &mut File,
-    most: u64,
+    size: u64,
     mut each: impl FnMut(&[u8]),
-) -> Result<u64, Fault> {
-    let mut size = 0;
-    while let Some(piece) = answer
-        .piece()
+) -> Result<(), Fault> {
+    let (mut copied, mut body) = (0, answer.into_stream());
+    let passing = |why| Fault::Passing(why, None);
+    while let Some(piece) = within(store.patience.piece, body.next())
         .await
-        .map_err(|why| Fault::Passing(why, None))?
+        .map_err(passing)?
     {
-        size += piece.len() as u64;
-        if size > most {
-            let what = format!("the store sent more than the {most} bytes that its listing says");
+        let piece = piece.map_err(|error| Fault::of(&error))?;
+        copied += piece.len() as u64;
+        if copied > size {
+            let what = format!("the store sent more than the {size} bytes that its listing says");
             return Err(Fault::Wrong(what, None));
         }
         each(&piece);
         file.write_all(&piece).map_err(|error| disk(&error))?;
     }
-    Ok(size)
+    if copied < size {
+        let what = format!("the answer was cut off: {copied} bytes of {size}");
+        return Err(Fault::Passing(what, None));
+    }
+    Ok(())
 }
 
-/// Returns the object whose bytes come, which may have been replaced since it was listed.
-fn as_answered(answer: &Response, listed: &Object) -> Object {
-    let etag = answer
-        .header("etag")
-        .map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
-    let etag = etag.unwrap_or_else(|| listed.etag.clone());
-    if etag == listed.etag {
+/// Returns the object that the store sends, which may have replaced the listed one.
+fn as_answered(meta: &ObjectMeta, listed: &Object) -> Object {
+    let etag = meta.e_tag.as_deref().map(listing::tag);
+    let Some(etag) = etag.filter(|etag| *etag != listed.etag) else {
         return listed.clone();
-    }
-    let written = answer
-        .header("last-modified")
-        .and_then(|text| DateTimeParser::new().parse_timestamp(text).ok());
-    let modified = written.map_or(listed.modified, |time: jiff::Timestamp| {
-        time.as_microsecond()
-    });
+    };
+    // object_store returns 1970 if the store sends no time.
+    let modified = Some(meta.last_modified.timestamp_micros()).filter(|time| *time != 0);
     Object {
-        etag,
-        modified,
-        size: length(answer).unwrap_or(listed.size),
         key: listed.key.clone(),
+        etag: etag.to_owned(),
+        size: meta.size,
+        modified: modified.unwrap_or(listed.modified),
     }
 }
 
-fn length(answer: &Response) -> Option<u64> {
-    answer.header("content-length")?.trim().parse().ok()
-}
-
-/// Whether the bytes are those of the object. `aws-chunked` is how some clients sent it, and says nothing of what is stored.
+/// Returns whether the body has the bytes of the object. `aws-chunked` describes an upload, not what is stored.
 fn is_plain(encoding: &str) -> bool {
     encoding.split(',').all(|how| {
         ["", "identity", "aws-chunked"].contains(&how.trim().to_ascii_lowercase().as_str())
@@ -258,19 +235,25 @@ fn looks_like_sum(tag: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Whether a tag is the checksum of the object's bytes. Of one that was encrypted with a key of its own, it is not.
-fn is_sum(store: &Store, answer: &Response, tag: &str) -> bool {
-    let sealed = answer
-        .header("x-amz-server-side-encryption")
-        .is_some_and(|by| by.starts_with("aws:"));
-    let sealed = sealed
-        || answer
-            .header("x-amz-server-side-encryption-customer-algorithm")
-            .is_some();
-    !sealed && store.tags_are_sums.load(Ordering::Relaxed) && looks_like_sum(tag)
+/// Returns whether a tag is the checksum of the object's bytes. It isn't for objects encrypted with a key of their own.
+fn is_sum(store: &Store, answer: &GetResult, tag: &str) -> bool {
+    let headers = answer.extensions.get::<HeaderMap>();
+    let has = |name: &str, start: &[u8]| {
+        let value = headers.and_then(|headers| headers.get(name));
+        value.is_some_and(|value| value.as_bytes().starts_with(start))
+    };
+    !has("x-amz-server-side-encryption", b"aws:")
+        && !has("x-amz-server-side-encryption-customer-algorithm", b"")
+        && store.tags_are_sums.load(Ordering::Relaxed)
+        && looks_like_sum(tag)
 }
 
-/// What this machine's disk says is nothing that the store can mend.
+/// Formats bytes as lowercase hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An error of this machine's disk, which no retry mends.
 fn disk(error: &io::Error) -> Fault {
     Fault::Wrong(format!("the cache directory: {error}"), None)
 }

@@ -1,52 +1,39 @@
-//! When is what asked? The store is listed again and again, as often as the budget allows; what changed is fetched, many
-//! at a time, and taken in one by one.
+//! Lists the store as often as the budget allows, and fetches what changed, many objects at a time.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 
 use super::evicted::is_within;
-use super::fetch::{Got, Here, rest, whole};
+use super::fault::Fault;
+use super::fetch::{CachedFile, Fetched, rest, whole};
 use super::keep::Keep;
+use super::listing::{Object, Page};
+use super::pace::{Pace, Turns};
 use super::plan::{CachedObject, How, Limits, Plan, plan};
 use super::status::{Odd, Trouble};
-use super::store::{Fault, Store};
+use super::store::Store;
 use super::thread::Shared;
-use super::xml::Object;
 use super::{ListingBounds, Options};
 
-/// The budget counts the requests of so long.
-const BUDGET_PERIOD: Duration = Duration::from_secs(60);
-/// An object that comes more slowly than this is given up, so that a few don't keep all others waiting.
+/// Slower objects are given up, so that a few don't block all others.
 const SLOWEST_BYTES_A_SECOND: u64 = 16 << 10;
-/// Time for an object in addition, for pauses between attempts.
+/// Additional time for an object, for pauses between attempts.
 const OBJECT_TIME: Duration = Duration::from_secs(300);
-/// So many objects are fetched at a time.
+/// The number of objects fetched at a time.
 const AT_ONCE: usize = 32;
-/// After so many failures in a row, what is left waits for the next listing.
+/// After this many failures in a row, the rest waits for the next listing.
 const GIVE_UP_AFTER: u32 = 8;
-/// A store that does not answer is asked again after at most this long.
+/// The longest pause before a failed listing or object is tried again.
 const LONGEST_REST: Duration = Duration::from_secs(60);
-/// As many odd objects are named.
+/// The number of objects in the status that couldn't be fetched.
 const MAX_NAMED: usize = 100;
 
-/// A whole listing.
-struct Listed {
-    objects: Vec<Object>,
-    unreadable: usize,
-}
-
-/// What became of one object.
-struct Came {
-    object: Object,
-    got: Result<Got, Fault>,
-}
-
-/// An object that could not be had.
+/// An object that couldn't be fetched.
 struct Late {
     tag: String,
     tries: u32,
@@ -60,41 +47,19 @@ pub(super) struct Follower {
     shared: Arc<Shared>,
     options: Options,
     queue: VecDeque<(Object, How)>,
-    listing: Option<(Instant, JoinHandle<Result<Listed, Fault>>)>,
-    running: JoinSet<Came>,
+    listing: Option<(Instant, JoinHandle<Result<Page, Fault>>)>,
+    running: JoinSet<Result<Fetched, Fault>>,
+    /// The objects of the running tasks. A task that panics doesn't return its object.
+    fetching: HashMap<Id, Object>,
     busy: HashMap<String, u64>,
     late: HashMap<String, Late>,
     odd: Vec<Odd>,
-    /// When the listing began that is being worked off.
+    /// When the listing began whose objects are being fetched.
     worked_off: Option<Instant>,
     failures: u32,
     fetch_failures: u32,
     next: Instant,
     pace: Arc<Mutex<Pace>>,
-}
-
-/// When requests of listings were sent, the oldest first; those of the last minute.
-#[derive(Debug, Default)]
-struct Pace(VecDeque<Instant>);
-
-impl Pace {
-    /// Returns when another request may be sent, so that no minute has more than `budget`; `None` for now.
-    fn due(&mut self, budget: u32, now: Instant) -> Option<Instant> {
-        while self
-            .0
-            .front()
-            .is_some_and(|sent| now.saturating_duration_since(*sent) >= BUDGET_PERIOD)
-        {
-            self.0.pop_front();
-        }
-        let budget = usize::try_from(budget.max(1)).unwrap_or(usize::MAX);
-        let over = self.0.len().checked_sub(budget)?;
-        self.0.get(over).map(|sent| *sent + BUDGET_PERIOD)
-    }
-
-    fn spend(&mut self, requests: u64, now: Instant) {
-        (0..requests).for_each(|_| self.0.push_back(now));
-    }
 }
 
 impl Follower {
@@ -107,6 +72,7 @@ impl Follower {
             queue: VecDeque::new(),
             listing: None,
             running: JoinSet::new(),
+            fetching: HashMap::new(),
             busy: HashMap::new(),
             late: HashMap::new(),
             odd: Vec::new(),
@@ -118,8 +84,8 @@ impl Follower {
         }
     }
 
-    /// Follows the store until it is told to stop. Inside of a [`tokio::task::LocalSet`].
-    pub(super) async fn follow(mut self, mut stop: watch::Receiver<bool>) {
+    /// Follows the store until `stop` changes. Must run in a [`tokio::task::LocalSet`].
+    pub(super) async fn follow(&mut self, mut stop: watch::Receiver<bool>) {
         let shared = Arc::clone(&self.shared);
         loop {
             self.begin_fetching();
@@ -130,11 +96,7 @@ impl Follower {
                 () = tokio::time::sleep_until(next), if self.listing.is_none() => self.begin_listing(),
                 () = shared.evicted.wanted.notified() => self.hear(),
                 listed = ended(self.listing.as_mut()), if self.listing.is_some() => self.take_listing(listed),
-                Some(came) = self.running.join_next(), if !self.running.is_empty() => {
-                    if let Ok(came) = came {
-                        self.take(came);
-                    }
-                }
+                Some(done) = self.running.join_next_with_id(), if !self.running.is_empty() => self.finish(done),
             }
         }
     }
@@ -146,19 +108,16 @@ impl Follower {
             Arc::clone(&self.pace),
         );
         let (bounds, budget) = (self.options.listing, self.options.budget);
-        let listing =
-            tokio::task::spawn_local(
-                async move { list(&store, &shared, bounds, budget, &pace).await },
-            );
-        self.listing = Some((Instant::now(), listing));
+        let listing = async move { list(&store, &shared, bounds, budget, &pace).await };
+        self.listing = Some((Instant::now(), tokio::task::spawn_local(listing)));
         self.shared.change(|status| status.listing = Some(0));
     }
 
-    fn take_listing(&mut self, listed: Result<Listed, Fault>) {
+    fn take_listing(&mut self, listed: Result<Page, Fault>) {
         let Some((began, _)) = self.listing.take() else {
             return;
         };
-        let asked = self.store.listings.load(Ordering::Relaxed);
+        let asked = self.store.http().listings.load(Ordering::Relaxed);
         let took = asked - self.shared.listings_before.swap(asked, Ordering::Relaxed);
         let budget = u64::from(self.options.budget.max(1));
         let affordable = Duration::from_millis(took.saturating_mul(60_000) / budget);
@@ -179,7 +138,7 @@ impl Follower {
                     .min(LONGEST_REST.max(every));
                 self.failures += 1;
                 self.next = Instant::now() + rest;
-                if matches!(fault, Fault::Refused(..)) {
+                if matches!(fault, Fault::Refused(..) | Fault::Client(..)) {
                     self.store.reread();
                 }
                 self.shared.change(|status| {
@@ -191,16 +150,10 @@ impl Follower {
         }
     }
 
-    /// Compares a listing with what is here.
-    fn work_off(&mut self, listed: Listed, began: Instant) {
-        // What was opened and is not here takes no room before it comes.
-        let asked = self.shared.evicted.asked_and_here();
-        let limits = Limits {
-            bytes: self.options.limit,
-            folds: self.keep.folds,
-            asked: &asked,
-        };
-        let plan = plan(listed.objects, self.keep.objects(), limits);
+    /// Compares a listing with the cache.
+    fn work_off(&mut self, listed: Page, began: Instant) {
+        // Opened objects that aren't fetched yet take no room.
+        let plan = self.plan(listed.objects, &self.shared.evicted.asked_and_here());
         for key in plan.gone.iter().filter(|key| !self.busy.contains_key(*key)) {
             if let Err(error) = self.keep.lose(key) {
                 tracing::warn!("{}: {key}: {error}", self.shared.address);
@@ -237,7 +190,7 @@ impl Follower {
         self.name_odd();
     }
 
-    /// Removes the files of objects, while nobody reads them.
+    /// Removes the files of objects, unless somebody reads them.
     fn evict(&mut self, keys: &[String]) {
         let Self {
             keep, busy, shared, ..
@@ -252,7 +205,7 @@ impl Follower {
         }
     }
 
-    /// Somebody opens what is not here any more: it is tried again, however often it failed.
+    /// Fetches evicted objects that somebody opened, even if they failed before.
     fn hear(&mut self) {
         let asked = self.shared.evicted.asked();
         self.late
@@ -260,7 +213,7 @@ impl Follower {
         self.fetch_asked();
     }
 
-    /// Fetches what somebody opened and is not here any more, before all others; as it was when it was here, or newer.
+    /// Queues evicted objects that somebody opened before all others.
     fn fetch_asked(&mut self) {
         let mut awaited: HashSet<String> = self.shared.evicted.awaited().into_iter().collect();
         let coming = self.queue.iter().map(|(object, _)| &object.key);
@@ -275,25 +228,19 @@ impl Follower {
                 self.queue.push_front((object, how));
             }
         }
-        for key in awaited {
-            self.shared
-                .evicted
-                .fail(&key, "the cache is too small for it");
-        }
+        let evicted = &self.shared.evicted;
+        awaited
+            .iter()
+            .for_each(|key| evicted.fail(key, "the cache is too small for it"));
     }
 
-    /// Whether an object was evicted, and somebody opened it.
+    /// Returns whether an object was evicted and somebody opened it.
     fn comes_back(&self, key: &str) -> bool {
-        self.keep.is_evicted(key)
-            && self
-                .shared
-                .evicted
-                .asked()
-                .iter()
-                .any(|place| is_within(key, place))
+        let asked = self.shared.evicted.asked();
+        self.keep.is_evicted(key) && asked.iter().any(|place| is_within(key, place))
     }
 
-    /// What has to be done if the store holds what it held; what was opened longer ago makes room too.
+    /// Plans as if the store hadn't changed. Evicts what was opened longest ago, too.
     fn plan_known(&self) -> Plan {
         let object = |(key, kept): (&String, &CachedObject)| Object {
             key: key.clone(),
@@ -302,30 +249,28 @@ impl Follower {
             modified: kept.modified,
         };
         let known = self.keep.objects().iter().map(object).collect();
-        let asked = self.shared.evicted.asked();
+        self.plan(known, &self.shared.evicted.asked())
+    }
+
+    fn plan(&self, listed: Vec<Object>, asked: &[String]) -> Plan {
         let limits = Limits {
             bytes: self.options.limit,
             folds: self.keep.folds,
-            asked: &asked,
+            asked,
         };
-        plan(known, self.keep.objects(), limits)
+        plan(listed, self.keep.objects(), limits)
     }
 
-    /// Others make room once what was asked for came: of a store that is away, nothing is lost by asking.
+    /// Makes room after an opened object was fetched, and not before: the store may be away.
     fn make_room(&mut self) {
-        // A plan looks at all objects: of a run of many files, the last one makes room, unless they are much.
-        let more_come = self
-            .queue
-            .front()
-            .is_some_and(|(object, _)| self.comes_back(&object.key));
-        let limit = if more_come {
-            self.options.limit / 8 * 9
-        } else {
-            self.options.limit
+        // A plan looks at all objects, so a run of many files makes room once, unless it is large.
+        let next = self.queue.front();
+        let limit = match next.is_some_and(|(object, _)| self.comes_back(&object.key)) {
+            true => self.options.limit / 8 * 9,
+            false => self.options.limit,
         };
         if self.keep.bytes() > limit {
-            let plan = self.plan_known();
-            self.evict(&plan.evict);
+            self.evict(&self.plan_known().evict);
         }
     }
 
@@ -344,22 +289,25 @@ impl Follower {
             let here = self.keep.here(&object.key).filter(|_| how == How::Rest);
             let (store, beside) = (Arc::clone(&self.store), self.keep.beside());
             self.busy.insert(object.key.clone(), object.size);
-            self.running.spawn_local(async move {
-                let got = fetch(&store, &beside, &object, here).await;
-                Came { object, got }
+            let task = self.running.spawn_local({
+                let object = object.clone();
+                async move { fetch(&store, &beside, &object, here).await }
             });
+            self.fetching.insert(task.id(), object);
         }
         if self.queue.is_empty() && self.running.is_empty() {
-            self.late_named();
+            if self.shared.read(|status| status.odd_total) != self.odd.len() + self.late.len() {
+                self.name_odd();
+            }
             if let Some(began) = self.worked_off.take() {
                 self.shared.change(|status| {
-                    // Of a store that lists objects and does not hand them out, more is missing than a few.
+                    // A store that lists objects and refuses to send them stays in trouble.
                     status.fetch_trouble = status
                         .fetch_trouble
                         .take()
                         .filter(|_| !self.late.is_empty());
                     if status.fetch_trouble.is_none() {
-                        // Told together: whoever sees the one sees the other.
+                        // Changed together, so that readers see all or none.
                         (status.as_of, status.kept_bytes, status.waiting) =
                             (Some(began), self.keep.bytes(), 0);
                     }
@@ -368,10 +316,20 @@ impl Follower {
         }
     }
 
-    fn take(&mut self, Came { object, got }: Came) {
+    fn finish(&mut self, done: Result<(Id, Result<Fetched, Fault>), JoinError>) {
+        let (task, fetched) = done.unwrap_or_else(|error| {
+            let what = "fetching failed because of a bug in the board".to_owned();
+            (error.id(), Err(Fault::Wrong(what, None)))
+        });
+        if let Some(object) = self.fetching.remove(&task) {
+            self.take(&object, fetched);
+        }
+    }
+
+    fn take(&mut self, object: &Object, fetched: Result<Fetched, Fault>) {
         self.busy.remove(&object.key);
-        let fault = match got {
-            Ok(got) => match self.keep.take(got) {
+        let fault = match fetched {
+            Ok(fetched) => match self.keep.take(fetched) {
                 Ok(()) => {
                     self.make_room();
                     self.shared.evicted.forget(&object.key);
@@ -382,21 +340,18 @@ impl Follower {
                 }
                 Err(error) => Fault::Wrong(format!("the cache directory: {error}"), None),
             },
-            // The next listing says more.
+            // The next listing has the new object.
             Err(Fault::Outdated) => {
-                self.shared.evicted.fail(
-                    &object.key,
-                    "the store has another object there by now, or none",
-                );
-                return;
+                let why = "the store has another object there by now, or none";
+                return self.shared.evicted.fail(&object.key, why);
             }
             Err(fault) => fault,
         };
-        self.delay(&object, fault.what());
+        self.delay(object, fault.what());
         self.fetch_failures += 1;
         if self.fetch_failures >= GIVE_UP_AFTER {
             self.queue.clear();
-            // What was not fetched is not as the listing says.
+            // The cache is incomplete.
             self.worked_off = None;
             self.shared.change(|status| {
                 status.fetch_trouble = Some(trouble(&fault, status.fetch_trouble.take()))
@@ -404,7 +359,7 @@ impl Follower {
         }
     }
 
-    /// Tries an object again later, and later each time.
+    /// Tries an object again later, after a pause that doubles.
     fn delay(&mut self, object: &Object, reason: String) {
         let tries = self
             .late
@@ -426,23 +381,13 @@ impl Follower {
         self.late.insert(object.key.clone(), late);
     }
 
-    fn late_named(&self) {
-        if self.shared.read(|status| status.odd_total) != self.odd.len() + self.late.len() {
-            self.name_odd();
-        }
-    }
-
     fn name_odd(&self) {
         let late = self.late.iter().map(|(key, late)| Odd {
             key: key.clone(),
             reason: late.reason.clone(),
         });
-        let mut all: Vec<Odd> = self
-            .odd
-            .iter()
-            .cloned()
-            .chain(late.take(MAX_NAMED))
-            .collect();
+        let late = late.take(MAX_NAMED);
+        let mut all: Vec<Odd> = self.odd.iter().cloned().chain(late).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.truncate(MAX_NAMED);
         self.shared.change(|status| {
@@ -462,117 +407,92 @@ impl Follower {
 }
 
 async fn ended(
-    listing: Option<&mut (Instant, JoinHandle<Result<Listed, Fault>>)>,
-) -> Result<Listed, Fault> {
+    listing: Option<&mut (Instant, JoinHandle<Result<Page, Fault>>)>,
+) -> Result<Page, Fault> {
     match listing {
-        Some((_, listing)) => listing.await.unwrap_or_else(|_| {
-            Err(Fault::Wrong(
-                "listing failed, which is a fault of the board".into(),
-                None,
-            ))
-        }),
+        Some((_, listing)) => {
+            let what = "listing failed because of a bug in the board";
+            listing
+                .await
+                .unwrap_or_else(|_| Err(Fault::Wrong(what.to_owned(), None)))
+        }
         None => std::future::pending().await,
     }
 }
 
-/// Lists all pages; where one is missing, none counts. Sends at most `budget` requests in any minute.
-///
-/// # Errors
-/// Returns what the store says, or which bound the listing exceeds.
+/// Lists all pages, with at most `budget` requests in any minute. Fails if one page fails.
 async fn list(
     store: &Store,
     shared: &Shared,
     bounds: ListingBounds,
     budget: u32,
     pace: &Mutex<Pace>,
-) -> Result<Listed, Fault> {
-    let mut listed = Listed {
-        objects: Vec::new(),
-        unreadable: 0,
-    };
+) -> Result<Page, Fault> {
+    let mut listed = Page::default();
     let mut after: Option<String> = None;
-    let (mut seen, mut bytes, mut empty, mut took) =
-        (HashSet::new(), 0_usize, 0_usize, Duration::ZERO);
-    let pace = || pace.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut seen, mut took) = (HashSet::new(), Duration::ZERO);
+    let (mut bytes, mut empty) = (0_usize, 0_usize);
+    let turns = Turns::new(pace, budget, shared);
     let too_much = |what: String| {
-        let hint = "a longer address, such as s3://bucket/runs/2026, lists fewer objects";
-        Fault::Wrong(
-            format!("the listing was given up: {what}"),
-            Some(hint.to_owned()),
-        )
+        let hint =
+            "a longer address, such as s3://bucket/runs/2026, lists fewer objects".to_owned();
+        Fault::Wrong(format!("the listing was given up: {what}"), Some(hint))
     };
     loop {
-        while let Some(due) = { pace().due(budget, Instant::now()) } {
-            shared.change(|status| status.paused_until = Some(due));
-            tokio::time::sleep_until(due.into()).await;
-        }
-        shared.change(|status| status.paused_until = None);
-        let (began, before) = (Instant::now(), store.listings.load(Ordering::Relaxed));
-        let page = tokio::time::timeout(bounds.page_time, store.list(after.as_deref())).await;
-        // Attempts that failed are requests too.
-        pace().spend(store.listings.load(Ordering::Relaxed) - before, began);
-        let slow = |_| {
+        let limit = bounds.page_time;
+        let page = turns.within(limit, store.list(after.as_deref(), &turns));
+        let slow = || {
             Fault::Passing(
-                format!("a page took longer than {} s", bounds.page_time.as_secs()),
+                format!("a page took longer than {} s", limit.as_secs()),
                 None,
             )
         };
-        let page = page.map_err(slow)??;
-        took += began.elapsed();
-        bytes += page
-            .objects
-            .iter()
-            .map(|object| object.key.len() + object.etag.len())
-            .sum::<usize>();
-        empty = if page.objects.is_empty() {
-            empty + 1
-        } else {
-            0
+        let (page, time) = page.await.ok_or_else(slow)?;
+        let page = page?;
+        took += time;
+        let sizes = page.objects.iter();
+        bytes += sizes.map(|it| it.key.len() + it.etag.len()).sum::<usize>();
+        bytes += page.next.as_ref().map_or(0, String::len);
+        empty = match page.objects.is_empty() {
+            true => empty + 1,
+            false => 0,
         };
         listed.objects.extend(page.objects);
         listed.unreadable += page.unreadable;
         shared.change(|status| status.listing = Some(listed.objects.len()));
         if listed.objects.len() > bounds.objects {
-            return Err(too_much(format!(
-                "it has more than {} objects",
-                count(bounds.objects)
-            )));
+            let most = count(bounds.objects);
+            return Err(too_much(format!("it has more than {most} objects")));
         }
         if bytes > bounds.bytes {
+            let most = count(bounds.bytes);
             return Err(too_much(format!(
-                "its keys have more than {} bytes",
-                count(bounds.bytes)
+                "its keys, tags and tokens have more than {most} bytes"
             )));
         }
         let Some(next) = page.next else {
             return Ok(listed);
         };
         if !seen.insert(next.clone()) {
-            return Err(Fault::Wrong(
-                "the listing leads in a circle".to_owned(),
-                None,
-            ));
+            let what = "the listing leads in a circle";
+            return Err(Fault::Wrong(what.to_owned(), None));
         }
         if seen.len() >= bounds.pages {
-            return Err(too_much(format!(
-                "it has more than {} pages",
-                count(bounds.pages)
-            )));
+            let most = count(bounds.pages);
+            return Err(too_much(format!("it has more than {most} pages")));
         }
         if empty >= bounds.empty_pages {
             return Err(too_much(format!("{empty} pages in a row have no object")));
         }
         if took > bounds.time {
-            return Err(too_much(format!(
-                "the store took {} s to answer",
-                took.as_secs()
-            )));
+            let took = took.as_secs();
+            return Err(too_much(format!("the store took {took} s to answer")));
         }
         after = Some(next);
     }
 }
 
-/// A number with a comma between thousands.
+/// Formats a number with commas.
 fn count(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -589,8 +509,8 @@ async fn fetch(
     store: &Store,
     beside: &std::path::Path,
     object: &Object,
-    here: Option<Here>,
-) -> Result<Got, Fault> {
+    here: Option<CachedFile>,
+) -> Result<Fetched, Fault> {
     let coming = async {
         if let Some(here) = here
             && let Some(got) = rest(store, beside, object, &here).await?
@@ -600,18 +520,12 @@ async fn fetch(
         whole(store, beside, object).await
     };
     let time = OBJECT_TIME + Duration::from_secs(object.size / SLOWEST_BYTES_A_SECOND);
-    let slow = |_| {
-        Err(Fault::Passing(
-            format!("it did not come within {} s", time.as_secs()),
-            None,
-        ))
-    };
-    tokio::time::timeout(time, coming)
-        .await
-        .unwrap_or_else(slow)
+    let what = format!("it did not come within {} s", time.as_secs());
+    let fetched = tokio::time::timeout(time, coming).await;
+    fetched.unwrap_or(Err(Fault::Passing(what, None)))
 }
 
-/// What is wrong now; since when, if it was wrong before.
+/// Describes a fault, and keeps the time since when there is one.
 fn trouble(fault: &Fault, before: Option<Trouble>) -> Trouble {
     let since = before.map_or_else(Instant::now, |before| before.since);
     Trouble {
@@ -624,25 +538,47 @@ fn trouble(fault: &Fault, before: Option<Trouble>) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mirror::Address;
+    use crate::mirror::fake::{self, Fake};
 
     #[test]
-    fn no_minute_has_more_requests_than_the_budget() {
-        let (start, mut pace) = (Instant::now(), Pace::default());
-        let at = |second: u64| start + Duration::from_secs(second);
-        let mut sent = Vec::new();
-        let mut now = start;
-        // A page that was asked for twice counts twice.
-        for requests in [1, 1, 2, 1, 1, 1, 1] {
-            while let Some(due) = pace.due(3, now) {
-                assert!(due > now);
-                now = due;
-            }
-            pace.spend(requests, now);
-            sent.extend((0..requests).map(|_| now));
-            now += Duration::from_secs(1);
-        }
-        assert_eq!(sent, [0, 1, 2, 2, 61, 62, 63, 121].map(at));
-        assert_eq!(pace.due(u32::MAX, now), None);
+    fn a_fetch_that_panics_is_named_and_tried_again() {
+        let fake = Fake::new();
+        let store = fake.store(fake.settings());
+        let address = Address::parse("s3://bucket/runs").unwrap();
+        let keep = Keep::open(None, &address, &store.id()).unwrap();
+        let options = fake::options(None, 1 << 20);
+        let shared = Arc::new(Shared::new(&address, &store, &keep, &options));
+        let mut follower = Follower::new(store, keep, shared, options);
+        let object = |etag: &str, size| Object {
+            key: "a.jsonl".to_owned(),
+            etag: etag.to_owned(),
+            size,
+            modified: 0,
+        };
+        let cached = Fetched {
+            object: object("x", 0),
+            file: tempfile::NamedTempFile::new_in(follower.keep.beside()).unwrap(),
+            after: None,
+            unproven: false,
+            sum: None,
+        };
+        follower.keep.take(cached).unwrap();
+        // object_store panics because no header can have this tag.
+        let listed = object("x\ny", 1);
+        follower.queue.push_back((listed, How::Rest));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            follower.begin_fetching();
+            let done = follower.running.join_next_with_id().await.unwrap();
+            follower.finish(done);
+        });
+        assert!(follower.busy.is_empty() && follower.fetching.is_empty());
+        let reason = &follower.late["a.jsonl"].reason;
+        assert_eq!(reason, "fetching failed because of a bug in the board");
     }
 
     #[test]

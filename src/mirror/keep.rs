@@ -1,7 +1,7 @@
-//! What is here? A directory of plain files, and beside it a note of which object each of them is.
+//! The cache: a directory of plain files, and a log that maps files to objects.
 //!
-//! A file of which there is no note, or whose length is not the noted one, is fetched again: a board that is killed at any
-//! moment leaves nothing that is taken for something else. The directory belongs to the board alone, and to its owner.
+//! A file without a log entry, or with another length than the logged one, is fetched again. So a board that is killed at
+//! any moment leaves no file that could be mistaken for another. Only the owner of the directory can read it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
@@ -14,94 +14,74 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::address::Address;
-use super::fetch::{Got, Here};
+use super::fetch::{CachedFile, Fetched, hex};
 use super::place::place;
 use super::plan::CachedObject;
-use super::sign::hex;
 use crate::cache_file::{self, Access};
 use crate::error::{Error, Kind, Result};
 
-/// So many boards may follow one store from one cache directory, each with a mirror of its own.
+/// The number of boards that can follow the same store with the same cache directory. Each has a separate copy.
 const MAX_BOARDS: usize = 16;
-/// Longer lines of the notes are skipped, and no more of them is read. A key has at most 1 KiB.
+/// Limits of the log. Longer lines are skipped; a key has at most 1 KiB.
 const MAX_LINE_BYTES: usize = 64 << 10;
 const MAX_NOTES_BYTES: u64 = 1 << 30;
-/// Notes are written anew once there are so many times more lines than objects.
+/// The log is rewritten when it has this many times more lines than there are objects.
 const STALE: usize = 4;
 
-/// The objects on disk.
+/// The cached objects.
 #[derive(Debug)]
 pub(super) struct Keep {
-    /// Where the files lie.
+    /// The directory of the files.
     dir: PathBuf,
+    /// The directory above it, with the log.
     home: PathBuf,
     objects: BTreeMap<String, CachedObject>,
     /// Bytes on disk.
     bytes: u64,
     notes: File,
     lines: usize,
-    /// Checksums of objects that grew, to go on from.
+    /// Checksums of objects that grew, to continue with the next bytes.
     sums: HashMap<String, Md5>,
-    /// Whether the file system takes `a` and `A` for one name.
+    /// Whether the file system ignores case in names.
     pub(super) folds: bool,
-    /// Held as long as this board lives.
+    /// Keeps other boards out while this one runs.
     _lock: File,
-    /// Removed at the end.
+    /// Removed at the end, if the cache is not to be kept.
     _passing: Option<tempfile::TempDir>,
 }
 
-/// A line of the notes.
+/// A line of the log.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     key: String,
-    /// `None` where the object went.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tag: Option<String>,
-    #[serde(default)]
-    size: u64,
-    #[serde(default)]
-    modified: i64,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    unproven: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    evicted: bool,
+    /// `None` for an object that the store no longer has.
+    #[serde(flatten)]
+    object: Option<CachedObject>,
 }
 
 impl Keep {
-    /// The mirror of `address` at `host` in the cache directory `base`; without one, it lasts as long as the board.
-    ///
-    /// # Errors
-    /// The directory cannot be made or written.
-    pub(super) fn open(base: Option<&Path>, address: &Address, host: &str) -> Result<Self> {
+    /// Opens the cache of `address` in `store` below `base`, or below a temporary directory.
+    pub(super) fn open(base: Option<&Path>, address: &Address, store: &str) -> Result<Self> {
         let failed = |error| {
-            Error::new(
-                Kind::Unreadable,
-                format!("no cache for {address} can be kept"),
-            )
-            .because(error)
+            let what = format!("cannot keep a cache for {address}");
+            let hint =
+                "set XDG_CACHE_HOME to another directory; with --no-cache the cache is temporary";
+            Error::new(Kind::Unreadable, what).because(error).hint(hint)
         };
-        let passing = if base.is_none() {
-            Some(tempfile::tempdir().map_err(failed)?)
-        } else {
-            None
-        };
+        let passing = base.is_none().then(tempfile::tempdir).transpose();
+        let passing = passing.map_err(failed)?;
         let base = passing
             .as_ref()
-            .map_or_else(|| base.unwrap_or(Path::new(".")), |passing| passing.path());
-        let name = hex(&Sha256::digest(format!(
-            "{host}\n{}\n{}",
-            address.bucket, address.prefix
-        )));
+            .map_or(base, |passing| Some(passing.path()));
+        let (bucket, prefix) = (&address.bucket, &address.prefix);
+        let name = hex(&Sha256::digest(format!("{store}\n{bucket}\n{prefix}")));
         let name = name.get(..16).unwrap_or_default();
-        let (home, lock) = alone(&base.join("s3"), name).map_err(|error| {
-            let error = Error::new(Kind::Unreadable, format!("no cache for {address} can be kept")).because(error);
-            error.hint("XDG_CACHE_HOME says where it lies; --no-cache keeps it only as long as the board runs")
-        })?;
-        let dir = home
-            .join("objects")
-            .join(place(address.name()).unwrap_or_else(|_| "root".into()));
+        let base = base.unwrap_or(Path::new(".")).join(address.cloud.scheme());
+        let (home, lock) = alone(&base, name).map_err(failed)?;
+        let root = place(address.name()).unwrap_or_else(|_| "root".into());
+        let dir = home.join("objects").join(root);
         private(&dir).map_err(failed)?;
-        // What was under way when the last board ended.
+        // Left by a board that was killed while it fetched.
         let _ = fs::remove_dir_all(home.join("coming"));
         private(&home.join("coming")).map_err(failed)?;
         let folds =
@@ -125,12 +105,12 @@ impl Keep {
         })
     }
 
-    /// Where the files lie.
+    /// The directory of the files.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where files lie until they are whole.
+    /// The directory of files that aren't complete yet.
     pub(super) fn beside(&self) -> PathBuf {
         self.home.join("coming")
     }
@@ -143,7 +123,7 @@ impl Keep {
         self.bytes
     }
 
-    /// Keys of objects whose files were removed.
+    /// Returns the keys of evicted objects.
     pub(super) fn evicted(&self) -> BTreeSet<String> {
         self.objects
             .iter()
@@ -152,34 +132,31 @@ impl Keep {
             .collect()
     }
 
-    /// Whether an object is known and its file was removed.
+    /// Returns whether an object is known and its file was removed.
     pub(super) fn is_evicted(&self, key: &str) -> bool {
         self.objects.get(key).is_some_and(|kept| kept.evicted)
     }
 
-    /// What is here of an object.
-    pub(super) fn here(&self, key: &str) -> Option<Here> {
+    /// Returns the file of an object.
+    pub(super) fn here(&self, key: &str) -> Option<CachedFile> {
         let kept = self.objects.get(key).filter(|kept| !kept.evicted)?;
         let path = self.dir.join(place(key).ok()?);
-        Some(Here {
+        Some(CachedFile {
             path,
             size: kept.size,
             sum: self.sums.get(key).cloned(),
         })
     }
 
-    /// Takes in what came.
-    ///
-    /// # Errors
-    /// What the system says; what was here before then still is, or is fetched again.
-    pub(super) fn take(&mut self, got: Got) -> io::Result<()> {
-        let Got {
+    /// Stores a fetched object, or appends to one. If the disk fails, the file is as before, or is fetched again.
+    pub(super) fn take(&mut self, fetched: Fetched) -> io::Result<()> {
+        let Fetched {
             object,
             file,
             after,
             unproven,
             sum,
-        } = got;
+        } = fetched;
         let path = self.dir.join(place(&object.key).map_err(io::Error::other)?);
         let written =
             UNIX_EPOCH + Duration::from_micros(u64::try_from(object.modified).unwrap_or_default());
@@ -190,11 +167,8 @@ impl Keep {
             unproven,
             evicted: false,
         };
-        let before = self
-            .objects
-            .get(&object.key)
-            .filter(|before| !before.evicted)
-            .cloned();
+        let before = self.objects.get(&object.key).filter(|it| !it.evicted);
+        let is_proof = before.is_some_and(|it| it.unproven && it.etag == kept.etag);
         match after {
             Some(after) => {
                 let mut whole = File::options().append(true).open(&path)?;
@@ -202,12 +176,11 @@ impl Keep {
                     self.lose(&object.key)?;
                     return Err(io::Error::other("the file in the cache is not as it was"));
                 }
-                // Read from where it stands, behind what was here already.
+                // Its offset is after the overlap.
                 io::copy(&mut file.into_file(), &mut whole)?;
                 whole.set_modified(written)?;
             }
-            None if before.is_some_and(|before| before.unproven && before.etag == kept.etag)
-                && alike(&path, file.path())? => {}
+            None if is_proof && alike(&path, file.path())? => {}
             None => {
                 if let Some(parent) = path.parent() {
                     private(parent)?;
@@ -223,70 +196,44 @@ impl Keep {
         self.note(object.key, Some(kept))
     }
 
-    /// An object went.
-    ///
-    /// # Errors
-    /// What the system says.
+    /// Removes an object that the store no longer has.
     pub(super) fn lose(&mut self, key: &str) -> io::Result<()> {
         self.remove(key)?;
         self.note(key.to_owned(), None)
     }
 
-    /// The file of an object makes room for others.
-    ///
-    /// # Errors
-    /// What the system says.
+    /// Removes the file of an object to make room.
     pub(super) fn evict(&mut self, key: &str) -> io::Result<()> {
         let Some(kept) = self.objects.get(key).cloned() else {
             return Ok(());
         };
-        // Noted first: a file that is noted as evicted goes at the next start, if not now.
-        self.note(
-            key.to_owned(),
-            Some(CachedObject {
-                evicted: true,
-                ..kept
-            }),
-        )?;
+        // Logged first: if removing the file fails, the next start does it.
+        let evicted = true;
+        self.note(key.to_owned(), Some(CachedObject { evicted, ..kept }))?;
         self.remove(key)
     }
 
     fn remove(&mut self, key: &str) -> io::Result<()> {
         let Ok(below) = place(key) else { return Ok(()) };
         let path = self.dir.join(below);
-        match fs::remove_file(&path) {
-            Err(error)
-                if !matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Err(error);
-            }
-            _ => {}
-        }
-        // Directories that still hold something stay.
-        for above in path
-            .ancestors()
-            .skip(1)
-            .take_while(|above| *above != self.dir)
+        let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        if let Err(error) = fs::remove_file(&path)
+            && !absent.contains(&error.kind())
         {
-            if fs::remove_dir(above).is_err() {
-                break;
-            }
+            return Err(error);
         }
+        // Fails for directories that aren't empty.
+        let above = path.ancestors().skip(1).take_while(|it| *it != self.dir);
+        let _ = above.map(fs::remove_dir).take_while(Result::is_ok).count();
         self.sums.remove(key);
         Ok(())
     }
 
     fn note(&mut self, key: String, kept: Option<CachedObject>) -> io::Result<()> {
-        // Where the disk is full, what is known stays as it was noted.
+        // If the disk is full, the object stays as it was logged.
         self.notes.write_all(&line(&key, kept.as_ref())?)?;
-        let before = self.objects.remove(&key);
-        self.bytes = self
-            .bytes
-            .saturating_sub(before.as_ref().map_or(0, bytes_of));
-        self.bytes += kept.as_ref().map_or(0, bytes_of);
+        let before = self.objects.remove(&key).as_ref().map_or(0, bytes_of);
+        self.bytes = self.bytes.saturating_sub(before) + kept.as_ref().map_or(0, bytes_of);
         if let Some(kept) = kept {
             self.objects.insert(key, kept);
         }
@@ -299,19 +246,18 @@ impl Keep {
     }
 }
 
-/// Bytes of an object on disk.
+/// Returns the size of an object on disk.
 fn bytes_of(kept: &CachedObject) -> u64 {
     if kept.evicted { 0 } else { kept.size }
 }
 
-/// A directory of that name that no other board uses, and what keeps it so.
+/// Creates a directory of that name that no other board uses, and locks it.
 fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     for number in 1..=MAX_BOARDS {
-        let home = base.join(if number == 1 {
-            name.to_owned()
-        } else {
-            format!("{name}-{number}")
-        });
+        let home = match number {
+            1 => base.join(name),
+            _ => base.join(format!("{name}-{number}")),
+        };
         private(&home)?;
         let lock = cache_file::open(&home.join("lock"), Access::Lock)?;
         match lock.try_lock() {
@@ -320,12 +266,11 @@ fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    Err(io::Error::other(format!(
-        "{MAX_BOARDS} boards follow it already"
-    )))
+    let what = format!("{MAX_BOARDS} boards follow this store already");
+    Err(io::Error::other(what))
 }
 
-/// Makes a directory that only its owner may look into.
+/// Creates a directory that only its owner can read.
 fn private(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -334,29 +279,14 @@ fn private(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-fn line(key: &str, kept: Option<&CachedObject>) -> io::Result<Vec<u8>> {
-    let kept_or_none = kept.cloned().unwrap_or_default();
-    let CachedObject {
-        etag,
-        size,
-        modified,
-        unproven,
-        evicted,
-    } = kept_or_none;
-    let note = Note {
-        key: key.to_owned(),
-        tag: kept.map(|_| etag),
-        size,
-        modified,
-        unproven,
-        evicted,
-    };
-    let mut line = serde_json::to_vec(&note)?;
+fn line(key: &str, object: Option<&CachedObject>) -> io::Result<Vec<u8>> {
+    let (key, object) = (key.to_owned(), object.cloned());
+    let mut line = serde_json::to_vec(&Note { key, object })?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// What the notes say, as far as the files agree.
+/// Reads the log, and drops entries that don't match their files.
 fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
     let mut objects = BTreeMap::new();
     let file = match cache_file::open(notes, Access::Read) {
@@ -372,29 +302,13 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
         }
     };
     for line in cache_file::lines(file, MAX_LINE_BYTES, MAX_NOTES_BYTES) {
-        let Ok(note) = serde_json::from_slice::<Note>(&line) else {
-            continue;
-        };
-        let Note {
-            key,
-            tag,
-            size,
-            modified,
-            unproven,
-            evicted,
-        } = note;
-        match tag {
-            Some(etag) => drop(objects.insert(
+        match serde_json::from_slice(&line) {
+            Ok(Note {
                 key,
-                CachedObject {
-                    etag,
-                    size,
-                    modified,
-                    unproven,
-                    evicted,
-                },
-            )),
-            None => drop(objects.remove(&key)),
+                object: Some(object),
+            }) => drop(objects.insert(key, object)),
+            Ok(Note { key, object: None }) => drop(objects.remove(&key)),
+            Err(_) => {}
         }
     }
     objects.retain(|key, kept| {
@@ -409,7 +323,7 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
     objects
 }
 
-/// Removes files that no note tells of: what they are is not known.
+/// Removes files that aren't in the log.
 fn sweep(dir: &Path, key: &str, objects: &BTreeMap<String, CachedObject>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -417,7 +331,7 @@ fn sweep(dir: &Path, key: &str, objects: &BTreeMap<String, CachedObject>) {
         let done = match (entry.file_type().is_ok_and(|kind| kind.is_dir()), known) {
             (true, Some(below)) => {
                 sweep(&entry.path(), &format!("{below}/"), objects);
-                // Only an empty one goes.
+                // Fails for directories that aren't empty.
                 let _ = fs::remove_dir(entry.path());
                 Ok(())
             }
@@ -431,7 +345,7 @@ fn sweep(dir: &Path, key: &str, objects: &BTreeMap<String, CachedObject>) {
     }
 }
 
-/// Writes the notes anew, and opens them to go on.
+/// Rewrites the log, and opens it to append.
 fn rewritten(home: &Path, objects: &BTreeMap<String, CachedObject>) -> io::Result<File> {
     let beside = tempfile::NamedTempFile::new_in(home)?;
     let mut out = io::BufWriter::new(beside);
@@ -446,7 +360,7 @@ fn rewritten(home: &Path, objects: &BTreeMap<String, CachedObject>) -> io::Resul
     Ok(file)
 }
 
-/// Whether two files hold the same bytes.
+/// Returns whether two files have the same bytes.
 fn alike(one: &Path, other: &Path) -> io::Result<bool> {
     let (one, other) = (File::open(one)?, File::open(other)?);
     if one.metadata()?.len() != other.metadata()?.len() {

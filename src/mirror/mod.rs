@@ -1,8 +1,8 @@
-//! What is in the bucket? A task of its own lists an object store and keeps what belongs to traces as plain files in a cache
-//! directory, which is then read like any other root.
+//! Follows object stores (S3, Google Cloud Storage, Azure): lists them and keeps the files of traces in a cache directory,
+//! which is then read like any other root.
 //!
-//! Knows nothing of what the files mean, nor who reads them. Nothing is ever written to the store. A store that is away
-//! takes nothing away: what was read stays, and how old it is can be asked.
+//! Knows neither what the files mean nor who reads them. Writes nothing to a store. If a store is away, the cache stays, and
+//! the status says how old it is.
 
 mod address;
 mod status;
@@ -13,7 +13,13 @@ mod thread;
 mod thread;
 
 #[cfg(feature = "cloud")]
+mod az;
+#[cfg(feature = "cloud")]
+mod client;
+#[cfg(feature = "cloud")]
 mod evicted;
+#[cfg(feature = "cloud")]
+mod fault;
 #[cfg(feature = "cloud")]
 mod fetch;
 #[cfg(feature = "cloud")]
@@ -23,17 +29,17 @@ mod http;
 #[cfg(feature = "cloud")]
 mod keep;
 #[cfg(feature = "cloud")]
+mod listing;
+#[cfg(feature = "cloud")]
+mod pace;
+#[cfg(feature = "cloud")]
 mod place;
 #[cfg(feature = "cloud")]
 mod plan;
 #[cfg(feature = "cloud")]
 mod settings;
 #[cfg(feature = "cloud")]
-mod sign;
-#[cfg(feature = "cloud")]
 mod store;
-#[cfg(feature = "cloud")]
-mod xml;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,33 +55,32 @@ pub use thread::Settings;
 /// How to follow a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where files are kept between starts; without it, they go with the board.
+    /// The directory of the cache; `None` for one that is removed at the end.
     pub cache: Option<PathBuf>,
-    /// Bytes that they may take.
+    /// The largest size of the cache in bytes.
     pub limit: u64,
-    /// How often to list, where the budget allows it.
+    /// The time between listings, if the budget allows it.
     pub every: Duration,
-    /// At most so many requests a minute for listings.
+    /// The limit of requests for listings per minute.
     pub budget: u32,
-    /// What one listing may hold and take.
+    /// The limits of a listing.
     pub listing: ListingBounds,
 }
 
-/// Bounds what one listing may hold and take. A listing beyond a bound counts as failed: nothing says which objects it would
-/// have had.
+/// The limits of a listing. A listing beyond one fails as a whole, since the missing objects are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListingBounds {
     /// Objects.
     pub objects: usize,
-    /// Pages; a store puts up to 1,000 objects on each.
+    /// Pages, each with up to 1,000 objects.
     pub pages: usize,
     /// Pages in a row without an object.
     pub empty_pages: usize,
-    /// Bytes of keys and tags. A whole listing is held in memory.
+    /// Bytes of keys, tags and tokens of pages, since they are held in memory.
     pub bytes: usize,
-    /// Time to answer one page, from the first request for it to the end of its body.
+    /// Time for a page, from the first request to the end of its body, without pauses for the budget.
     pub page_time: Duration,
-    /// Time to answer all of them, without the pauses that the budget makes.
+    /// Time for all pages, without pauses for the budget.
     pub time: Duration,
 }
 
@@ -90,6 +95,14 @@ impl Default for ListingBounds {
             time: Duration::from_secs(1_800),
         }
     }
+}
+
+/// Locks a mutex, even after a panic of another thread.
+#[cfg(feature = "cloud")]
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,81 +1,53 @@
-//! What is there instead of a store in a board that was built without them: an error that says so.
+//! Replaces the mirror in builds without the feature `cloud`: an error instead of settings, so there are no mirrors.
 
 use std::path::{Path, PathBuf};
+
+use tokio::sync::watch::Receiver;
 
 use super::{Address, Options, Status};
 use crate::error::{Error, Kind, Result};
 
-/// There is none.
-#[derive(Debug)]
-pub enum Mirror {}
-
-/// There are none.
+/// Settings that don't exist.
 #[derive(Debug)]
 pub enum Settings {}
 
 impl Settings {
     /// # Errors
     /// Always.
-    pub fn read() -> Result<Self> {
+    pub fn read(_: &Address) -> Result<Self> {
         let error = Error::new(Kind::Usage, "this board was built without object stores");
         Err(error.hint("build it with the feature cloud: cargo install --features cloud"))
     }
 }
 
-impl Mirror {
-    /// # Errors
-    /// Never, since nobody has settings.
-    pub fn follow(_: &Address, settings: Settings, _: Options) -> Result<Self> {
-        match settings {}
-    }
+/// A mirror that doesn't exist.
+#[derive(Debug)]
+pub enum Mirror {}
 
-    /// Where the objects lie as files.
-    pub fn dir(&self) -> &Path {
-        match *self {}
-    }
+/// Defines the methods of the mirror for callers. Nobody can call them.
+macro_rules! methods {
+    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+        #[allow(missing_docs)]
+        impl Mirror {
+            pub fn follow(_: &Address, settings: Settings, _: Options) -> Result<Self> {
+                match settings {}
+            }
+            $(pub fn $name(&self, $(_: $argument),*) -> $result {
+                match *self {}
+            })*
+        }
+    };
+}
 
-    /// The address that the person named.
-    pub fn address(&self) -> &str {
-        match *self {}
-    }
-
-    /// How it stands.
-    pub fn status(&self) -> Status {
-        match *self {}
-    }
-
-    /// None was.
-    pub fn has_evicted(&self) -> bool {
-        match *self {}
-    }
-
-    /// None is.
-    pub fn is_evicted(&self, _: &[PathBuf]) -> bool {
-        match *self {}
-    }
-
-    /// They stay.
-    pub fn hold(&self, _: &[PathBuf]) -> Option<()> {
-        match *self {}
-    }
-
-    /// Nobody does.
-    pub fn ask(&self, _: &Path) {
-        match *self {}
-    }
-
-    /// There are none.
-    pub fn news(&self) -> tokio::sync::watch::Receiver<()> {
-        match *self {}
-    }
-
-    /// There is none.
-    pub fn failure(&self, _: &Path) -> Option<String> {
-        match *self {}
-    }
-
-    /// Nothing changes.
-    pub fn listen(&self, _: impl Fn() + Send + 'static) {
-        match *self {}
-    }
+methods! {
+    dir() -> &Path;
+    address() -> &str;
+    status() -> Status;
+    has_evicted() -> bool;
+    is_evicted(&[PathBuf]) -> bool;
+    hold(&[PathBuf]) -> Option<()>;
+    ask(&Path) -> ();
+    news() -> Receiver<()>;
+    failure(&Path) -> Option<String>;
+    listen(impl Fn() + Send + 'static) -> ();
 }

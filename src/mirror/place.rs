@@ -1,16 +1,14 @@
-//! Where may an object lie on disk? Keys are any text that somebody wrote into the bucket.
+//! Turns the key of an object into a path below the cache directory.
 //!
-//! A key becomes a path below the mirror's directory, part by part, or it has none. None leads out of it.
+//! Keys are arbitrary text. A key with a part that isn't a plain file name gets no path, so no path leads out of the
+//! directory.
 
 use std::path::{Path, PathBuf};
 
-/// File systems take no longer names.
+/// The longest name that file systems accept.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The path of an object relative to the mirror's directory.
-///
-/// # Errors
-/// Why it has none, in a few words.
+/// Returns the path of an object relative to the cache directory.
 pub(super) fn place(key: &str) -> Result<PathBuf, &'static str> {
     let mut path = PathBuf::new();
     for part in key.split('/') {
@@ -26,7 +24,7 @@ fn name(part: &str) -> Result<&str, &'static str> {
         _ if part.chars().any(char::is_control) => "control characters in its name",
         _ if part.len() > MAX_NAME_BYTES => "a part of its name is longer than 255 bytes",
         _ if cfg!(windows) && !fits_windows(part) => "Windows has no such names",
-        // As a path it would be another one, on this system or another.
+        // Would be a different path, here or on another system.
         _ if Path::new(part).components().count() != 1 || part.contains('\\') => {
             "its name leads elsewhere"
         }

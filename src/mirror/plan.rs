@@ -1,69 +1,74 @@
-//! What has to be done, so that the mirror is as the listing? Pure.
+//! Compares a listing with the cache and plans what to fetch and what to remove. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::evicted::is_within;
+use super::listing::Object;
 use super::place::place;
 use super::status::Odd;
-use super::xml::Object;
 use crate::trace::{is_trace_file, may_be_trace};
 
-/// Pictures up to this size are fetched with the runs that may show them.
+/// Pictures up to this size are fetched for the runs that may show them.
 const MAX_PICTURE_BYTES: u64 = 8 << 20;
 
-/// An object as it is on disk.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// An object in the cache, as the log has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CachedObject {
+    #[serde(rename = "tag")]
     pub(super) etag: String,
     pub(super) size: u64,
     pub(super) modified: i64,
-    /// It was put together of pieces that nothing proves to belong to one another.
+    /// Bytes were appended without a proof that they belong to those before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) unproven: bool,
-    /// Its file was removed so that newer ones have room; it is fetched again where somebody asks.
+    /// The file was removed to make room. It is fetched again when somebody opens it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) evicted: bool,
 }
 
-/// How an object is had.
+/// How much of an object to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// As a whole.
+    /// All of it.
     Whole,
-    /// What follows after as many bytes as are here.
+    /// What follows after the cached bytes.
     Rest,
 }
 
-/// What has to be done.
+/// What to fetch and what to remove.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Keys of objects that went.
+    /// Keys of objects that the store no longer has, or that have no file name.
     pub(super) gone: Vec<String>,
-    /// Keys of objects whose files make room for others.
+    /// Keys of objects whose files are removed to make room.
     pub(super) evict: Vec<String>,
-    /// Objects to be had, the newest runs first.
+    /// Objects to fetch, the newest runs first.
     pub(super) wanted: Vec<(Object, How)>,
-    /// Objects that have no place.
+    /// Objects that can't be cached.
     pub(super) odd: Vec<Odd>,
-    /// How many may belong to traces, and their bytes.
+    /// The number of objects that may belong to traces, and their bytes.
     pub(super) objects: usize,
     pub(super) bytes: u64,
-    /// How many belong to none.
+    /// The number of all other objects.
     pub(super) others: usize,
 }
 
-/// What is known besides the listing.
+/// The limits of the cache.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Limits<'a> {
-    /// So many bytes may be kept.
+    /// The size of the cache.
     pub(super) bytes: u64,
-    /// The file system takes `a` and `A` for one name.
+    /// The file system ignores case in names.
     pub(super) folds: bool,
-    /// What somebody opened stays before what is newer, the last one first: an object, or all below it.
+    /// What somebody opened, most recent first: objects, or directories of objects. These stay longer than newer ones.
     pub(super) asked: &'a [String],
 }
 
-/// Compares a complete listing, with keys below the prefix, with what is kept.
+/// Compares a complete listing with the cache.
 pub(super) fn plan(
     listed: Vec<Object>,
     kept: &BTreeMap<String, CachedObject>,
@@ -73,17 +78,16 @@ pub(super) fn plan(
     let mut wanted: BTreeMap<String, Object> = BTreeMap::new();
     for mut object in listed {
         match is_wanted(&object) {
-            // Keys may be many: each is held once.
+            // Moves the key: there may be a million.
             true => drop(wanted.insert(std::mem::take(&mut object.key), object)),
-            // What some programs make for a directory.
+            // Some programs create such an object for a directory.
             false if object.key.is_empty() || (object.key.ends_with('/') && object.size == 0) => {}
             false => plan.others += 1,
         }
     }
     plan.objects = wanted.len();
-    plan.bytes = wanted
-        .values()
-        .fold(0, |sum, object| sum.saturating_add(object.size));
+    let sizes = wanted.values().map(|object| object.size);
+    plan.bytes = sizes.fold(0, u64::saturating_add);
     let mut spelled: HashMap<String, String> = HashMap::new();
     let mut odd: BTreeSet<String> = BTreeSet::new();
     for (key, object) in &wanted {
@@ -115,32 +119,21 @@ pub(super) fn plan(
     let (known, unknown): (Vec<_>, Vec<_>) = older
         .into_iter()
         .partition(|object| kept.contains_key(&object.key));
-    let reason = |size: u64| {
-        format!(
-            "not on this machine: it has {size} bytes, and the cache holds newer ones; --s3-cache lets it hold more"
-        )
-    };
     plan.odd.extend(unknown.into_iter().map(|object| Odd {
-        reason: reason(object.size),
+        reason: format!(
+            "not on this machine: it has {} bytes, and the cache holds newer ones; --s3-cache lets it hold more",
+            object.size
+        ),
         key: object.key,
     }));
-    let stay: HashSet<&str> = all
-        .iter()
-        .chain(&known)
-        .map(|object| &*object.key)
-        .collect();
-    plan.gone = kept
-        .keys()
-        .filter(|key| !stay.contains(&***key))
-        .cloned()
-        .collect();
-    // What was read of them is still known.
+    let stay = all.iter().chain(&known).map(|object| &*object.key);
+    let stay: HashSet<&str> = stay.collect();
+    let is_gone = |key: &&String| !stay.contains(&***key);
+    plan.gone = kept.keys().filter(is_gone).cloned().collect();
+    // The board keeps what it read from them.
     let is_here = |object: &Object| kept.get(&object.key).is_some_and(|kept| !kept.evicted);
-    plan.evict = known
-        .into_iter()
-        .filter(is_here)
-        .map(|object| object.key)
-        .collect();
+    let here = known.into_iter().filter(is_here);
+    plan.evict = here.map(|object| object.key).collect();
     let changed = all
         .into_iter()
         .filter_map(|object| Some((how(&object, kept.get(&object.key))?, object)));
@@ -148,17 +141,13 @@ pub(super) fn plan(
     plan
 }
 
-/// Whether an object may belong to a trace, by its name.
+/// Returns whether an object may belong to a trace, judged by its name.
 fn is_wanted(object: &Object) -> bool {
-    let hidden = object
-        .key
-        .split('/')
-        .any(|part| part.starts_with('.') && part != "." && part != "..");
+    let is_hidden = |part: &str| part.starts_with('.') && part != "." && part != "..";
+    let hidden = object.key.split('/').any(is_hidden);
     let path = Path::new(&object.key);
-    let ending = object
-        .key
-        .rsplit_once('.')
-        .map(|(_, ending)| ending.to_ascii_lowercase());
+    let ending = object.key.rsplit_once('.');
+    let ending = ending.map(|(_, ending)| ending.to_ascii_lowercase());
     let is_picture = matches!(
         ending.as_deref(),
         Some("png" | "jpg" | "jpeg" | "gif" | "webp" | "svg")
@@ -169,15 +158,14 @@ fn is_wanted(object: &Object) -> bool {
             || (is_picture && object.size <= MAX_PICTURE_BYTES))
 }
 
-/// Whether other keys go on after this one and a `/`.
+/// Returns whether other keys start with this one and a `/`.
 fn is_directory(key: &str, all: &BTreeMap<String, Object>) -> bool {
     let below = format!("{key}/");
-    all.range(below.clone()..)
-        .next()
-        .is_some_and(|(next, _)| next.starts_with(&below))
+    let next = all.range(below.clone()..).next();
+    next.is_some_and(|(next, _)| next.starts_with(&below))
 }
 
-/// Whether no other key spells this one, or a directory on its way, in other letters.
+/// Returns whether every other key spells this one, and the directories above it, with the same case.
 fn is_spelled_alike(key: &str, spelled: &mut HashMap<String, String>) -> bool {
     let ends = key.match_indices('/').map(|(at, _)| at).chain([key.len()]);
     let mut parts = ends.filter_map(|end| key.get(..end));
@@ -192,7 +180,7 @@ fn is_spelled_alike(key: &str, spelled: &mut HashMap<String, String>) -> bool {
 fn how(object: &Object, kept: Option<&CachedObject>) -> Option<How> {
     match kept.filter(|kept| !kept.evicted) {
         Some(kept) if kept.etag == object.etag && kept.size == object.size => {
-            // A whole copy proves what pieces did not, once the object is quiet.
+            // Once the object stops growing, a whole copy replaces unproven appends.
             kept.unproven.then_some(How::Whole)
         }
         Some(kept) if kept.size > 0 && object.size > kept.size => Some(How::Rest),
@@ -200,12 +188,12 @@ fn how(object: &Object, kept: Option<&CachedObject>) -> Option<How> {
     }
 }
 
-/// The directory of an object.
+/// Returns the directory of an object.
 fn parent(object: &Object) -> &str {
     object.key.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// The place in `asked` that an object belongs to.
+/// Returns the position in `asked` of the entry that covers an object.
 fn rank(object: &Object, asked: &[String]) -> usize {
     asked
         .iter()
@@ -213,8 +201,7 @@ fn rank(object: &Object, asked: &[String]) -> usize {
         .unwrap_or(asked.len())
 }
 
-/// What was asked for comes first. What lies in one directory comes together; directories with the newest objects come
-/// first.
+/// Sorts what somebody opened first, then directories by their newest object. Objects of a directory stay together.
 fn newest_first(all: &mut [Object], asked: &[String]) {
     let mut newest: HashMap<String, i64> = HashMap::new();
     for object in all.iter() {
@@ -232,16 +219,13 @@ fn newest_first(all: &mut [Object], asked: &[String]) {
     });
 }
 
-/// How many of the first ones fit into so many bytes. A directory is not torn apart, as long as it is not the only one.
+/// Returns how many of the first objects fit. Splits a directory only if it's the first.
 fn fitting(all: &[Object], limits: Limits<'_>) -> usize {
     let (mut sum, mut whole) = (0_u64, 0);
     for (at, object) in all.iter().enumerate() {
         let group = |object| (rank(object, limits.asked), parent(object));
-        if at
-            .checked_sub(1)
-            .and_then(|before| all.get(before))
-            .is_some_and(|before| group(before) != group(object))
-        {
+        let before = at.checked_sub(1).and_then(|before| all.get(before));
+        if before.is_some_and(|before| group(before) != group(object)) {
             whole = at;
         }
         sum = sum.saturating_add(object.size);

@@ -1,7 +1,8 @@
-//! Which store is asked, where, and as whom? By the environment and the files that the tools of AWS read.
+//! Reads how to reach a store and as whom, from the environment and the files of the AWS tools.
 //!
-//! Knows no requests. What these files can say and the board cannot do (single sign-on, other programs that hand out
-//! keys) is told as such, with a way around.
+//! Knows no requests. object_store reads the settings of Google and Azure, and gets credentials for web identities,
+//! containers and machines. It doesn't read AWS profiles, so the board does. For profiles that need more (single sign-on,
+//! programs that print keys), errors name a workaround.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,15 +11,32 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::address::{Address, Cloud};
 use crate::error::{Error, Kind, Result};
 
-/// How a way around looks for keys that come from elsewhere.
+/// The workaround for credentials that the board can't get.
 const EXPORT: &str =
     "`aws configure export-credentials --format env` prints keys that the board understands";
-/// Where the region is not said.
+/// The region if none is set.
 const REGION: &str = "us-east-1";
 
-/// Who asks.
+/// Variables that select AWS credentials of object_store, and their options. The options have the same names in lower case.
+const LOGINS: [&str; 3] = [
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
+const OPTIONS: [&str; 7] = [
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_METADATA_ENDPOINT",
+    "AWS_IMDSV1_FALLBACK",
+    "AWS_REQUEST_PAYER",
+];
+
+/// AWS keys.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub(super) id: String,
@@ -34,33 +52,91 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What is known of a store before it is asked.
+/// How requests are authorized.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Login {
+    /// With AWS keys.
+    Keys(Credentials),
+    /// As object_store decides.
+    Options,
+    /// Not at all, which public buckets in AWS accept. If the store refuses and `then_instance` is set, the board asks the
+    /// metadata service of the machine for credentials. Asking it first takes seconds outside of a cloud.
+    Anonymous { then_instance: bool },
+    /// With the role of the machine in AWS.
+    Instance,
+}
+
+/// How to reach a store, and as whom.
+#[derive(Clone)]
 pub struct Settings {
-    /// `None` asks without a signature, which public buckets answer.
-    pub(super) credentials: Option<Credentials>,
-    /// Why there are none, where a file says so much.
+    pub(super) login: Login,
+    /// Why there are no credentials, if a file has unusable ones.
     pub(super) why_none: Option<String>,
     pub(super) region: String,
-    /// The address of a store that is not AWS, without a `/` at its end.
+    /// The address of the store if it isn't the usual one, without a `/` at the end.
     pub(super) endpoint: Option<String>,
-    /// Whether the bucket stands in the path, where that is said.
+    /// Whether the bucket is part of the path, if that is set.
     pub(super) path_style: Option<bool>,
-    /// Whether to read again who asks, where the store refuses.
+    /// The account in Azure.
+    pub(super) account: Option<String>,
+    /// Options of object_store. Some are secrets.
+    pub(super) options: Vec<(String, String)>,
+    /// Whether to read the settings again when the store refuses.
     pub(super) reread: bool,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Settings").field(&self.login).finish()
+    }
 }
 
 impl Settings {
     /// Reads the environment and the files that it names.
     ///
     /// # Errors
-    /// A profile that was asked for is in neither file, or a file cannot be read.
-    pub fn read() -> Result<Self> {
-        Self::read_with(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+    /// The selected profile doesn't exist, or a file can't be read.
+    pub fn read(address: &Address) -> Result<Self> {
+        Self::read_with(address.cloud, |name| {
+            std::env::var_os(name).filter(|value| !value.is_empty())
+        })
     }
 
-    fn read_with(var: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+    fn read_with(cloud: Cloud, var: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         let text = |name: &str| var(name).map(|value| value.to_string_lossy().trim().to_owned());
+        let mut settings = Self {
+            login: Login::Options,
+            why_none: None,
+            region: REGION.to_owned(),
+            endpoint: None,
+            path_style: None,
+            account: None,
+            options: Vec::new(),
+            reread: true,
+        };
+        match cloud {
+            Cloud::Aws => settings.read_aws(&var, &text)?,
+            Cloud::Google => settings.endpoint = text("GOOGLE_BASE_URL"),
+            Cloud::Azure => {
+                settings.endpoint = text("AZURE_STORAGE_ENDPOINT");
+                // object_store knows the first name, the tools of Azure the second.
+                settings.account =
+                    text("AZURE_STORAGE_ACCOUNT_NAME").or_else(|| text("AZURE_STORAGE_ACCOUNT"));
+                let key = text("AZURE_STORAGE_KEY")
+                    .map(|key| ("azure_storage_account_key".to_owned(), key));
+                settings.options.extend(key);
+            }
+        }
+        let endpoint = settings.endpoint.take();
+        settings.endpoint = endpoint.map(|endpoint| endpoint.trim_end_matches('/').to_owned());
+        Ok(settings)
+    }
+
+    fn read_aws(
+        &mut self,
+        var: &impl Fn(&str) -> Option<OsString>,
+        text: &impl Fn(&str) -> Option<String>,
+    ) -> Result<()> {
         let home = var(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from);
         let file = |name: &str, usual: &str| {
             let named = var(name).map(PathBuf::from);
@@ -69,112 +145,104 @@ impl Settings {
         };
         let keys = file("AWS_SHARED_CREDENTIALS_FILE", "credentials")?;
         let config = file("AWS_CONFIG_FILE", "config")?;
-        let asked = text("AWS_PROFILE").or_else(|| text("AWS_DEFAULT_PROFILE"));
-        let profile = asked.as_deref().unwrap_or("default");
+        let selected = text("AWS_PROFILE").or_else(|| text("AWS_DEFAULT_PROFILE"));
+        let profile = selected.as_deref().unwrap_or("default");
         let of_keys = keys.get(profile);
         let of_config = config
             .get(&format!("profile {profile}"))
             .or_else(|| config.get(profile));
-        if asked.is_some() && of_keys.is_none() && of_config.is_none() {
-            let error = Error::new(
-                Kind::Usage,
-                format!("there is no profile {profile} in the files of AWS"),
-            );
-            return Err(
-                error.hint("AWS_PROFILE names a section of ~/.aws/credentials or ~/.aws/config")
-            );
+        if selected.is_some() && of_keys.is_none() && of_config.is_none() {
+            let what = format!("there is no profile {profile} in the files of AWS");
+            return Err(Error::new(Kind::Usage, what)
+                .hint("AWS_PROFILE names a section of ~/.aws/credentials or ~/.aws/config"));
         }
-        let said = |name: &str| {
-            let both = [of_keys, of_config];
-            both.into_iter()
+        let of_profile = |name: &str| {
+            [of_keys, of_config]
+                .into_iter()
                 .flatten()
                 .find_map(|section| section.get(name))
                 .filter(|value| !value.is_empty())
                 .cloned()
         };
-        // The environment counts before the files, but a profile that was asked for before keys that lie about.
         let from_env = || {
-            pair(
-                text("AWS_ACCESS_KEY_ID"),
-                text("AWS_SECRET_ACCESS_KEY"),
-                text("AWS_SESSION_TOKEN"),
-            )
+            Some(Credentials {
+                id: text("AWS_ACCESS_KEY_ID")?,
+                secret: text("AWS_SECRET_ACCESS_KEY")?,
+                session: text("AWS_SESSION_TOKEN"),
+            })
         };
         let from_files = || {
-            pair(
-                said("aws_access_key_id"),
-                said("aws_secret_access_key"),
-                said("aws_session_token"),
-            )
+            Some(Credentials {
+                id: of_profile("aws_access_key_id")?,
+                secret: of_profile("aws_secret_access_key")?,
+                session: of_profile("aws_session_token"),
+            })
         };
-        let credentials = from_env().or_else(from_files);
-        let elsewhere = [
+        let service = of_profile("services").and_then(|name| {
+            config
+                .get(&format!("services {name}"))?
+                .get("s3.endpoint_url")
+        });
+        let ignored = text("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_some_and(|it| is_true(&it));
+        self.endpoint = text("AWS_ENDPOINT_URL_S3")
+            .or_else(|| text("AWS_ENDPOINT_URL"))
+            .or_else(|| service.cloned())
+            .or_else(|| of_profile("s3.endpoint_url"))
+            .or_else(|| of_profile("endpoint_url"))
+            .filter(|_| !ignored);
+        self.region = text("AWS_REGION")
+            .or_else(|| text("AWS_DEFAULT_REGION"))
+            .or_else(|| of_profile("region"))
+            .unwrap_or_else(|| REGION.to_owned());
+        self.path_style = match of_profile("s3.addressing_style").as_deref() {
+            Some("path") => Some(true),
+            Some("virtual") => Some(false),
+            _ => None,
+        };
+        let option = |name: &&str| Some((name.to_ascii_lowercase(), text(name)?));
+        let logins: Vec<_> = LOGINS.iter().filter_map(option).collect();
+        let unusable = [
             "sso_session",
             "sso_start_url",
             "credential_process",
             "role_arn",
             "login_session",
         ];
-        let why_none = elsewhere
-            .into_iter()
-            .find(|name| said(name).is_some())
-            .filter(|_| credentials.is_none());
-        let why_none = why_none.map(|name| {
-            format!("the profile {profile} has {name}, which the board does not follow; {EXPORT}")
-        });
-        let ignored = text("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-            .is_some_and(|said| said.eq_ignore_ascii_case("true"));
-        let service = said("services").and_then(|name| {
-            config
-                .get(&format!("services {name}"))?
-                .get("s3.endpoint_url")
-        });
-        let of_files = || {
-            service
-                .cloned()
-                .or_else(|| said("s3.endpoint_url"))
-                .or_else(|| said("endpoint_url"))
+        let is_on = |name: &str| text(name).is_some_and(|it| is_true(&it));
+        self.login = match from_env().or_else(from_files) {
+            _ if is_on("AWS_SKIP_SIGNATURE") => Login::Anonymous {
+                then_instance: false,
+            },
+            Some(keys) => Login::Keys(keys),
+            None if !logins.is_empty() => Login::Options,
+            None => {
+                let unusable = unusable.into_iter().find(|name| of_profile(name).is_some());
+                self.why_none = unusable.map(|name| {
+                    format!("the profile {profile} has {name}, which the board does not follow; {EXPORT}")
+                });
+                let is_aws = self
+                    .endpoint
+                    .as_ref()
+                    .is_none_or(|it| it.contains(".amazonaws.com"));
+                let then_instance =
+                    is_aws && self.why_none.is_none() && !is_on("AWS_EC2_METADATA_DISABLED");
+                Login::Anonymous { then_instance }
+            }
         };
-        let endpoint = text("AWS_ENDPOINT_URL_S3")
-            .or_else(|| text("AWS_ENDPOINT_URL"))
-            .or_else(of_files);
-        let style = said("s3.addressing_style");
-        Ok(Self {
-            credentials,
-            why_none,
-            region: text("AWS_REGION")
-                .or_else(|| text("AWS_DEFAULT_REGION"))
-                .or_else(|| said("region"))
-                .unwrap_or_else(|| REGION.to_owned()),
-            endpoint: endpoint
-                .filter(|_| !ignored)
-                .map(|endpoint| endpoint.trim_end_matches('/').to_owned()),
-            reread: true,
-            path_style: style.and_then(|style| match &*style {
-                "path" => Some(true),
-                "virtual" => Some(false),
-                _ => None,
-            }),
-        })
+        self.options = logins;
+        self.options.extend(OPTIONS.iter().filter_map(option));
+        Ok(())
     }
 }
 
-fn pair(
-    id: Option<String>,
-    secret: Option<String>,
-    session: Option<String>,
-) -> Option<Credentials> {
-    Some(Credentials {
-        id: id?,
-        secret: secret?,
-        session,
-    })
+fn is_true(text: &str) -> bool {
+    text == "1" || text.eq_ignore_ascii_case("true")
 }
 
-/// The sections of a file; what is nested below a name has the name before its own: `s3.addressing_style`.
+/// The sections of a file. A nested key has the name above it as a prefix: `s3.addressing_style`.
 type Sections = BTreeMap<String, BTreeMap<String, String>>;
 
-/// A file that is not there says nothing.
+/// Reads a file; a missing one has no sections.
 fn sections(file: &Path) -> Result<Sections> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(parse(&text)),
@@ -199,7 +267,7 @@ fn parse(text: &str) -> Sections {
             .strip_prefix('[')
             .and_then(|rest| rest.split(']').next())
         {
-            // Names may be quoted, and any blanks stand between the two words.
+            // Names may be quoted, with any blanks between the two words.
             name = head
                 .split_whitespace()
                 .collect::<Vec<_>>()
@@ -250,7 +318,7 @@ mod tests {
         fs::create_dir(home.path().join(".aws")).unwrap();
         fs::write(home.path().join(".aws/credentials"), KEYS).unwrap();
         fs::write(home.path().join(".aws/config"), CONFIG).unwrap();
-        Settings::read_with(|name| match name {
+        Settings::read_with(Cloud::Aws, |name| match name {
             "HOME" | "USERPROFILE" => Some(home.path().into()),
             _ => vars
                 .iter()
@@ -260,7 +328,9 @@ mod tests {
     }
 
     fn who(settings: &Settings) -> (String, String, Option<String>) {
-        let who = settings.credentials.clone().unwrap();
+        let Login::Keys(who) = settings.login.clone() else {
+            panic!("no keys: {settings:?}")
+        };
         (who.id, who.secret, who.session)
     }
 
@@ -314,7 +384,8 @@ mod tests {
     #[test]
     fn what_cannot_be_followed_is_said_with_a_way_around() {
         let settings = read(&[("AWS_PROFILE", "sso")]).unwrap();
-        assert_eq!(settings.credentials, None);
+        let then_instance = false;
+        assert_eq!(settings.login, Login::Anonymous { then_instance });
         assert!(settings.why_none.unwrap().contains("sso_session"));
         let error = read(&[("AWS_PROFILE", "nobody")]).unwrap_err();
         assert_eq!(

@@ -1,62 +1,62 @@
-//! How does a mirror stand?
+//! The status of a mirror, as pages and `/healthz` show it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How a mirror stands.
-#[derive(Debug, Clone)]
+/// The status of a mirror.
+#[derive(Debug, Clone, Default)]
 pub struct Status {
-    /// The address that the person named.
+    /// The address as the person wrote it.
     pub address: String,
-    /// The host that is asked.
+    /// The host of the store.
     pub host: String,
-    /// The store was wholly here as it was then; `None` before all was here once in this process.
+    /// The cache is complete as of this time; `None` until it is complete for the first time.
     pub as_of: Option<Instant>,
     /// When the last complete listing ended.
     pub listed: Option<Instant>,
-    /// Objects that a listing under way has found so far.
+    /// The number of objects that the current listing has found so far.
     pub listing: Option<usize>,
-    /// When the listing under way sends its next request, while it waits because its budget is spent.
+    /// When the current listing sends its next request, if it waits for its budget.
     pub paused_until: Option<Instant>,
     /// When the next listing begins.
     pub next: Option<Instant>,
-    /// Objects that may belong to traces, by the last listing, and their bytes.
+    /// The number of objects in the last listing that may belong to traces.
     pub objects: usize,
-    /// Their bytes.
+    /// The size of these objects.
     pub bytes: u64,
-    /// Objects that belong to no trace by their names, and are not fetched.
+    /// The number of objects that aren't fetched, because their names aren't those of traces.
     pub others: usize,
-    /// Objects that are not here yet, or changed since they were fetched.
+    /// The number of objects to fetch: new or changed ones.
     pub waiting: usize,
-    /// Bytes on disk, and how many there may be.
+    /// The size of the cache.
     pub kept_bytes: u64,
-    /// How many there may be.
+    /// The limit of that size.
     pub limit: u64,
-    /// Objects whose files were removed to keep within the limit. What was read of them is still shown, and they are fetched
-    /// again where somebody opens them.
+    /// The number of objects whose files were removed to stay within the limit. Pages still show their runs, and fetch them
+    /// again when somebody opens one.
     pub evicted: usize,
-    /// Requests that were sent, also those of a listing under way.
+    /// The number of requests sent, including those of the current listing.
     pub requests: u64,
-    /// How many of them were for listings.
+    /// The number of these requests for listings.
     pub listings: u64,
-    /// At most so many requests for listings are sent a minute.
+    /// The limit of requests for listings per minute.
     pub budget: u32,
-    /// How often the store is listed, as that follows from the budget.
+    /// The time between listings, which follows from the budget.
     pub every: Duration,
-    /// What is wrong with the store as a whole.
+    /// Why the store can't be followed.
     pub trouble: Option<Trouble>,
-    /// The first objects that could not be had, each with the reason.
+    /// The first objects that couldn't be fetched, with reasons.
     pub odd: Arc<[Odd]>,
-    /// How many there are.
+    /// The number of all such objects.
     pub odd_total: usize,
 }
 
-/// Why a store is not followed at the moment.
+/// Why a store can't be followed at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// What is wrong.
     pub what: String,
-    /// What to do about it, where that is known.
+    /// What to do about it, if known.
     pub hint: Option<String>,
     /// Since when.
     pub since: Instant,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Mirror;
-use super::fake::{Fake, MODIFIED, Odd, settled, until};
+use super::address::Cloud;
+use super::fake::{self, Fake, MODIFIED, Odd, settled, until};
 
 fn files(mirror: &Mirror) -> BTreeMap<String, String> {
     fn walk(dir: &Path, root: &Path, files: &mut BTreeMap<String, String>) {
@@ -214,6 +215,51 @@ fn bodies_that_are_cut_or_damaged_are_never_shown() {
             path.to_owned()
         ]
     );
+}
+
+#[test]
+fn headers_that_the_mirror_does_not_need_spoil_no_object() {
+    for (name, value) in [
+        ("x-amz-meta-who", "r\u{e9}sum\u{e9}"),
+        (
+            "Content-Disposition",
+            "attachment; filename=\"\u{e9}.jsonl\"",
+        ),
+        ("Last-Modified", "2026-01-02 03:04:05"),
+        ("Last-Modified", "2026-01-02T03:04:05Z"),
+    ] {
+        let store = Fake::new();
+        store.bucket().headers.insert(name, value);
+        store.put_tagged("runs/a.jsonl", b"one\n", "x-1");
+        let mirror = store.follow(None, 1 << 20);
+        let status = settled(&mirror);
+        assert_eq!((status.trouble, status.odd), (None, [].into()), "{name}");
+        store.put_tagged("runs/a.jsonl", b"one\ntwo\n", "x-2");
+        settled(&mirror);
+        assert_eq!(files(&mirror), held(&[("a.jsonl", "one\ntwo\n")]));
+        assert!(
+            store
+                .gets()
+                .contains(&"/bucket/runs/a.jsonl bytes=0-".to_owned()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn an_object_that_replaced_the_listed_one_has_the_time_of_the_listing_if_it_has_none() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    // The tag of a newer object than the listed one.
+    store
+        .bucket()
+        .headers
+        .extend([("ETag", "y"), ("Last-Modified", "yesterday")]);
+    let mirror = store.follow(None, 1 << 20);
+    settled(&mirror);
+    let file = fs::metadata(mirror.dir().join("a.jsonl")).unwrap();
+    let written = jiff::Timestamp::try_from(file.modified().unwrap()).unwrap();
+    assert_eq!(written, MODIFIED.parse::<jiff::Timestamp>().unwrap());
 }
 
 #[test]
@@ -520,6 +566,7 @@ fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
         objects: 50,
         pages: 30,
         empty_pages: 10,
+        bytes: 2_000,
         ..super::ListingBounds::default()
     };
     let long = Duration::from_secs(30);
@@ -528,12 +575,14 @@ fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
         ..options
     });
     settled(&mirror);
-    for (objects, why) in [
-        (2, "more than 50 objects"),
-        (1, "more than 30 pages"),
-        (0, "10 pages in a row have no"),
+    for (objects, token, why) in [
+        (2, "", "more than 50 objects"),
+        (1, "", "more than 30 pages"),
+        (0, "", "10 pages in a row have no"),
+        (1, &*"t".repeat(100), "more than 2,000 bytes"),
     ] {
         store.bucket().endless_listing = Some(objects);
+        store.bucket().token = token.to_owned();
         let told = until(&mirror, why, |status| {
             status
                 .trouble
@@ -572,6 +621,50 @@ fn a_long_listing_keeps_to_the_budget_while_it_runs() {
         (7, 7, 7),
         "they count while the listing runs"
     );
+}
+
+#[test]
+fn retries_of_a_listing_keep_to_the_budget() {
+    let store = Fake::new();
+    store.bucket().down = Some((503, "SlowDown"));
+    let long = Duration::from_secs(30);
+    let bounds = super::ListingBounds {
+        // A pause takes longer, and doesn't count.
+        page_time: Duration::from_millis(300),
+        ..super::ListingBounds::default()
+    };
+    let mirror = store.follow_with(None, 1 << 20, long, |options| super::Options {
+        budget: 1,
+        listing: bounds,
+        ..options
+    });
+    until(&mirror, "it waits", |status| status.paused_until.is_some());
+    std::thread::sleep(Duration::from_secs(1));
+    let status = mirror.status();
+    assert_eq!((store.listings(), status.trouble), (1, None));
+    assert!(status.paused_until.is_some() && status.listing.is_some());
+}
+
+#[test]
+fn a_blocked_thread_does_not_keep_the_board_from_ending() {
+    let store = Fake::new();
+    let mirror = store.follow(None, 1 << 20);
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let (entered, is_blocked) = std::sync::mpsc::channel();
+    mirror.listen(move || {
+        let _ = (entered.send(()), wait.recv());
+    });
+    // News for the listener.
+    store.bucket().down = Some((503, "SlowDown"));
+    is_blocked.recv().unwrap();
+    let start = Instant::now();
+    drop(mirror);
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    drop(go_on);
 }
 
 #[cfg(unix)]
@@ -620,5 +713,100 @@ fn notes_and_locks_that_are_pipes_or_devices_stop_nothing() {
     assert!(
         format!("{error:?}").contains("not a regular file"),
         "{error:?}"
+    );
+}
+
+#[test]
+fn buckets_of_google_are_listed_and_only_what_was_appended_is_fetched() {
+    let store = Fake::of(Cloud::Google);
+    for n in 0..5 {
+        store.put(&format!("runs/a b/{n}.jsonl"), b"one\n");
+    }
+    store.put("runs//odd.jsonl", b"x");
+    let mirror = store.follow(None, 1 << 20);
+    let status = settled(&mirror);
+    assert_eq!((status.objects, files(&mirror).len()), (6, 5));
+    assert_eq!(status.odd[0].key, "/odd.jsonl");
+    store.gets();
+    store.put("runs/a b/0.jsonl", b"one\ntwo\n");
+    settled(&mirror);
+    assert_eq!(files(&mirror)["a b/0.jsonl"], "one\ntwo\n");
+    assert_eq!(store.gets(), ["/bucket/runs%2Fa%20b%2F0%2Ejsonl bytes=4-"]);
+    is_refused(&store, &mirror, "AccessDenied", "Storage Object Viewer");
+}
+
+#[test]
+fn containers_of_azure_are_listed_and_what_was_appended_is_compared() {
+    let store = Fake::of(Cloud::Azure);
+    for n in 0..5 {
+        store.put_tagged(&format!("runs/a b/{n}.jsonl"), b"one\n", "0x8D1");
+    }
+    store.put_tagged("runs//odd.jsonl", b"x", "0x8D1");
+    let mirror = store.follow(None, 1 << 20);
+    let status = settled(&mirror);
+    assert_eq!((status.objects, files(&mirror).len()), (6, 5));
+    assert_eq!(status.odd[0].key, "/odd.jsonl");
+    store.gets();
+    store.put_tagged("runs/a b/0.jsonl", b"one\ntwo\n", "0x8D2");
+    settled(&mirror);
+    settled(&mirror);
+    assert_eq!(files(&mirror)["a b/0.jsonl"], "one\ntwo\n");
+    let path = "/bucket/runs/a%20b/0.jsonl";
+    assert_eq!(store.gets(), [format!("{path} bytes=0-"), path.to_owned()]);
+    let code = "AuthorizationPermissionMismatch";
+    is_refused(&store, &mirror, code, "Storage Blob Data Reader");
+}
+
+#[test]
+fn two_accounts_behind_one_host_have_separate_caches() {
+    let (store, cache) = (Fake::of(Cloud::Azure), tempfile::tempdir().unwrap());
+    let address = super::Address::parse("az://bucket/runs").unwrap();
+    let dir = |account: &str| {
+        let mut settings = store.settings();
+        settings.endpoint = settings.endpoint.map(|it| format!("{it}/{account}"));
+        let options = fake::options(Some(cache.path()), 1 << 20);
+        let mirror = Mirror::follow(&address, settings, options).unwrap();
+        mirror.dir().to_owned()
+    };
+    let first = dir("one");
+    assert_ne!(dir("two"), first);
+    assert_eq!(dir("one"), first);
+}
+
+/// Checks that a refusal is shown with the missing role, and that the files stay.
+fn is_refused(store: &Fake, mirror: &Mirror, code: &'static str, role: &str) {
+    let before = files(mirror);
+    store.bucket().down = Some((403, code));
+    let status = until(mirror, "a refusal", |status| status.trouble.is_some());
+    let trouble = status.trouble.unwrap();
+    let what = format!("answered 403 {code}: told so");
+    assert!(trouble.what.contains(&what), "{trouble:?}");
+    assert!(trouble.hint.unwrap().contains(role));
+    assert_eq!(files(mirror), before);
+    store.bucket().down = None;
+    until(mirror, "the end of it", |status| status.trouble.is_none());
+}
+
+#[test]
+fn a_store_that_refuses_anonymous_requests_gets_those_of_the_machine() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    store.bucket().has_role = true;
+    let mirror = store.follow_anonymously();
+    let status = settled(&mirror);
+    assert_eq!((status.trouble, files(&mirror).len()), (None, 1));
+}
+
+#[test]
+fn without_a_role_the_refusal_of_an_anonymous_request_is_shown() {
+    let store = Fake::new();
+    let mirror = store.follow_anonymously();
+    let status = until(&mirror, "a refusal", |status| status.trouble.is_some());
+    let trouble = status.trouble.unwrap();
+    assert!(trouble.what.contains("answered 403 AccessDenied"));
+    let hint = trouble.hint.unwrap();
+    assert!(
+        hint.contains("without a key") && hint.contains("AWS_PROFILE"),
+        "{hint}"
     );
 }

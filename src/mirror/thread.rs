@@ -1,9 +1,10 @@
-//! Who follows a store, and how does it stand? A thread of its own, so that a slow store keeps nobody waiting.
+//! Runs the follower of a store in a thread, so that a slow store blocks nothing else, and shares its status.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,45 +15,50 @@ use super::follow::Follower;
 use super::http::Patience;
 use super::keep::Keep;
 use super::store::Store;
-use super::{Address, Options, Settings, Status, Trouble};
+use super::{Address, Options, Settings, Status, Trouble, lock};
 use crate::error::{Error, Kind, Result};
 
-/// How long a store may take for what.
+/// The time limits of requests.
 const PATIENCE: Patience = Patience {
     connect: Duration::from_secs(10),
     head: Duration::from_secs(30),
     piece: Duration::from_secs(30),
 };
-/// The first wait after a failure; it doubles.
+/// The wait before the first retry; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// A store that is followed until this is dropped.
+/// The wait for the thread at the end. It stops at once, unless the disk or a listener blocks it.
+const END: Duration = Duration::from_millis(500);
+
+/// Follows a store until it is dropped.
 #[derive(Debug)]
 pub struct Mirror {
     dir: PathBuf,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+    /// Closed when the thread has stopped following.
+    ended: Mutex<Receiver<()>>,
 }
 
-/// What the thread and whoever asks have in common.
+/// The state that the thread shares with readers.
 pub(super) struct Shared {
     pub(super) address: String,
     state: Mutex<State>,
     listener: Mutex<Option<Box<dyn Fn() + Send>>>,
     pub(super) listings_before: AtomicU64,
-    /// Those of the store.
+    /// The counters of the store.
     requests: Arc<AtomicU64>,
     listings: Arc<AtomicU64>,
     pub(super) evicted: Arc<Evicted>,
 }
 
-/// The status, and what it is made of.
+/// The status, and its parts.
 pub(super) struct State {
     status: Status,
     pub(super) listing_trouble: Option<Trouble>,
     pub(super) fetch_trouble: Option<Trouble>,
-    /// What those who listen know of it.
+    /// What listeners were last notified of.
     told: (bool, bool, usize),
 }
 
@@ -78,10 +84,10 @@ impl fmt::Debug for Shared {
 }
 
 impl Mirror {
-    /// Follows a store. Returns at once; what was here before can be read already.
+    /// Follows a store. Returns at once; files cached earlier can be read already.
     ///
     /// # Errors
-    /// The store's address cannot be used, or the cache directory cannot be written.
+    /// The settings can't be used, or the cache directory can't be written.
     pub fn follow(address: &Address, settings: Settings, options: Options) -> Result<Self> {
         Self::follow_with(address, settings, options, PATIENCE, FIRST_WAIT)
     }
@@ -101,13 +107,18 @@ impl Mirror {
             .build()
             .map_err(failed)?;
         let store = Store::new(address.clone(), settings, patience, first_wait)?;
-        let keep = Keep::open(options.cache.as_deref(), address, &store.host())?;
+        let keep = Keep::open(options.cache.as_deref(), address, &store.id())?;
         let dir = keep.dir().to_owned();
         let shared = Arc::new(Shared::new(address, &store, &keep, &options));
         let (stop, stopped) = watch::channel(false);
-        let follower = Follower::new(store, keep, Arc::clone(&shared), options);
-        let follow =
-            move || tokio::task::LocalSet::new().block_on(&runtime, follower.follow(stopped));
+        let mut follower = Follower::new(store, keep, Arc::clone(&shared), options);
+        let (running, ended) = mpsc::channel();
+        let follow = move || {
+            tokio::task::LocalSet::new().block_on(&runtime, follower.follow(stopped));
+            drop(running);
+            // A host name may be looked up for a long time, in a thread of the runtime.
+            runtime.shutdown_background();
+        };
         let thread = std::thread::Builder::new()
             .name("board-mirror".to_owned())
             .spawn(follow)
@@ -117,28 +128,26 @@ impl Mirror {
             shared,
             stop,
             thread: Some(thread),
+            ended: Mutex::new(ended),
         })
     }
 
-    /// Where the objects lie as files.
+    /// The directory of the cached files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The address that the person named.
+    /// The address as the person wrote it.
     pub fn address(&self) -> &str {
         &self.shared.address
     }
 
-    /// How it stands.
+    /// The current status.
     pub fn status(&self) -> Status {
         self.shared.read(|state| {
-            let trouble = state
-                .listing_trouble
-                .clone()
-                .or_else(|| state.fetch_trouble.clone());
+            let trouble = state.listing_trouble.as_ref();
             Status {
-                trouble,
+                trouble: trouble.or(state.fetch_trouble.as_ref()).cloned(),
                 evicted: self.shared.evicted.count(),
                 requests: self.shared.requests.load(Ordering::Relaxed),
                 listings: self.shared.listings.load(Ordering::Relaxed),
@@ -147,78 +156,65 @@ impl Mirror {
         })
     }
 
-    /// Whether any file was removed, so that it is worth asking which.
+    /// Returns whether any file was evicted.
     pub fn has_evicted(&self) -> bool {
         self.shared.evicted.count() > 0
     }
 
-    /// Whether one of `files` was removed to keep the cache within its limit.
+    /// Returns whether one of `files` was evicted.
     pub fn is_evicted(&self, files: &[PathBuf]) -> bool {
         self.shared.evicted.is_evicted(files)
     }
 
-    /// Keeps `files` from being evicted as long as the value lives; `None` where one was.
+    /// Keeps `files` from being evicted until the value is dropped. Returns `None` if one is evicted already.
     pub fn hold(&self, files: &[PathBuf]) -> Option<impl Sized + Send + use<>> {
         self.shared.evicted.hold(files)
     }
 
-    /// Somebody opens what lies in `path`: it is fetched if it was evicted, and stays before what is newer.
+    /// Records that somebody opens `path`. It is fetched if it was evicted, and stays longer than newer files.
     pub fn ask(&self, path: &Path) {
         self.shared.evicted.ask(path);
     }
 
-    /// Word of evicted files that came back or failed to.
+    /// Reports evicted files that were fetched again, or couldn't be.
     pub fn news(&self) -> watch::Receiver<()> {
         self.shared.evicted.news()
     }
 
-    /// Why what lies in `path` did not come back when it was asked for.
+    /// Returns why `path` couldn't be fetched again.
     pub fn failure(&self, path: &Path) -> Option<String> {
         self.shared.evicted.failure(path)
     }
 
-    /// Has `listener` called when something about the store itself changed that people see.
+    /// Calls `listener` when the status of the store itself changes.
     pub fn listen(&self, listener: impl Fn() + Send + 'static) {
-        *self
-            .shared
-            .listener
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Box::new(listener));
+        *lock(&self.shared.listener) = Some(Box::new(listener));
     }
 }
 
 impl Drop for Mirror {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        // A panic in the thread was reported when it happened.
+        if lock(&self.ended).recv_timeout(END) == Err(RecvTimeoutError::Timeout) {
+            // The cache stays usable whenever the thread ends.
+            tracing::warn!("{} is still busy and is not waited for", self.address());
+            return;
+        }
+        // Removes a temporary cache first. A panic in the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl Shared {
-    fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
+    pub(super) fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
         let status = Status {
             address: address.to_string(),
             host: store.host(),
-            as_of: None,
-            listed: None,
-            listing: None,
-            paused_until: None,
             next: Some(Instant::now()),
-            objects: 0,
-            bytes: 0,
-            others: 0,
-            waiting: 0,
-            kept_bytes: 0,
             limit: options.limit,
-            evicted: 0,
-            requests: 0,
-            listings: 0,
             budget: options.budget,
             every: options.every,
-            trouble: None,
-            odd: Arc::default(),
-            odd_total: 0,
+            ..Status::default()
         };
         let state = State {
             status,
@@ -231,36 +227,32 @@ impl Shared {
             state: Mutex::new(state),
             listener: Mutex::default(),
             listings_before: AtomicU64::new(0),
-            requests: Arc::clone(&store.requests),
-            listings: Arc::clone(&store.listings),
+            requests: Arc::clone(&store.http().requests),
+            listings: Arc::clone(&store.http().listings),
             evicted: Arc::new(Evicted::new(keep.dir(), keep.evicted())),
         }
     }
 
     pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&lock(&self.state))
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.state));
     }
 
-    /// Tells who listens, where there is something to tell; says it once on the terminal too.
+    /// Notifies listeners of changes, and logs them once.
     pub(super) fn tell(&self) {
         let mut news = false;
         self.change(|state| {
-            let trouble = state
-                .listing_trouble
-                .as_ref()
-                .or(state.fetch_trouble.as_ref());
+            let trouble = state.listing_trouble.as_ref();
+            let trouble = trouble.or(state.fetch_trouble.as_ref());
             let now = (trouble.is_some(), state.as_of.is_some(), state.odd_total);
             news = now != state.told;
             match trouble {
                 Some(trouble) if !state.told.0 => {
-                    let hint = trouble
-                        .hint
-                        .as_ref()
-                        .map_or_else(String::new, |hint| format!("; {hint}"));
+                    let hint = trouble.hint.iter().map(|hint| format!("; {hint}"));
+                    let hint = hint.collect::<String>();
                     tracing::warn!("{}: {}{hint}", self.address, trouble.what);
                 }
                 None if state.told.0 => tracing::info!("{} answers again", self.address),
@@ -268,9 +260,7 @@ impl Shared {
             }
             state.told = now;
         });
-        if news
-            && let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner)
-        {
+        if news && let Some(listener) = &*lock(&self.listener) {
             listener();
         }
     }

@@ -2,7 +2,7 @@
 //! afford.
 
 use super::step::{Invocation, NO_ANSWER, NOT_RECORDED, Outcome, Step};
-use super::{Names, StepHead, Symbol};
+use super::{Names, Symbol};
 
 /// A tool call in the index: its tool, its outcome and its duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,16 +64,6 @@ impl CallMark {
     /// Returns whether the call succeeded, or `None` if unknown.
     pub fn is_ok(self) -> Option<bool> {
         self.end.is_ok()
-    }
-}
-
-impl StepHead {
-    /// Returns how many of the step's calls failed, or `None` unless the outcome of every call is
-    /// known.
-    pub fn tool_errors(&self) -> Option<u32> {
-        let is_told =
-            self.fate.is_readable() && self.calls.iter().all(|call| call.is_ok().is_some());
-        is_told.then_some(self.failed_calls)
     }
 }
 

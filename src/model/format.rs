@@ -3,7 +3,7 @@
 //!
 //! [`crate::format`] contains the table of formats. This module must not know any of their keys.
 
-use super::TraceFile;
+use super::files::TraceFile;
 
 /// The name for a file that contains a program's captured output.
 pub const CAPTURED: &str = "captured stream";

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::TraceFile;
+use super::files::TraceFile;
 
 /// The most issues listed per run. All are counted. A file of a million broken lines has one cause.
 const MAX_LISTED: usize = 1_000;
@@ -186,3 +186,6 @@ impl Extend<Issue> for Issues {
         issues.into_iter().for_each(|issue| self.push(issue));
     }
 }
+
+/// A remark on a line, without a position, which the reader knows.
+pub type Remark = (IssueKind, String);

@@ -7,16 +7,20 @@
 mod call;
 pub mod end;
 pub mod event;
+mod fate;
+mod files;
 mod fingerprint;
 mod format;
 pub mod head;
 pub mod index;
 pub mod issue;
 pub mod json;
+mod lines;
 pub(crate) mod loose;
 pub mod manifest;
 pub mod names;
 pub mod price;
+mod record;
 pub mod recorded;
 pub mod redact;
 pub mod repair;
@@ -32,19 +36,20 @@ use std::fmt;
 pub use call::{CallEnd, CallMark};
 pub use end::{
     Bound, Budget, Candidate, Certainty, Code, EndKind, Ended, Evidence, Gate, Limit, Op, Origin,
-    Outcome, Phase, Reached, Reading, Source, StopReason, StopVerdict,
+    Outcome, Phase, Reached, Reading, Source, StopReason, StopVerdict, ToolLimit,
 };
 pub use event::{EventHead, EventKind, EventNote};
+pub use fate::Fate;
+pub use files::{MAX_LINE_BYTES, Span, TraceFile};
 pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
-pub use head::{CANCELLED, CriticMark, Fate, NO_REPLY, StepHead};
+pub use head::{CANCELLED, CriticMark, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
-pub use manifest::{
-    Compaction, Copied, Manifest, ManifestState, RunScore, ToolLimit, Total, Trial,
-};
+pub use lines::Lines;
+pub use manifest::{Compaction, Copied, Manifest, ManifestState, RunScore, Total, Trial};
 pub use names::{Names, Symbol};
+pub use record::Record;
 pub use recorded::RecordedFacts;
-pub use repair::Record;
 pub use stated::{Agreement, Fact, Said, Stated, Statement};
 pub use step::{CriticAction, Step};
 
@@ -74,91 +79,5 @@ impl RunKey {
 impl fmt::Display for RunKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-/// The position of a line in its file: byte offset and length, without the line terminator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
-    /// The offset in bytes from the start of the file.
-    pub offset: u64,
-    /// The length in bytes, without the line terminator.
-    pub len: u64,
-}
-
-/// The longest line that the board parses. Longer lines only have a position. 8 MiB is forty times
-/// the longest line seen in real traces (220 KB).
-pub const MAX_LINE_BYTES: u64 = 8 << 20;
-
-/// A source of a run's lines, read on demand.
-pub trait Lines {
-    /// Returns the bytes of a line.
-    ///
-    /// # Errors
-    /// Returns why the line can't be read, as a sentence.
-    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String>;
-
-    /// Returns the bytes of a line that the board parses.
-    ///
-    /// # Errors
-    /// As [`Lines::line`], and if the line is longer than [`MAX_LINE_BYTES`].
-    fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
-        if span.len > MAX_LINE_BYTES {
-            return Err(format!(
-                "it has {} bytes, more than the board parses",
-                span.len
-            ));
-        }
-        self.line(file, span)
-    }
-
-    /// Returns a line that the board parses, as text.
-    ///
-    /// # Errors
-    /// As [`Lines::short_line`].
-    fn record(&self, file: TraceFile, span: Span) -> Result<Record<'static>, String> {
-        self.short_line(file, span).map(Record::read)
-    }
-
-    /// Returns the manifest's bytes.
-    ///
-    /// # Errors
-    /// Returns why the manifest can't be read, as a sentence.
-    fn manifest(&self) -> Result<Vec<u8>, String>;
-
-    /// Checks that a file that a line refers to is inside the run's directory.
-    ///
-    /// # Errors
-    /// Returns why the file can't be shown, as a sentence.
-    fn has_asset(&self, recorded: &str) -> Result<(), String>;
-}
-
-/// The three files of a run.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
-)]
-pub enum TraceFile {
-    /// `manifest.json`
-    #[serde(rename = "manifest.json")]
-    Manifest,
-    /// `steps.jsonl`
-    #[serde(rename = "steps.jsonl")]
-    Steps,
-    /// `events.jsonl`
-    #[serde(rename = "events.jsonl")]
-    Events,
-}
-
-impl TraceFile {
-    /// All three files.
-    pub const ALL: [Self; 3] = [Self::Manifest, Self::Steps, Self::Events];
-
-    /// Returns the file's name inside a run directory.
-    pub fn name(self) -> &'static str {
-        match self {
-            TraceFile::Manifest => "manifest.json",
-            TraceFile::Steps => "steps.jsonl",
-            TraceFile::Events => "events.jsonl",
-        }
     }
 }

@@ -5,19 +5,16 @@
 //! control characters and half surrogate pairs. `serde_json` rejects the whole line for any of
 //! them.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::{Json, Members};
+use super::fate::Fate;
+use super::issue::IssueKind;
+pub use super::issue::Remark;
+use super::json::Members;
 use super::loose::Maybe;
-use super::split::split;
-use super::{Fate, IssueKind};
-
-/// A remark on a line, without a position, which the reader knows.
-pub type Remark = (IssueKind, String);
 
 /// The result for a line that strict parsing rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,118 +37,6 @@ pub enum Retreat {
     Foreign(&'static str),
     /// Not JSON, with the parser's reason.
     NotJson(String),
-}
-
-/// A line as text, which is JSON if possible, and what was done to it.
-#[derive(Debug, Clone)]
-pub struct Record<'a> {
-    /// The text: the line itself, a repaired copy, or its bytes as lossy UTF-8.
-    pub text: Cow<'a, str>,
-    /// How well the line could be parsed.
-    pub fate: Fate,
-    /// The remarks on the line.
-    pub remarks: Vec<Remark>,
-}
-
-impl<'a> Record<'a> {
-    /// Reads a line. Never fails. If a line contains several records, the last one counts.
-    pub fn of(line: &'a [u8]) -> Self {
-        let whole = Self::whole(line);
-        if whole.fate != Fate::Unreadable {
-            return whole;
-        }
-        let mut pieces = split(line, |_| false);
-        let Some(last) = pieces.pop() else {
-            return whole;
-        };
-        let read = Self::whole(line.get(last.from..last.to).unwrap_or_default());
-        let remarks = pieces
-            .into_iter()
-            .flat_map(|piece| piece.remarks)
-            .chain(last.remarks)
-            .chain(read.remarks);
-        // A borrowed text would have to be the whole line.
-        Self {
-            text: Cow::Owned(read.text.into_owned()),
-            fate: read.fate,
-            remarks: remarks.collect(),
-        }
-    }
-
-    /// Reads a line as one record. Never fails. A line that contains more or less than one record
-    /// is unreadable.
-    pub fn whole(line: &'a [u8]) -> Self {
-        let text = std::str::from_utf8(line)
-            .ok()
-            .filter(|text| !has_half_pair(text) && Json::is_json(text));
-        let object = |text: &str| text.trim_ascii_start().starts_with('{');
-        if let Some(text) = text.filter(|text| object(text)) {
-            return Self {
-                text: Cow::Borrowed(text),
-                fate: Fate::Good,
-                remarks: Vec::new(),
-            };
-        }
-        let (fate, remarks) = match retreat(line, |text| Json::is_json(text) && object(text)) {
-            Retreat::Repaired { text, repairs } => {
-                let remarks = repairs
-                    .iter()
-                    .map(|what| (IssueKind::Repaired, (*what).to_owned()))
-                    .collect();
-                return Self {
-                    text: Cow::Owned(text),
-                    fate: Fate::Repaired,
-                    remarks,
-                };
-            }
-            // Members are read one by one, whatever they contain.
-            Retreat::Salvaged { .. } => (Fate::Good, Vec::new()),
-            Retreat::Foreign(what) => (
-                Fate::Foreign,
-                vec![(
-                    IssueKind::Foreign,
-                    format!("expected an object, found {what}"),
-                )],
-            ),
-            Retreat::NotJson(why) => (
-                Fate::Unreadable,
-                vec![(IssueKind::NotJson, format!("not JSON: {why}"))],
-            ),
-        };
-        Self {
-            text: String::from_utf8_lossy(line),
-            fate,
-            remarks,
-        }
-    }
-
-    /// Reads a line and takes ownership of its text.
-    pub fn read(line: Vec<u8>) -> Record<'static> {
-        let Record {
-            text,
-            fate,
-            remarks,
-        } = Record::of(&line);
-        let text = match text {
-            Cow::Owned(text) => text,
-            // A borrowed text is the whole line.
-            Cow::Borrowed(_) => String::from_utf8(line).unwrap_or_default(),
-        };
-        Record {
-            text: Cow::Owned(text),
-            fate,
-            remarks,
-        }
-    }
-
-    /// Returns the repairs of the line in words, or nothing if it's as written.
-    pub fn repairs(&self) -> impl Iterator<Item = &str> {
-        let repaired = |remark: &&Remark| remark.0 == IssueKind::Repaired;
-        self.remarks
-            .iter()
-            .filter(repaired)
-            .map(|(_, what)| what.as_str())
-    }
 }
 
 /// Returns whether an escape in `text` is half of a surrogate pair, which strict parsers reject.

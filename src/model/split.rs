@@ -5,9 +5,9 @@
 //! there is a separate record. Where a value is expected, an object is part of the torn record
 //! unless the caller recognizes it as a record by its members.
 
-use super::issue::IssueKind;
+use super::issue::{IssueKind, Remark};
 use super::json::Json;
-use super::repair::{Remark, repair};
+use super::repair::repair;
 
 /// The most records that are read from one line.
 const MAX_PIECES: usize = 32 << 10;

@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use super::issue::Remark;
 use super::json::{Json, walk};
-use super::repair::Remark;
 
 /// The most items of a list that are read. The record itself has all.
 const MAX_ITEMS: usize = 4_096;

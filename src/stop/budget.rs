@@ -53,7 +53,7 @@ pub(crate) static BUDGETS: [BudgetRow; 3] = [
             0 => Check::Stop {
                 code: Code::BudgetTime,
                 reading: Reading::compare(stats.elapsed_ms.unwrap_or(0), Op::AtLeast, 0, "ms")
-                    .detail("a budget of 0 ms lets nothing run"),
+                    .detail("a budget of 0 ms allows nothing to run"),
             },
             limit => measure::time("budget_time", stats, Op::Above, limit),
         },

@@ -6,31 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::StopSet;
+use super::args::SpecError;
 use super::custom::{SchemaCheck, SchemaCompiler, StopCriterion, StopCx, When};
-use super::facts::GateSet;
+use super::entry::{Ask, Entry};
 use super::record::{EntryRule, RuleEntry, StopRules};
-use super::rules::Condition;
-use super::spec::SpecError;
+use super::set::StopSet;
 use crate::model::{Budget, Gate, Origin};
-
-/// A compiled rule of a set, with its id and gates.
-pub(super) struct Entry<S> {
-    pub(super) id: String,
-    pub(super) from: Origin,
-    pub(super) gates: GateSet,
-    pub(super) ask: Ask<S>,
-    /// The rule as recorded.
-    pub(super) written: EntryRule,
-}
-
-/// How a rule is evaluated.
-pub(super) enum Ask<S> {
-    Built(Box<dyn Condition>),
-    Live(Box<dyn StopCriterion<S>>),
-    /// A rule in code that isn't available. Only its recorded answers are.
-    Recorded,
-}
 
 enum Draft<S> {
     Written(RuleEntry),
@@ -38,6 +19,13 @@ enum Draft<S> {
 }
 
 type Schemas = Box<dyn Fn(&Value) -> Result<Arc<dyn SchemaCheck>, String>>;
+
+impl<S> StopSet<S> {
+    /// Returns an empty builder. A set without rules stops at the first final decision.
+    pub fn builder() -> StopSetBuilder<S> {
+        StopSetBuilder::default()
+    }
+}
 
 /// Builds a [`StopSet`]. Within a list, rules keep the order in which they are added.
 pub struct StopSetBuilder<S = ()> {

@@ -5,12 +5,12 @@
 //! so that every rule is evaluated over the whole run. What the run would have done after its
 //! recorded end is unknown.
 
-use super::build::{Ask, Entry};
 use super::check::Check;
+use super::entry::{Ask, Entry};
 use super::facts::{GateSet, StepFacts};
 use super::rules::ending;
+use super::set::{StopSet, Unknown};
 use super::stats::Stats;
-use super::{StopSet, Unknown};
 use crate::model::{Code, Gate, Outcome, Reading, Source};
 
 /// The results of independently evaluated rules over a recorded run.
@@ -156,7 +156,7 @@ impl<S> StopSet<S> {
                 }
                 if gate == Gate::AfterStep && facts.judges_answers() && facts.is_answer() {
                     for (first, entry) in open(completion.iter_mut().zip(&self.completion)) {
-                        let check = replayed(entry, GateSet::ALL, gate, &stats, facts);
+                        let check = entry.replayed(GateSet::ALL, gate, &stats, facts);
                         first.take(check, gate, &stats, ran, facts);
                     }
                 }
@@ -166,7 +166,7 @@ impl<S> StopSet<S> {
                     && !facts.is_answer()
                 {
                     for (first, entry) in open(completion.iter_mut().zip(&self.completion)) {
-                        let check = match replayed(entry, GateSet::ALL, gate, &stats, facts) {
+                        let check = match entry.replayed(GateSet::ALL, gate, &stats, facts) {
                             off @ Check::Off(_) => off,
                             _ => Check::Unknown("whether some steps had an answer".into()),
                         };
@@ -176,7 +176,7 @@ impl<S> StopSet<S> {
                 let due = facts.due(gate);
                 for (first, entry) in open(policies.iter_mut().zip(&self.policies)) {
                     if entry.gates.meets(due) {
-                        let check = replayed(entry, due, gate, &stats, facts);
+                        let check = entry.replayed(due, gate, &stats, facts);
                         if let Ask::Built(rule) = &entry.ask
                             && rule.settles(&check, &stats)
                         {
@@ -204,23 +204,4 @@ fn open<'a, T>(
     rules: impl Iterator<Item = (&'a mut FirstStop, T)>,
 ) -> impl Iterator<Item = (&'a mut FirstStop, T)> {
     rules.filter(|(first, _)| first.stop.is_none())
-}
-
-/// Checks a rule without a state. For a rule in code, returns its recorded answer.
-pub(super) fn replayed<S>(
-    entry: &Entry<S>,
-    due: GateSet,
-    gate: Gate,
-    stats: &Stats,
-    facts: &StepFacts,
-) -> Check {
-    if let Ask::Built(rule) = &entry.ask {
-        return rule.check(due, stats, facts);
-    }
-    let mut answers = facts.opaque.iter();
-    let answer = answers.find(|answer| answer.id == entry.id && answer.gate == gate);
-    answer.map_or_else(
-        || Check::Unknown("its recorded answer".into()),
-        |answer| answer.check.clone(),
-    )
 }

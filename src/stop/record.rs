@@ -62,11 +62,12 @@ impl RuleEntry {
     }
 }
 
-impl From<StopSpec> for RuleEntry {
-    fn from(spec: StopSpec) -> Self {
+/// Accepts [`StopSpec`] and every rule that converts to it.
+impl<R: Into<StopSpec>> From<R> for RuleEntry {
+    fn from(rule: R) -> Self {
         Self {
             id: None,
-            rule: EntryRule::Spec(spec),
+            rule: EntryRule::Spec(rule.into()),
             from: Origin::default(),
         }
     }

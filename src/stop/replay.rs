@@ -1,10 +1,10 @@
 //! Replays rules over recorded steps, with the same totals and checks as the live engine.
 
-use super::build::Ask;
 use super::check::Check;
+use super::entry::Ask;
 use super::facts::{GateSet, StepFacts};
+use super::set::{StopSet, Unknown};
 use super::stats::Stats;
-use super::{StopSet, Unknown};
 use crate::model::{Origin, Source, StopVerdict};
 
 /// The result of replaying rules over a recorded run.

@@ -19,8 +19,8 @@ use referencing::{Draft, Registry, Resolver, Retrieve, Uri, uri};
 use regex::RegexBuilder;
 use serde_json::Value;
 
+use super::args::MAX_REGEX_BYTES;
 use super::custom::{SchemaCheck, SchemaMiss};
-use super::spec::MAX_REGEX_BYTES;
 use super::text::clip;
 
 /// Base URI for the references of a schema without an `$id`.

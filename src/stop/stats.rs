@@ -169,7 +169,7 @@ pub(super) fn without_noise(usd: f64) -> f64 {
 pub(crate) fn waited_for_people(waited_ms: u64) -> String {
     match waited_ms {
         0 => String::new(),
-        waited => format!("; {waited} ms went by for the answer of a person"),
+        waited => format!("; {waited} ms were spent waiting for a person"),
     }
 }
 

@@ -242,7 +242,7 @@ impl Tool for RunCommand {
         if args.timeout_s == Some(0) {
             let most = self.timeout.as_secs_f64();
             return Err(invalid(format!(
-                "a timeout_s of 0 lets nothing run; leave it out for {most} s, the most there is"
+                "a timeout_s of 0 allows nothing to run; leave it out for {most} s, the maximum"
             )));
         }
         let limit = args.timeout_s.map_or(self.timeout, |seconds| {

@@ -162,7 +162,7 @@ fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolErro
             .unwrap_or_default();
         if expected.trim_end_matches(['\r', '\n']) != there.trim_end_matches(['\r', '\n']) {
             let message = format!(
-                "{}: line {start} is {there:?}, not what was expected; nothing is changed",
+                "{}: line {start} is {there:?}, not what was expected; the file was not changed",
                 args.path
             );
             return Err(invalid(message));

@@ -13,10 +13,11 @@ use flate2::bufread::DeflateDecoder;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use super::content::ReadAt as _;
-use super::several::ARCHIVE_MAGIC;
-use super::unpacked::{MAX_TEXT_BYTES, check_size};
+use super::limits::{MAX_TEXT_BYTES, check_size};
+use super::read_at::ReadAt as _;
 
+/// The first bytes of an archive: the header of its first member.
+pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 /// The largest window that a Zstandard frame may require, because that much is held in memory.
 const MAX_WINDOW_BYTES: u64 = 64 << 20;
 /// The size of the fixed part of a member's header. Its name and its extra fields follow.
@@ -166,9 +167,7 @@ fn header(file: &File, at: u64) -> io::Result<Option<([u8; HEADER_BYTES as usize
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
-    Ok(fixed
-        .starts_with(ARCHIVE_MAGIC)
-        .then(|| (fixed, short(&fixed, 26))))
+    Ok(fixed.starts_with(MAGIC).then(|| (fixed, short(&fixed, 26))))
 }
 
 fn short(bytes: &[u8], at: usize) -> u16 {

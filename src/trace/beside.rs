@@ -3,8 +3,8 @@
 use std::io::{self, Read as _};
 
 use super::RunDir;
-use super::content::Patience;
-use super::manifest::MAX_MANIFEST_BYTES;
+use super::limits::MAX_MANIFEST_BYTES;
+use super::patience::Patience;
 use super::stamp::Stamp;
 use crate::format::{Reader, Shape};
 use crate::model::{Delta, Index, Issue, IssueKind, Record, Span, TraceFile};

@@ -4,8 +4,10 @@
 
 use std::io::{self, Read as _};
 
-use super::content::{Content, Patience, ReadFrom};
+use super::content::Content;
 use super::dir::RunDir;
+use super::patience::Patience;
+use super::read_at::ReadFrom;
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 
 /// The bytes read at a time. A block fits the processor's cache, where it's then searched.

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::content::{Patience, is_lasting, is_pending};
 use super::dir::RunDir;
-use super::manifest::MAX_MANIFEST_BYTES;
+use super::limits::MAX_MANIFEST_BYTES;
+use super::patience::{Patience, is_lasting, is_pending};
 use super::several::Opened;
 use super::stamp::Stamp;
 use super::tail::Look;
@@ -361,31 +361,6 @@ impl Document {
             ..Look::default()
         }
     }
-}
-
-/// Explains why the offsets in `index` don't match the current document, if they don't. `size`
-/// returns the document's size in bytes.
-pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<String> {
-    let torn = || {
-        index
-            .passing_issues()
-            .iter()
-            .filter(|issue| issue.kind == IssueKind::Torn)
-    };
-    // Issues of a file that holds several runs have no offset.
-    if let Some((reason, at)) = torn().find_map(|issue| Some((&issue.reason, issue.offset?))) {
-        return Some(format!(
-            "the file was rewritten and can't be read from byte {at} on: {reason}"
-        ));
-    }
-    let differs = size().is_some_and(|size| size != index.events_file().size);
-    let why = || {
-        torn().next().map_or(
-            "the board is still reading it; try again in a moment",
-            |issue| issue.reason.as_str(),
-        )
-    };
-    differs.then(|| format!("the file was rewritten: {}", why()))
 }
 
 impl UnderWay {

@@ -11,10 +11,16 @@ use std::io::{self, BufReader, Read};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::archive::{unbegun, zstandard};
-use super::content::{Content, Patience};
-use super::recognise::is_packed;
+use super::content::Content;
+use super::limits::Bounded;
+use super::patience::Patience;
 use super::stamp::Stamp;
-use super::unpacked::{Bounded, Unpacked};
+use super::unpacked::Unpacked;
+
+/// Returns whether a file of this name is compressed as a whole, and treated as its text.
+pub(super) fn is_packed(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(b".jsonl.zst")
+}
 
 /// Returns the file's name before compression.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
@@ -207,7 +213,7 @@ mod tests {
             .iter()
             .any(|issue| issue.reason.contains("more than 200 times that size"));
         assert!(told, "{:?}", index.passing_issues());
-        assert!(index.events_file().size <= super::super::unpacked::RATIO_FREE_BYTES);
+        assert!(index.events_file().size <= super::super::limits::RATIO_FREE_BYTES);
     }
 
     #[test]

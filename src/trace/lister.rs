@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::several::Holder;
-
 /// Files of at most this many bytes are scanned in the calling thread.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
 /// How many files are scanned at a time.
@@ -17,6 +15,21 @@ const MAX_THREADS: usize = 2;
 /// forever.
 const LONG: Duration = Duration::from_millis(100);
 const REST: u32 = 4;
+
+/// A file that takes long to scan.
+pub(super) trait LargeFile: Send + Sync {
+    /// Returns the path.
+    fn path(&self) -> PathBuf;
+
+    /// Scans the file if it has changed.
+    fn look_through(&self);
+
+    /// Returns the earliest time of the next scan.
+    fn rests_until(&self) -> Option<Instant>;
+
+    /// Sets the earliest time of the next scan.
+    fn rest(&self, until: Option<Instant>);
+}
 
 /// The files whose runs are being listed.
 pub struct Lister {
@@ -29,10 +42,10 @@ pub struct Lister {
 #[derive(Default)]
 struct State {
     /// The files in the queue, and the earliest time to scan each.
-    queue: VecDeque<(Arc<Holder>, Instant)>,
-    under_way: Vec<Arc<Holder>>,
+    queue: VecDeque<(Arc<dyn LargeFile>, Instant)>,
+    under_way: Vec<Arc<dyn LargeFile>>,
     /// Files scanned since the last [`Lister::take_finished`].
-    finished: Vec<Arc<Holder>>,
+    finished: Vec<Arc<dyn LargeFile>>,
     threads: usize,
 }
 
@@ -63,20 +76,18 @@ impl Lister {
     /// Returns the files scanned since the last call.
     pub fn take_finished(&self) -> Vec<PathBuf> {
         let finished = std::mem::take(&mut self.state().finished);
-        finished.iter().map(|holder| holder.path()).collect()
+        finished.iter().map(|file| file.path()).collect()
     }
 
     /// Queues a file, unless it is queued already or being scanned.
-    pub(super) fn ask(self: &Arc<Self>, holder: &Arc<Holder>) {
+    pub(super) fn ask(self: &Arc<Self>, file: Arc<dyn LargeFile>) {
         let mut state = self.state();
-        let is_it = |known: &Arc<Holder>| Arc::ptr_eq(known, holder);
+        let is_it = |known: &Arc<dyn LargeFile>| Arc::ptr_eq(known, &file);
         if state.under_way.iter().any(is_it) || state.queue.iter().any(|(known, _)| is_it(known)) {
             return;
         }
-        state.queue.push_back((
-            Arc::clone(holder),
-            holder.rests_until().unwrap_or_else(Instant::now),
-        ));
+        let due = file.rests_until().unwrap_or_else(Instant::now);
+        state.queue.push_back((file, due));
         if state.threads < MAX_THREADS {
             let lister = Arc::clone(self);
             let thread = std::thread::Builder::new().name("board-list".to_owned());
@@ -87,33 +98,33 @@ impl Lister {
     }
 
     fn work(&self) {
-        while let Some(holder) = self.next() {
+        while let Some(file) = self.next() {
             let begun = Instant::now();
             // A panic in the scan must not leave the file in progress forever.
             let looked =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| holder.look_through()));
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| file.look_through()));
             let took = begun.elapsed();
-            holder.rest(
+            file.rest(
                 (took > LONG || looked.is_err()).then(|| Instant::now() + took.max(LONG) * REST),
             );
             let mut state = self.state();
-            state.under_way.retain(|known| !Arc::ptr_eq(known, &holder));
-            state.finished.push(holder);
+            state.under_way.retain(|known| !Arc::ptr_eq(known, &file));
+            state.finished.push(file);
             drop(state);
             (self.wake)();
         }
     }
 
     /// Waits for the next file. Returns `None` if the queue is empty.
-    fn next(&self) -> Option<Arc<Holder>> {
+    fn next(&self) -> Option<Arc<dyn LargeFile>> {
         let mut state = self.state();
         loop {
             let now = Instant::now();
             if let Some(at) = state.queue.iter().position(|(_, due)| *due <= now)
-                && let Some((holder, _)) = state.queue.remove(at)
+                && let Some((file, _)) = state.queue.remove(at)
             {
-                state.under_way.push(Arc::clone(&holder));
-                return Some(holder);
+                state.under_way.push(Arc::clone(&file));
+                return Some(file);
             }
             let Some(due) = state.queue.iter().map(|(_, due)| *due).min() else {
                 state.threads -= 1;

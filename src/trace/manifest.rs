@@ -8,14 +8,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::dir::RunDir;
-use super::read::unread;
+use super::limits::MAX_MANIFEST_BYTES;
+use super::patience::unread;
 use super::stamp::{Stamp, TICK};
 use crate::format;
 use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
-
-/// Larger manifests aren't read. The largest real ones, with four copies of a long tool list, have
-/// about 100 KB.
-pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
 /// Follows one manifest, and keeps the last good content while the file is being rewritten.
 #[derive(Debug, Default)]

@@ -17,13 +17,18 @@ mod content;
 mod dir;
 mod document;
 mod frames;
+mod limits;
 mod lister;
 mod manifest;
 mod numbered;
+mod numbered_tail;
+mod patience;
 mod pieces;
 mod process;
 mod read;
+mod read_at;
 mod recognise;
+mod records;
 #[cfg(feature = "board")]
 mod redact;
 mod root;
@@ -41,16 +46,14 @@ pub use blocks::{Block, Blocks};
 pub use dir::RunDir;
 #[cfg(feature = "board")]
 pub use dir::known::RunLocation;
+pub use limits::MAX_MANIFEST_BYTES;
 pub use lister::Lister;
-pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
 pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
+pub use recognise::{is_trace_file, may_be_trace};
 #[cfg(feature = "board")]
 pub use redact::RedactedRun;
-pub use root::{
-    MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedTotal, is_trace_file,
-    may_be_trace,
-};
+pub use root::{MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedTotal};
 pub use stamp::Stamps;
 pub use whole::{Beginning, WholeLines, step_of};
 pub use write::{EventLine, KeptSteps, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use super::content::ReadAt as _;
+use super::read_at::ReadAt as _;
 use super::stamp::Stamp;
 use crate::format::{Apart, Values};
 use crate::model::{Span, StepHead};
@@ -270,7 +270,7 @@ mod tests {
         assert_ne!(
             first,
             stamp("{\"all\": [\"a 2\"]}\n"),
-            "another value in its place"
+            "a different value at the same position"
         );
     }
 

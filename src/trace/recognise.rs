@@ -2,10 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 
 use super::beneath::Dir;
 use super::frames;
 use crate::format::{self, Origin, Tool};
+use crate::model::TraceFile;
 
 /// Returns the origin of a file, by its name and beginning.
 ///
@@ -19,7 +21,7 @@ pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
         return Ok(Origin::Other);
     };
     let (file, _) = dir.file(name)?;
-    if is_packed(name) {
+    if frames::is_packed(name) {
         let head = frames::head(file, format::HEAD_BYTES as u64)?;
         return Ok(frames::plain(name)
             .to_str()
@@ -44,7 +46,16 @@ pub(super) fn recognise(dir: &Dir, name: &OsStr) -> io::Result<Option<&'static T
     }
 }
 
-/// Returns whether a file of this name is compressed as a whole, and treated as its text.
-pub(super) fn is_packed(name: &OsStr) -> bool {
-    name.as_encoded_bytes().ends_with(b".jsonl.zst")
+/// Returns whether a path may be that of a file that is a run.
+pub fn may_be_trace(path: &Path) -> bool {
+    path.file_name()
+        .and_then(OsStr::to_str)
+        .is_some_and(format::may_be_trace)
+}
+
+/// Returns whether a path ends in the name of one of the three files.
+pub fn is_trace_file(path: &Path) -> bool {
+    TraceFile::ALL
+        .iter()
+        .any(|file| path.ends_with(file.name()))
 }

@@ -6,7 +6,8 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 
-use super::content::{Content, Patience};
+use super::content::Content;
+use super::patience::Patience;
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
 use crate::model::redact::{Blanked, Search, Secrets};
 use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};

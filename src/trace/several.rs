@@ -16,10 +16,13 @@ use std::time::{Duration, Instant};
 
 use super::archive::{self, Entry};
 use super::beneath::{Dir, refused};
-use super::content::{Patience, ReadAt as _, is_lasting, pending};
-use super::lister::{self, Lister};
-use super::manifest::MAX_MANIFEST_BYTES;
+use super::limits::MAX_MANIFEST_BYTES;
+use super::lister::{self, LargeFile, Lister};
+#[cfg(feature = "board")]
+use super::patience::is_pending;
+use super::patience::{Patience, is_lasting, pending};
 use super::pieces::{self, Pieces};
+use super::read_at::ReadAt as _;
 use super::stamp::Stamp;
 use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Several, Values};
@@ -35,9 +38,6 @@ const MAX_RUNS: usize = 120_000;
 const BYTES_A_RUN: u64 = 1_024;
 /// Values longer than this many bytes aren't used in the name of a run.
 const MAX_NAME_BYTES: usize = 200;
-
-/// The first bytes of an archive: the header of its first member.
-pub(super) const ARCHIVE_MAGIC: &[u8] = b"PK\x03\x04";
 
 /// A file that holds several runs.
 #[derive(Debug)]
@@ -147,25 +147,6 @@ impl Holder {
         self.aside.get_or_init(|| Arc::clone(lister));
     }
 
-    pub(super) fn path(&self) -> PathBuf {
-        self.root.join(&self.below).join(&self.name)
-    }
-
-    /// Returns the earliest time of the next scan, for a file that takes long.
-    pub(super) fn rests_until(&self) -> Option<Instant> {
-        *self
-            .rests_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn rest(&self, until: Option<Instant>) {
-        *self
-            .rests_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = until;
-    }
-
     /// Returns the current contents of the file. While a large file is being scanned again, returns
     /// its previous contents.
     ///
@@ -181,22 +162,18 @@ impl Holder {
         self.check_failed(stamp)?;
         match self.lister_for(stamp) {
             Some(lister) => {
-                lister.ask(self);
+                lister.ask(Arc::<Self>::clone(self));
                 self.last_listing().ok_or_else(is_being_looked_through)
             }
             None => Ok(self.opened(Patience::Wait)?.1),
         }
     }
 
-    /// Returns whether the file changed and the lister scans it again.
+    /// Returns whether the file is large and changed. If so, the lister scans it again.
     #[cfg(feature = "board")]
     fn is_being_listed(self: &Arc<Self>) -> bool {
-        let look = Dir::open(&self.root, &self.below).and_then(|dir| dir.look(&self.name));
-        let changed = look.ok().map(|(_, stamp)| stamp);
-        let changed = changed.filter(|stamp| self.known(*stamp).is_none());
-        let changed = changed.filter(|stamp| self.check_failed(*stamp).is_ok());
-        let lister = changed.and_then(|stamp| self.lister_for(stamp));
-        lister.inspect(|lister| lister.ask(self)).is_some()
+        self.opened(Patience::Now)
+            .is_err_and(|error| is_pending(&error))
     }
 
     /// Returns the lister that scans the file, if a file with this stamp takes too long for the
@@ -219,12 +196,6 @@ impl Holder {
     fn known(&self, stamp: Stamp) -> Option<Arc<Listing>> {
         self.last_listing()
             .filter(|known| known.stamp == stamp && (known.settled || !stamp.is_settled()))
-    }
-
-    /// Scans the file if it has changed.
-    pub(super) fn look_through(&self) {
-        // The next caller gets the error.
-        let _ = self.open_and_list();
     }
 
     /// Returns the error of the last scan, if the file hasn't changed since.
@@ -265,7 +236,7 @@ impl Holder {
             }
             if let Some(lister) = self.lister_for(stamp) {
                 self.check_failed(stamp)?;
-                lister.ask(self);
+                lister.ask(Arc::<Self>::clone(self));
                 return Err(is_being_looked_through());
             }
         }
@@ -289,6 +260,31 @@ impl Holder {
         let listing = Arc::new(listed?);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
         Ok((file, listing))
+    }
+}
+
+impl LargeFile for Holder {
+    fn path(&self) -> PathBuf {
+        self.root.join(&self.below).join(&self.name)
+    }
+
+    fn rests_until(&self) -> Option<Instant> {
+        *self
+            .rests_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rest(&self, until: Option<Instant>) {
+        *self
+            .rests_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    fn look_through(&self) {
+        // The next caller gets the error.
+        let _ = self.open_and_list();
     }
 }
 
@@ -646,7 +642,7 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     let read = file.read_at(&mut start, 0)?;
     let is_archive = start
         .get(..read)
-        .is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
+        .is_some_and(|start| start.starts_with(archive::MAGIC));
     let (runs, beside, fault) = if is_archive {
         in_archive(file, stamp.size, several)?
     } else {

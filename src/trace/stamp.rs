@@ -1,13 +1,9 @@
 //! Detects whether a file changed, from its metadata and without opening it.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
-use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-
-use super::dir::RunDir;
-use crate::model::TraceFile;
 
 /// The identity of a file on disk. A different file under the same name has a different identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -128,22 +124,6 @@ impl Stamp {
 }
 
 impl Stamps {
-    /// Returns the current stamps of the files, or `None` if one of them can't be determined.
-    pub fn of(dir: &RunDir) -> Option<Self> {
-        let handle = dir.handle();
-        let stamp = |file| match handle.as_ref().map(|handle| dir.look(handle, file)) {
-            Ok(Ok(stamp)) => Some(Some(stamp)),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Some(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        Some(Self([
-            stamp(TraceFile::Manifest)?,
-            stamp(TraceFile::Steps)?,
-            stamp(TraceFile::Events)?,
-        ]))
-    }
-
     /// Returns the sizes of the three files in bytes.
     pub fn sizes(&self) -> [Option<u64>; 3] {
         self.0.map(|stamp| Some(stamp?.size))

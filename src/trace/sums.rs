@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::content::ReadAt;
+use super::read_at::ReadAt;
 
 /// The bytes per checksum. Each append to a file also re-reads at least this many.
 pub(super) const BLOCK_BYTES: u64 = 16 << 10;

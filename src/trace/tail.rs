@@ -9,8 +9,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::content::{Content, Patience, ReadAt as _, is_pending};
+use super::content::Content;
 use super::dir::RunDir;
+use super::patience::{Patience, is_pending};
+use super::read_at::ReadAt as _;
 use super::stamp::{Stamp, TICK};
 use super::sums::{BLOCK_BYTES, Sums};
 use crate::model::index::FileState;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::beside::BesideFile;
 use super::children;
-use super::content::Patience;
 use super::dir::RunDir;
 use super::document::Document;
-use super::numbered::Numbered;
-use super::read::{each_record, is_record};
+use super::numbered_tail::Numbered;
+use super::patience::Patience;
+use super::records::{each_record, is_record};
 use super::stamp::Stamp;
 use super::tail::{Look, Tail};
 use crate::format::{Draft, EventDraft, Open, Reader, RecordPlace, Shape, Source, Tool};

@@ -17,17 +17,11 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::archive::{self, Entry};
-use super::content::{self, Content, Patience, ReadAt, pending};
+use super::patience::{self, Patience, pending};
+use super::read_at::{ReadAt, ReadFrom};
 use super::stamp::{FileId, Stamp};
 use crate::model::Span;
 
-/// Longer texts aren't decompressed.
-pub(super) const MAX_TEXT_BYTES: u64 = 1 << 30;
-/// A text that is this many times as long as its compressed form counts as a bomb. Logs rarely
-/// reach 30.
-pub(super) const MAX_RATIO: u64 = 200;
-/// A shorter text never counts as a bomb, however well it was compressed.
-pub(super) const RATIO_FREE_BYTES: u64 = 16 << 20;
 /// The bytes decompressed at a time.
 pub(super) const SLICE_BYTES: u64 = 4 << 20;
 /// Longer texts are stored on disk.
@@ -152,7 +146,7 @@ impl Unpacked {
 
     /// Returns a reader for a part of the text.
     pub(super) fn part(self: Arc<Self>, span: Span) -> Box<dyn Read + Send> {
-        Box::new(Content::Text(self).from(span.offset).take(span.len))
+        Box::new(ReadFrom::new(self, span.offset).take(span.len))
     }
 }
 
@@ -197,7 +191,7 @@ pub(super) fn whole(
     // it's decompressed piece by piece while it's read.
     if patience == Patience::Now && entry.size > SLICE_BYTES {
         match Unpacked::of(file.try_clone()?, archive, entry, patience) {
-            Err(error) if content::is_pending(&error) => return Err(error),
+            Err(error) if patience::is_pending(&error) => return Err(error),
             Ok(text) if is_sound(&text) => {
                 let span = Span {
                     offset: 0,
@@ -221,49 +215,6 @@ impl Read for Refused {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         self.0.take().map_or(Ok(0), Err)
     }
-}
-
-/// Reads the text of `packed` compressed bytes up to the limits on its length.
-#[derive(Debug)]
-pub(super) struct Bounded<R> {
-    inner: R,
-    packed: u64,
-    read: u64,
-    most: u64,
-}
-
-impl<R> Bounded<R> {
-    pub(super) fn new(inner: R, packed: u64) -> Self {
-        Self {
-            inner,
-            packed,
-            read: 0,
-            most: MAX_TEXT_BYTES,
-        }
-    }
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.read += read as u64;
-        check_size(self.packed, self.read, self.most)?;
-        Ok(read)
-    }
-}
-
-/// Returns an error if a text of `size` bytes from `packed` compressed bytes exceeds a limit.
-pub(super) fn check_size(packed: u64, size: u64, most: u64) -> io::Result<()> {
-    let refused = |what| Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
-    if size > RATIO_FREE_BYTES && size > packed.saturating_mul(MAX_RATIO) {
-        return refused(format!(
-            "its {packed} bytes expand to more than {MAX_RATIO} times that size, as in a decompression bomb"
-        ));
-    }
-    if size > most {
-        return refused(format!("it expands to more than {most} bytes"));
-    }
-    Ok(())
 }
 
 /// A text that is being decompressed.
@@ -314,7 +265,7 @@ impl Job {
                 Ok(read) => piece.get(..read).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // Everything before the error is usable.
-                Err(error) if content::is_lasting(&error) => {
+                Err(error) if patience::is_lasting(&error) => {
                     self.fault = Some(error.to_string());
                     return Some(Ok(()));
                 }
@@ -632,6 +583,7 @@ fn work() {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::{Bounded, MAX_TEXT_BYTES, RATIO_FREE_BYTES, check_size};
     use super::*;
 
     /// Returns a text of `left` bytes.
@@ -680,7 +632,7 @@ mod tests {
         let input = || text(40 << 20);
         // Other tests may keep the thread busy, so that nothing is started.
         let first = Unpacked::of_file(stamp(3), Patience::Now, input);
-        assert!(first.is_err_and(|error| content::is_pending(&error)));
+        assert!(first.is_err_and(|error| patience::is_pending(&error)));
         assert_eq!(
             Unpacked::of_file(stamp(3), Patience::Wait, input)
                 .unwrap()
@@ -729,7 +681,9 @@ mod tests {
         for _ in 0..2 {
             let error =
                 Unpacked::of_file(stamp(5), Patience::Wait, || Box::new(Fails)).unwrap_err();
-            assert!(error.to_string().contains("the disk is gone") && !content::is_lasting(&error));
+            assert!(
+                error.to_string().contains("the disk is gone") && !patience::is_lasting(&error)
+            );
         }
         pool().failed.clear();
         assert_eq!(

@@ -63,11 +63,7 @@ fn growing(options: &Options) {
         used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0,
         "",
     );
-    report::number(
-        "appends that the writers were late with",
-        f64::from(late),
-        "0",
-    );
+    report::number("appends that the writers made late", f64::from(late), "0");
     report::memory(board.pid(), "");
     let steps = |run: &str| board.json(&format!("/api/runs/{run}"))["steps"].as_u64();
     for n in 0..count {

@@ -123,7 +123,7 @@ fn followed(options: &Options, count: u64) -> Followed {
         count.div_ceil(PAGE) as f64,
         "",
     );
-    assert_eq!(store.asked().1, asked.1, "nothing is fetched twice");
+    assert_eq!(store.asked().1, asked.1, "no object is fetched twice");
     report::memory(board.pid(), "");
     Followed {
         objects: count as f64,
@@ -139,7 +139,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(
             start.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain: {what}"
+            "timed out after {PATIENCE:?}: {what}"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -204,7 +204,7 @@ fn a_day(seen: &Followed, exported: &Exported) {
         "runs / 1,000".to_owned(),
     );
     say(
-        "processor of that",
+        "CPU for those",
         RUNS_A_DAY * listed / 1e6,
         "s",
         format!("runs x {listed:.1} us"),
@@ -250,7 +250,7 @@ fn a_day(seen: &Followed, exported: &Exported) {
             format!("runs x {rows:.0} bytes"),
         );
         say(
-            "processor of that",
+            "CPU for those",
             RUNS_A_DAY * us / 1e6,
             "s",
             format!("runs x {us:.0} us"),

@@ -62,10 +62,7 @@ pub(crate) fn looks(board: &Board, key: &str, steps: u64) -> usize {
             format!("/api/runs/{key}/steps/"),
         ),
         ("any step on the run page", format!("/runs/{key}?step=")),
-        (
-            "any step on a page of its own",
-            format!("/runs/{key}/steps/"),
-        ),
+        ("any step on its own page", format!("/runs/{key}/steps/")),
     ] {
         let mut took = Samples::default();
         for look in 0..LOOKS {

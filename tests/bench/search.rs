@@ -25,7 +25,7 @@ fn many(root: &Path, megabytes: u64) -> u64 {
         let mut file = fs::OpenOptions::new()
             .append(true)
             .open(dir.join("steps.jsonl"))
-            .expect("the file is there");
+            .expect("the file exists");
         for step in 1..=360 {
             let last = if run + 1 == runs && step == 360 {
                 "unicorn"
@@ -49,9 +49,9 @@ pub(crate) fn run(options: &Options) {
         (health["runs"] == runs && health["indexing"] == 0).then_some(())
     });
     for (what, text, found) in [
-        ("a word that is there once", "unicorn", 1),
+        ("a word that occurs once", "unicorn", 1),
         ("the same in capitals", "UNICORN", 1),
-        ("a word that is nowhere", "platypus", 0),
+        ("a word that doesn't occur", "platypus", 0),
         ("words of common letters", "a rest into the", 0),
         ("a letter with an accent", "%C3%A9", 0),
         ("two lines", "end%0Aof", 0),
@@ -88,7 +88,7 @@ fn first_hit(board: &Board) {
             .then_some(())
     });
     report::duration(
-        "a text that is everywhere: to the first hits on the page",
+        "a text that occurs everywhere: to the first hits on the page",
         start.elapsed(),
         "",
     );

@@ -186,7 +186,7 @@ fn long(options: &Options, templates: &[String]) {
     let template = templates
         .iter()
         .max_by_key(|text| text.len())
-        .expect("there are samples");
+        .expect("samples exist");
     let size = write(&scratch.path().join("long.jsonl"), template, 1, LONG_BYTES);
     report::bytes("one session", size, "");
     let start = Instant::now();
@@ -269,7 +269,8 @@ fn write_archive(path: &Path) -> u64 {
             if event["event"] == "tool" {
                 let mut noise = String::new();
                 (0..1250).for_each(|_| {
-                    write!(noise, "{:016x}", chance.below(u64::MAX)).expect("a text takes all")
+                    write!(noise, "{:016x}", chance.below(u64::MAX))
+                        .expect("a text accepts all bytes")
                 });
                 event["result"] = json!(noise);
             }

@@ -125,7 +125,7 @@ fn write(root: &Path, writer: u64, counts: &Counts) {
         if let Ok(text) = fs::read(&older) {
             let half = text.len() / 2;
             let file = fs::OpenOptions::new().write(true).open(&older);
-            let mut file = file.expect("what can be read can be written");
+            let mut file = file.expect("a readable file can be written");
             match chance.below(4) {
                 0 => file.set_len(half as u64).expect("the file can be cut"),
                 1 => file
@@ -299,12 +299,12 @@ impl Seen {
         let took = self.at.zip(before.at).map(|(now, before)| now - before);
         let share = took.map_or_else(String::new, |took| {
             format!(
-                " ({:.0} % of a core)",
+                " ({:.0}% of a core)",
                 100.0 * (self.cpu - before.cpu).as_secs_f64() / took.as_secs_f64()
             )
         });
         format!(
-            "{:6.1} MiB, {} steps written, {} requests ({} not there, {} put off, {} failed), {} streams, {:.1} s of CPU{share}",
+            "{:6.1} MiB, {} steps written, {} requests ({} not found, {} deferred, {} failed), {} streams, {:.1} s of CPU{share}",
             self.memory_kib as f64 / 1024.0,
             self.steps - before.steps,
             self.requests - before.requests,

@@ -87,12 +87,8 @@ pub(crate) fn run(options: &Options) {
     }
     let what = format!("{count} runs, {pace:?} each, {listeners} listeners: append to revision");
     announced.print(&what, "p50 100, p99 1000 ms");
-    report::number("appends that nobody heard of", f64::from(unheard), "0");
-    report::number(
-        "appends that the writers were late with",
-        f64::from(late),
-        "0",
-    );
+    report::number("appends without a notification", f64::from(unheard), "0");
+    report::number("appends that the writers made late", f64::from(late), "0");
     report::number(
         "percent of one core meanwhile",
         used.as_secs_f64() / took.as_secs_f64() * 100.0,

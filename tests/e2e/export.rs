@@ -50,7 +50,7 @@ fn a_saved_run_shows_everything_without_a_network() {
     assert_eq!(
         page.count("[href]:not([href^='#']), [src]:not([src^='data:'])"),
         0,
-        "nothing leads out of the file"
+        "no link leads out of the file"
     );
     page.eval("document.querySelector('.ev a[href]').click()");
     page.wait("location.hash.startsWith('#step-')");
@@ -89,7 +89,7 @@ fn it_opens_at_the_cursor_and_replays_there_and_back() {
     page.wait("location.hash === '#step=0&event=1'");
     page.eval("location.hash = '#step=5&event=5'");
     page.wait("document.querySelector('[data-where]').textContent === 'step 5, event 5 of 8'");
-    assert_eq!(picture(), before, "the address is the cursor");
+    assert_eq!(picture(), before, "the address matches the cursor");
     page.press("G");
     page.press(" ");
     page.wait("document.querySelector('[data-play]').getAttribute('aria-pressed') === 'true'");
@@ -149,7 +149,7 @@ fn hostile_text_stays_text() {
     );
     assert!(
         page.text("main").contains("<script>"),
-        "the text itself is there"
+        "the text itself is present"
     );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }

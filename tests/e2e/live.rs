@@ -13,7 +13,7 @@ fn assert_marked(page: &Page) {
     assert_eq!(
         page.eval("window.unreloaded ?? false"),
         true,
-        "the page was loaded again"
+        "the page was reloaded"
     );
 }
 
@@ -174,7 +174,7 @@ fn a_page_survives_a_restart_of_the_board() {
     while seen().0 != seen().1 && start.elapsed() < crate::wait::DEADLINE {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    assert_eq!(seen().0, seen().1, "the page that went on | a fresh one");
+    assert_eq!(seen().0, seen().1, "the updated page | a fresh one");
     assert_eq!(fresh.count("#steps li[id^=step-]"), 3);
     assert!(
         seen()

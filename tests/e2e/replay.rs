@@ -83,7 +83,7 @@ fn every_key_does_what_it_says() {
     page.wait("location.search.includes('speed=2')");
     page.press(",");
     page.wait("!location.search.includes('speed')");
-    assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
+    assert_eq!(page.eval("window.here"), true, "the page wasn't reloaded");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -177,7 +177,7 @@ fn playing_stops_at_a_breakpoint_and_says_so_and_then_goes_on_to_the_end() {
     page.press(" ");
     position(&page, "box.last");
     page.wait("document.querySelector('[data-play]').ariaPressed === 'false'");
-    assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
+    assert_eq!(page.eval("window.here"), true, "the page wasn't reloaded");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn playing_pauses_and_the_clocks_are_kept_in_the_address() {
     assert_eq!(
         page.location(),
         format!("{paused}&clock=time"),
-        "it stays where it was paused"
+        "it stays at the paused position"
     );
     page.eval("location.reload()");
     page.wait(
@@ -253,7 +253,7 @@ fn breakpoints_are_chosen_on_the_page() {
     );
     let chosen = "[...document.querySelectorAll('#stops :checked')].map(stop => stop.value).length";
     assert_eq!(page.eval(chosen), 2);
-    assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
+    assert_eq!(page.eval("window.here"), true, "the page wasn't reloaded");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_live_run_is_followed_from_its_end_and_from_nowhere_else() {
     at(&page, "4", 8);
     writer.finish("final");
     page.wait("document.querySelector('[data-play]').ariaPressed === 'false'");
-    assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
+    assert_eq!(page.eval("window.here"), true, "the page wasn't reloaded");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 

@@ -127,7 +127,7 @@ fn a_new_score_appears_and_the_focus_stays() {
     assert_eq!(
         page.eval("window.unreloaded ?? false"),
         true,
-        "the page was loaded again"
+        "the page was reloaded"
     );
     assert_eq!(page.eval("document.activeElement.id"), "p0-1");
     let said = page.eval("document.querySelector('#lane-0 [data-readout]').textContent");

@@ -60,7 +60,7 @@ fn a_page_of_a_thousand_steps_is_small() {
         page.eval("document.querySelector('#steprows').scrollHeight"),
         28 * 1_000,
     );
-    assert_eq!(height, end, "the scroll bar is that of all steps");
+    assert_eq!(height, end, "the scroll bar covers all steps");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -79,7 +79,7 @@ fn the_scroll_bar_reaches_every_step() {
                 - document.querySelector('.stepcols').getBoundingClientRect().bottom)"
         ));
         if n < 985 {
-            assert_eq!(top, 0, "step {n} stands where the scroll bar is");
+            assert_eq!(top, 0, "step {n} is at the scroll position");
         }
         assert!(page.count("#steprows li") <= 120);
     }
@@ -161,7 +161,7 @@ fn rows_come_while_the_reader_is_elsewhere_in_a_long_run() {
     wait_for(&page, 5);
     writer.step("one more");
     page.wait("document.querySelector('#pill').innerText.includes('1 new step')");
-    assert_eq!(page.count("#step-150"), 0, "the rows in sight stay");
+    assert_eq!(page.count("#step-150"), 0, "the visible rows stay");
     page.click("#pill");
     page.wait("document.querySelector('#step-150') && document.querySelector('#pill').hidden");
     writer.step("and one more");

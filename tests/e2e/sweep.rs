@@ -24,7 +24,7 @@ fn progress_becomes_the_answer_without_a_reload() {
     assert_eq!(
         page.eval(asked),
         true,
-        "the answer was there from the beginning"
+        "the answer was present from the start"
     );
     assert!(
         page.text("#answer [role=status]").contains("of 31 runs"),

@@ -143,7 +143,7 @@ fn the_timeline_leads_to_its_steps() {
     );
     let row = "document.querySelectorAll('#timeline .tl-rows a')[7]";
     let beside = "document.querySelector('#timeline .bars').getBoundingClientRect().height === document.querySelector('#timeline .tl-rows').getBoundingClientRect().height";
-    assert_eq!(page.eval(beside), true, "bars stand beside their rows");
+    assert_eq!(page.eval(beside), true, "bars align with their rows");
     page.eval(&format!("{row}.focus()"));
     page.press("Enter");
     at(&page, 7);

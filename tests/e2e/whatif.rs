@@ -40,18 +40,18 @@ fn typing_a_number_changes_the_answer_and_the_address_without_a_load() {
     assert_eq!(
         page.eval("document.activeElement.value"),
         "1x",
-        "what was typed stays"
+        "the typed text stays"
     );
     assert_eq!(
         page.eval("document.activeElement.getAttribute('aria-invalid')"),
         "true"
     );
-    assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
+    assert_eq!(page.eval("window.here"), true, "the page wasn't reloaded");
     page.goto(&site.url(&page.location()));
     assert_eq!(
         page.eval("document.querySelector('[name=max_steps]').value"),
         "1x",
-        "the address is the form"
+        "the address matches the form"
     );
     page.eval("history.back()");
     page.wait("location.search === '?rule=max_steps%3D1' && document.querySelector('[name=max_steps]').value === '1'");
@@ -81,7 +81,7 @@ fn the_keyboard_alone_asks_and_reads() {
     page.wait("location.search.includes('rule=final_result')");
     at("final_result");
     assert_eq!(page.eval("document.activeElement.checked"), true);
-    assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
+    assert_eq!(page.eval("window.here"), true, "the page wasn't reloaded");
     page.eval("document.querySelector('#answer tr.hit a').focus()");
     page.press("Enter");
     page.wait("location.pathname === '/runs/final' && location.search.startsWith('?step=')");
@@ -118,7 +118,7 @@ fn a_run_that_goes_on_is_answered_anew() {
     assert_eq!(
         page.eval("document.activeElement.name"),
         "max_rounds",
-        "the form is the reader's"
+        "the form keeps the reader's input"
     );
     assert_eq!(page.eval("window.here"), true);
     assert_eq!(page.complaints(), Vec::<String>::new());

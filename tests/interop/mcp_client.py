@@ -56,7 +56,7 @@ async def look(session, run):
     whatif = await call(session, "whatif", run="fix_bug", rules=["max_steps=3"])
     expect(whatif["rules"][0]["result"] == "earlier", f"what-if says {whatif}")
     wrong = await call(session, "why", run="critic_stp")
-    expect(wrong.startswith("error: ") and "hint: there is critic_stop" in wrong, f"the error is {wrong}")
+    expect(wrong.startswith("error: ") and "hint: did you mean critic_stop?" in wrong, f"the error is {wrong}")
     short = await call(session, "list_runs", limit=500, max_bytes=8000)
     expect(short["truncated"] and len(json.dumps(short)) < 9000, "a long answer was not cut")
 

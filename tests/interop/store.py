@@ -160,7 +160,7 @@ def until(what, probe):
     end = time.monotonic() + DEADLINE_S
     while not (found := probe()):
         if time.monotonic() > end:
-            raise AssertionError(f"waited in vain: {what}")
+            raise AssertionError(f"timed out: {what}")
         time.sleep(0.02)
     return found
 
@@ -203,6 +203,7 @@ def follow(binary, proxy, s3, cache):
     holds("truncated, replaced and deleted objects")
 
     for spoil, said in [(503, "503"), (403, "403"), ("cut", "cut off"), ("hang", None)]:
+        proxy.held.clear()
         proxy.spoil = spoil
         put("late/steps.jsonl", steps[0] + str(spoil).encode() + b"\n")
         before = board.runs()["total"]
@@ -273,11 +274,12 @@ def tls(binary, store, s3, cache):
 def small(binary, proxy, s3, cache):
     """A cache with room for three of five runs."""
     s3.create_bucket(Bucket="small")
-    line = json.dumps({"step_id": 0, "text": "x" * 10_000}).encode() + b"\n"
+    step = lambda n: json.dumps({"step_id": n, "decision": {"mode": "wait"}, "text": "x" * 10_000}).encode() + b"\n"
+    steps = b"".join(map(step, range(30)))
 
     def put(name):
         manifest = {"run_id": name, "status": "completed", "summary": {"stop_reason": "final"}}
-        texts = {"steps.jsonl": line * 30, "events.jsonl": b'{"phase": "END"}\n', "manifest.json": json.dumps(manifest).encode()}
+        texts = {"steps.jsonl": steps, "events.jsonl": json.dumps({"run_id": name, "phase": "END"}).encode() + b"\n", "manifest.json": json.dumps(manifest).encode()}
         for file, text in texts.items():
             s3.put_object(Bucket="small", Key=f"{name}/{file}", Body=text)
             # Long ago: an object written in the current second may still change within it, so its row isn't cached yet.

@@ -49,7 +49,7 @@ fn a_temporary_directory_without_room_is_no_verdict() {
         .args(["--no-cache", "--port", "0"])
         .env("TMPDIR", &temp);
     let board = Board::spawn(command, root.path());
-    let told = until("it is told", || {
+    let told = until("the row is no longer partial", || {
         Some(row(&board)).filter(|row| row["partial"] == false)
     });
     let verdict = told["verdict"].as_str().unwrap();
@@ -130,7 +130,7 @@ fn files_without_rights_are_no_verdict() {
         return;
     }
     let board = Board::serve(root.path());
-    let told = until("it is told", || {
+    let told = until("the row is no longer partial", || {
         Some(row(&board)).filter(|row| row["partial"] == false)
     });
     assert!(

@@ -183,7 +183,7 @@ fn help_of_every_command() {
     Usage: board serve [OPTIONS] [ROOT]...
 
     Arguments:
-      [ROOT]...  Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist. s3://BUCKET/PREFIX reads an object store, using the AWS variables and files [default: the roots in the settings, else ./runs]
+      [ROOT]...  Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist. s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the credentials that the tools of their cloud use [default: the roots in the settings, else ./runs]
 
     Options:
           --sessions              Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
@@ -193,9 +193,9 @@ fn help_of_every_command() {
           --open                  Open the board in the browser
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
-          --s3-every <SECONDS>    List s3:// roots this often, or less often if needed to stay within --s3-requests [default: 10]
-          --s3-requests <NUMBER>  Send at most this many list requests a minute per s3:// root; each lists 1,000 objects [default: 60]
-          --s3-cache <SIZE>       Cache at most this much of each s3:// root on this machine: 500MB, 20GB [default: 10GB]
+          --s3-every <SECONDS>    List roots in object stores this often, or less often if needed to stay within --s3-requests [default: 10]
+          --s3-requests <NUMBER>  Send at most this many list requests a minute per such root; each lists 1,000 objects [default: 60]
+          --s3-cache <SIZE>       Cache at most this much of each such root on this machine: 500MB, 20GB [default: 10GB]
           --config <FILE>         Settings file, in TOML [default: ~/.config/board/config.toml]
           --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help                  Print help

@@ -102,7 +102,7 @@ fn the_api_tells_where_two_runs_part() {
     assert_eq!(
         metric("tokens")["a"],
         0.0,
-        "each of its steps says that it asked no model"
+        "each of its steps records that it made no model request"
     );
     let paths: Vec<&str> = compared["config"]
         .as_array()
@@ -137,7 +137,7 @@ fn what_cannot_be_compared_is_said() {
     let page = Html::parse_document(page.text());
     assert!(
         hrefs(&page, "main a").contains(&"/runs/loop".to_owned()),
-        "a close name is offered"
+        "a similar name is suggested"
     );
     assert_eq!(board.get("/api/compare?a=fix_bug").status, 400);
     assert_eq!(
@@ -258,7 +258,7 @@ fn the_scores_of_more_than_six_runs_are_a_band() {
     assert_eq!(
         texts(&band, "#compare .overlay svg .strong"),
         ["A"],
-        "the first alone has a line"
+        "only the first has a line"
     );
     let lines = page(5);
     assert_eq!(
@@ -374,7 +374,7 @@ fn pairs_of_the_corpus_have_an_answer() {
                 );
                 assert!(
                     a != b || !parted,
-                    "{} is not like itself: {}",
+                    "{} differs from itself: {}",
                     a.display(),
                     compared["first_divergence"]
                 );

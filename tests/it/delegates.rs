@@ -160,7 +160,7 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
         .iter()
         .map(|row| row["depth"].clone())
         .collect();
-    assert_eq!(rows.remove(0), 0, "the one that all descend from is first");
+    assert_eq!(rows.remove(0), 0, "the common ancestor comes first");
     assert_eq!(rows, [1, 2, 1, 2]);
     let steps = &groups[0]["sums"]["steps"];
     assert_eq!(

@@ -289,7 +289,7 @@ fn the_sample_runs_are_what_the_programs_record() {
     }
     are_the_samples(
         root.path(),
-        "if this is meant, record them anew: BOARD_RECORD=1 cargo test --test it demo::",
+        "if this is intended, record them again: BOARD_RECORD=1 cargo test --test it demo::",
     );
 }
 

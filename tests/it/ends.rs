@@ -60,14 +60,14 @@ fn a_board_whose_scan_thread_hangs_says_so_and_ends_when_it_is_told_to() {
         board.said().contains("is stopped").then_some(())
     });
     writer.step("unheard");
-    until("it is told", || {
+    until("the fault is reported", || {
         (board.get("/healthz").status == 503).then_some(())
     });
-    assert!(stream.next() > first, "who looks at the run is told");
+    assert!(stream.next() > first, "viewers of the run are notified");
     for page in ["/", "/runs/run"] {
         assert!(board.get(page).text().contains("not up to date"), "{page}");
     }
-    assert_eq!(board.json("/api/runs/run")["steps"], 1, "it hangs still");
+    assert_eq!(board.json("/api/runs/run")["steps"], 1, "it still hangs");
     assert_eq!(board.terminate("-TERM").code(), Some(0));
 }
 

@@ -87,7 +87,7 @@ fn every_end_reads_as_its_recorded_verdict() {
     critic_stop | critic stop | recorded | Stopped by Strict at 0.10: this leads nowhere | No answer was given. | 1 steps of 10, 0 issues
     final | answered | recorded | Answered at step 1 | 2 steps of 8, 0 issues
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
-    preflight | error | recorded | Not started: the task failed validation (the required file "words.txt" is not there) | 0 steps of 10, 0 issues
+    preflight | error | recorded | Not started: the task failed validation (the required file "words.txt" does not exist) | 0 steps of 10, 0 issues
     recovered | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
     refused | limit | recorded | Step budget used up: 3 of 3 steps; the answer was not accepted | 3 steps of 3, 0 issues
     "#);

@@ -131,7 +131,7 @@ async fn what_a_guard_refuses_is_not_bought_and_the_run_goes_on_in_its_own_trace
     assert_eq!(
         (calls, ends),
         (3, vec!["ended: budget_steps", "ended: final"]),
-        "what is refused is not carried out: {notes:?}"
+        "a refused call isn't executed: {notes:?}"
     );
     let why = why(runs.path(), "guard_and_go_on");
     assert_eq!(

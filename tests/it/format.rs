@@ -105,7 +105,7 @@ fn every_run_is_listed_as_its_table_says() {
 #[test]
 fn a_run_directory_is_never_written_to() {
     let state = || -> Vec<(std::path::PathBuf, SystemTime, u64)> {
-        let meta = |path: &Path| path.symlink_metadata().expect("it is there");
+        let meta = |path: &Path| path.symlink_metadata().expect("it exists");
         walk(&corpus())
             .into_iter()
             .map(|path| {

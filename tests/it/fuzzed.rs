@@ -38,7 +38,7 @@ fn what_was_found_holds() {
         let target = path
             .parent()
             .and_then(|dir| dir.file_name())
-            .expect("an input lies in the directory of its target");
+            .expect("an input is in the directory of its target");
         let check = TARGETS
             .iter()
             .find(|(name, _)| target == *name)
@@ -55,9 +55,9 @@ fn what_was_found_holds() {
 #[test]
 fn every_parser_has_its_target() {
     let fuzz = corpus().join("../../fuzz");
-    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("the fuzz crate is there");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("the fuzz crate exists");
     let names: Vec<String> = fs::read_dir(fuzz.join("fuzz_targets"))
-        .expect("the targets are there")
+        .expect("the targets exist")
         .flatten()
         .map(|entry| {
             entry
@@ -76,7 +76,7 @@ fn every_parser_has_its_target() {
         );
         assert!(
             manifest.contains(&format!("name = \"{name}\"")),
-            "{name} is no binary of the fuzz crate"
+            "{name} isn't a binary of the fuzz crate"
         );
     }
 }

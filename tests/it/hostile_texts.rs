@@ -347,7 +347,7 @@ fn pages_of(manner: Manner) -> BTreeSet<String> {
     assert_eq!(board.json("/healthz")["runs"], runs().len());
     let (sorts, visited) = crawl(&board);
     println!(
-        "{manner:?}: {visited} answers, {} sorts of elements",
+        "{manner:?}: {visited} answers, {} kinds of elements",
         sorts.len()
     );
     assert!(visited > times(100, 200), "only {visited} answers");

@@ -156,7 +156,7 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
     child.wait().unwrap();
     // Everything reported before the kill counts, even if it's read later.
     last = said.filter_map(count).last().or(last);
-    let last = last.expect("it said something");
+    let last = last.expect("it printed something");
     let (steps, events) = last.split_once(' ').unwrap();
 
     let run = root.path().join("run");
@@ -170,12 +170,12 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
         let said: usize = said.parse().unwrap();
         assert!(
             whole.len() >= said,
-            "{file}: it said {said} lines, {} are there",
+            "{file}: {said} lines announced, {} found",
             whole.len()
         );
         assert!(
             whole.len() as u64 >= manifest[counted].as_u64().unwrap(),
-            "{file}: fewer lines than counted"
+            "{file}: fewer lines than announced"
         );
         if file == "steps.jsonl" {
             assert!(
@@ -183,7 +183,7 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
                     .iter()
                     .enumerate()
                     .all(|(at, line)| line["step_id"] == at),
-                "the steps are in their order"
+                "the steps are in order"
             );
         }
         // A line and its end are one write, so a torn line was still being written.
@@ -221,15 +221,15 @@ fn nothing_is_lost_that_was_written() {
     for seed in 0..count {
         let mut chance = Chance::new(seed);
         let (after, micros) = (1 + chance.below(STEPS * 6), chance.below(1500));
-        eprintln!("seed {seed}: killed {micros} us after it spoke {after} times");
+        eprintln!("seed {seed}: killed {micros} us after {after} messages");
         let (before_its_end, tore) = killed(after, Duration::from_micros(micros));
         (met, torn) = (met + u64::from(before_its_end), torn + u64::from(tore));
     }
     eprintln!(
-        "{met} of {count} were met before their end, {torn} left a torn last line; nothing was lost"
+        "{met} of {count} were killed before their end, {torn} left a torn last line, no data was lost"
     );
     assert!(
         met * 2 > count,
-        "only {met} of {count} were met before their end"
+        "only {met} of {count} were killed before their end"
     );
 }

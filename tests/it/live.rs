@@ -80,7 +80,7 @@ impl Watched {
         assert_eq!(
             differences,
             Vec::<String>::new(),
-            "who listened | who came now"
+            "the earlier listener | the new one"
         );
     }
 }
@@ -402,7 +402,7 @@ fn only_a_page_that_shows_the_end_gets_new_rows() {
     });
     assert!(
         get(&pulse_of(&end)).contains("id=\"step-250\""),
-        "the end of the list goes on"
+        "the end of the list continues"
     );
     let answer = get(&pulse_of(&middle));
     assert!(
@@ -434,11 +434,11 @@ fn the_end_of_a_run_is_said_once() {
     assert!(first.contains("Run ended"), "{first}");
     assert!(
         !get(&pulse_of(&first)).contains("Run ended"),
-        "the next news does not repeat it"
+        "the next update doesn't repeat it"
     );
     assert!(
         !get(&pulse_of(&get("/runs/run"))).contains("Run ended"),
-        "a page opened after the end does not say it"
+        "a page opened after the end doesn't announce it"
     );
 }
 

@@ -63,7 +63,7 @@ mod demo;
 #[cfg(target_os = "linux")]
 mod ends;
 mod engine;
-#[expect(unreachable_pub, reason = "the examples are programs of their own")]
+#[expect(unreachable_pub, reason = "each example is a separate program")]
 mod examples;
 #[cfg(unix)]
 mod faults;

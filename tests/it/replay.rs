@@ -72,7 +72,7 @@ fn walked(root: &Path, most: u64) -> usize {
         for at in 0..=last {
             let answer = board.get(&format!("/runs/{key}/replay/part?at={at}"));
             let here = data(answer.text(), "url");
-            assert!(!seen.contains(&here), "{key}: {here} is two places");
+            assert!(!seen.contains(&here), "{key}: {here} occurs twice");
             seen.push(here);
         }
         // A position's address leads back to it.
@@ -248,6 +248,6 @@ fn a_live_run_opens_at_its_end_and_the_pulse_follows_it_only_from_there() {
     assert_eq!(
         url("/runs/run/replay/live?step=9&event=3"),
         "/runs/run/replay?step=1&event=4",
-        "the nearest place"
+        "the nearest position"
     );
 }

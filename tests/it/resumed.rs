@@ -218,7 +218,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     assert_eq!(
         whole["tokens"].as_u64().unwrap(),
         4 * other["tokens"].as_u64().unwrap(),
-        "each request takes as much"
+        "each request uses the same amount"
     );
     let state = board.json(&format!("/api/runs/{key}/state/3"));
     assert_eq!(state["state"]["current_step"], 4);

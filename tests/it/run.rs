@@ -172,7 +172,7 @@ fn an_agent_finds_and_fixes_a_bug() {
     let results = endpoint.seen()[3].body["messages"].to_string();
     assert!(
         results.contains("passed") && !results.contains("E2E_KEY"),
-        "the shell knows nothing of the key: {results}"
+        "the shell has no access to the key: {results}"
     );
     place.is_sound();
     place.holds_no_key();
@@ -197,7 +197,7 @@ fn a_command_does_not_find_the_key() {
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     assert!(
         endpoint.seen()[0].head.contains(&format!("Bearer {KEY}")),
-        "it was there to be found"
+        "it could have been found"
     );
     let result = endpoint.seen()[1].body["messages"][3]["content"]
         .as_str()
@@ -455,7 +455,7 @@ fn a_gate_says_which_tools_may_be_called() {
         "{told}"
     );
     assert!(
-        told.contains("not allowed: somebody is to be asked, and there is no terminal to ask on"),
+        told.contains("not allowed: approval is required, but there is no terminal to ask on"),
         "{told}"
     );
     assert!(!place.path("work/made").exists());
@@ -593,7 +593,7 @@ fn a_run_that_does_not_complete_says_no() {
     assert_eq!(
         text(&done.stdout).lines().count(),
         1,
-        "the verdict alone: {}",
+        "only the verdict: {}",
         text(&done.stdout)
     );
     assert_eq!(place.manifest()["stop"]["outcome"], "truncated");

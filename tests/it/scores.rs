@@ -116,7 +116,7 @@ fn a_threshold_is_drawn_counted_and_offered_as_a_rule() {
     assert_eq!(
         attributes(&page, "#lane-1 rect.below", "y").len(),
         0,
-        "it is for one critic"
+        "it is for a single critic"
     );
     let course = texts(&page, "#lane-0 > div > p").concat();
     let low = texts(&page, "#numbers td.low").len();
@@ -330,7 +330,7 @@ fn more_than_six_runs_are_a_band() {
         assert_eq!(
             texts(&page, "svg .strong"),
             ["A"],
-            "the first alone has a line"
+            "only the first has a line"
         );
         assert_eq!(texts(&page, ".over tbody tr").len(), 8);
     }

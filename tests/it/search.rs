@@ -69,7 +69,7 @@ fn page_json_and_command_find_the_same() {
     assert_eq!(
         texts(&page, "#found h2 .st").len(),
         texts(&page, "#found h2").len(),
-        "each run says how it ended"
+        "each run shows how it ended"
     );
     assert!(
         texts(&page, "#found [role=status]")[0].contains(&format!("{found} fields in ")),

@@ -109,7 +109,7 @@ fn sessions_in_the_home_are_named_and_opened_only_when_asked_for() {
     assert_eq!(
         keys(&serve(home, &["--config", "with.toml"])),
         ["a"],
-        "sessions that are not there are no error"
+        "missing sessions aren't an error"
     );
 }
 

@@ -111,7 +111,7 @@ fn the_export_has_the_step_that_never_finished_and_the_runs_that_were_started() 
         .unwrap_or_default();
     assert!(
         verdict.contains("href=\"#pending\""),
-        "the verdict leads to it"
+        "the verdict links to it"
     );
     let runs = board.json("/api/runs");
     let parent = runs["runs"]
@@ -126,7 +126,7 @@ fn the_export_has_the_step_that_never_finished_and_the_runs_that_were_started() 
     assert!(page.contains("class=\"xstarted\"") && page.contains("agent-a1b2c3d4e5.jsonl"));
     assert!(
         !page.contains("data-value=\"/") && !page.contains("href=\"/"),
-        "nothing leads to the board"
+        "no link leads to the board"
     );
 }
 
@@ -146,7 +146,7 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
         fs::read_to_string(&file)
             .unwrap()
             .contains("sk-very-secret-1"),
-        "nothing is blanked unasked"
+        "values are only blanked on request"
     );
     let said = board(&["export", run_arg, "--html", file_arg, "--redact"]);
     assert!(
@@ -174,7 +174,7 @@ fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
         .into_iter()
         .map(|path| (fs::read(&path).unwrap(), path))
         .collect();
-    assert!(before == after, "the run directory is as it was");
+    assert!(before == after, "the run directory is unchanged");
 }
 
 /// Some runs of the corpus in each of its layouts; in soak tests, all runs.
@@ -244,7 +244,7 @@ fn without_its_secrets_a_run_is_the_same_run() {
     }
     assert!(
         untouched > times(3, 10),
-        "most runs hold no secret: {untouched}"
+        "most runs contain no secret: {untouched}"
     );
 }
 
@@ -361,7 +361,7 @@ fn what_cannot_be_written_is_said() {
     );
     assert!(
         error.contains("because: there is no directory /nowhere/at\n"),
-        "the directory, no other file: {error}"
+        "the directory, not another file: {error}"
     );
     let said = board(&["export", run.to_str().unwrap()]);
     let error = String::from_utf8(said.stderr).unwrap();

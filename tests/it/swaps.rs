@@ -201,7 +201,7 @@ fn a_writer_that_holds_a_lease_on_its_file_keeps_nobody_waiting() {
     });
     assert!(is_leased(&file), "the lease outlasted all of this");
     let run = board.json("/api/runs/leased");
-    assert_eq!(run["steps"], 2, "what was known stays: {run}");
+    assert_eq!(run["steps"], 2, "the known facts stay: {run}");
     drop(lease);
     leased.step("three");
     until("the run is heard of again", || {

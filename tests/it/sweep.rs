@@ -76,10 +76,7 @@ fn rules_are_asked_each_and_together_and_a_query_selects_the_runs() {
     assert_eq!(rules, ["max_steps=2", "token_budget=500"]);
     assert_eq!(json["ignored"][0]["term"], "steps<many", "{json}");
     let matching = board.json("/api/runs?q=stop:final")["matched"].clone();
-    assert_eq!(
-        json["total"], matching,
-        "the term that is understood selects"
-    );
+    assert_eq!(json["total"], matching, "the valid term still selects");
     let (each, all) = (&json["rules"], &json["together"]);
     let cut = |rule: &Value| rule["runs_cut"].as_u64().unwrap();
     assert!(cut(all) >= cut(&each[0]).max(cut(&each[1])), "{json}");
@@ -95,7 +92,7 @@ fn rules_are_asked_each_and_together_and_a_query_selects_the_runs() {
     assert_eq!(texts(&page, "#rule-0 th"), ["max_steps=2"]);
     assert!(
         texts(&page, "#rule-1 th").is_empty(),
-        "one rule is not asked together with itself"
+        "a rule isn't combined with itself"
     );
 }
 
@@ -220,7 +217,7 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     assert_eq!(ended.0["state"], "cancelled", "{}", ended.0);
     assert_eq!(
         ended.0["runs"]["asked"], ended.0["done"],
-        "its sums are of the runs that were asked"
+        "its sums cover the requested runs"
     );
     assert!(ended.0["done"].as_u64() < Some(60));
 }

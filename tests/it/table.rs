@@ -264,7 +264,7 @@ fn a_call_that_is_killed_leaves_whole_files_and_the_next_one_goes_on() {
     assert_eq!(
         walk(&out).into_iter().find(beside),
         None,
-        "what a killed call began goes"
+        "the leftovers of a killed call are removed"
     );
 }
 
@@ -338,7 +338,7 @@ fn what_the_table_did_not_write_is_neither_overwritten_nor_removed() {
     keep("runs", &root, &out);
     assert!(
         fs::read(&own).unwrap() == bytes,
-        "what is missing is written again"
+        "missing files are rewritten"
     );
 }
 

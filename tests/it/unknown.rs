@@ -128,9 +128,9 @@ fn a_score_off_the_scale_is_the_lowest_all_the_same() {
     assert!(whole.contains("NumericCritic \u{2212}5.00"), "with a minus");
     assert!(
         whole.contains("NumericCritic 1.00e308") && !whole.contains("00000000000"),
-        "no number of 309 digits"
+        "no number with 309 digits"
     );
-    assert!(!whole.contains("-0.00"), "nothing is below 0 by nothing");
+    assert!(!whole.contains("-0.00"), "zero has no minus sign");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     assert_eq!(
         (&row["errors"], &row["segment_count"]),
         (&0.into(), &2.into()),
-        "the failed command is of the first run"
+        "the failed command belongs to the first run"
     );
     let legend = texts(&run, ".strip-words li");
     let steps = board.json("/api/runs/q060_rerun_same_id/steps");
@@ -167,7 +167,7 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
         .unwrap()
         .parse()
         .unwrap();
-    assert!(n >= 3, "step {n} is of the newest run");
+    assert!(n >= 3, "step {n} belongs to the newest run");
     let ranges = attributes(&run, ".strip-links a", "title");
     assert!(
         ranges[1].starts_with("step 1 of run 1: 1 failed command")
@@ -274,7 +274,7 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
     );
     assert!(
         why["evidence"][0].get("repeats").is_none(),
-        "for pages alone"
+        "for pages only"
     );
 }
 
@@ -378,7 +378,7 @@ fn a_start_of_the_whole_run_without_an_offset_is_noted() {
         let said = Command::new(BINARY).arg("check").arg(run).output().unwrap();
         String::from_utf8(said.stdout).unwrap()
     };
-    const NOTE: &str = "the time names no offset; it and all others like it are taken as UTC";
+    const NOTE: &str = "the time has no UTC offset; all such times are assumed to be UTC";
     let said = check(&sample("tools/tau2/voice/simulations").join(UNTOLD));
     assert!(said.contains(NOTE), "{said}");
     let dir = tempfile::tempdir().unwrap();

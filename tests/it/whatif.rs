@@ -96,7 +96,7 @@ fn a_sent_form_becomes_the_address_that_names_the_rules() {
     assert_eq!(
         attribute(&page, "#rules input[name=max_steps]", "value"),
         "",
-        "who asks nothing is suggested nothing"
+        "without rules, nothing is suggested"
     );
     assert_eq!(
         texts(&page, "#answer tbody th").len(),
@@ -143,7 +143,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
         );
         assert!(
             texts(&page, "#answer tr.hit").concat().contains("Rounds"),
-            "{rule}: the other one is answered"
+            "{rule}: the other rule is evaluated"
         );
 
         let problem = board.get(&format!("/api/runs/fix_bug/whatif?{query}"));
@@ -533,7 +533,7 @@ fn a_run_that_took_less_than_its_records_span_does_not_reach_a_limit_for_sure() 
     let stream = std::fs::read_to_string(ours("tools/claude-code-stream/answered.jsonl")).unwrap();
     assert!(
         stream.contains("\"duration_ms\":3100"),
-        "the sample says how long it took"
+        "the sample records how long it took"
     );
     let path = dir.path().join("short.jsonl");
     std::fs::write(

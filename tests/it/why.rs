@@ -61,7 +61,7 @@ fn explanations(root: &Path, every: usize) -> Vec<String> {
         let text = said(&run, &[]);
         assert!(
             !text.contains(&*root.to_string_lossy()),
-            "no path of this machine in {text}"
+            "no local path in {text}"
         );
         let lines = text
             .lines()

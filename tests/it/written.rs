@@ -342,6 +342,6 @@ async fn a_run_of_every_ending_is_whole() {
     assert_eq!(
         serde_json::from_str::<Value>(&manifest).unwrap()["status"],
         "stopped",
-        "whoever drops a run ends it"
+        "dropping a run ends it"
     );
 }

@@ -143,7 +143,7 @@ impl Board {
             .expect("kill runs");
         assert!(sent.success());
         until("the board ends", || {
-            self.child.try_wait().expect("it can be asked")
+            self.child.try_wait().expect("its status can be read")
         })
     }
 }

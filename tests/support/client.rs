@@ -30,7 +30,7 @@ pub(crate) fn differences_after(
         fresh.catch_up();
         let mut differences = client.differences(fresh);
         if !fresh.has_read() {
-            differences.push("not all that is there could be asked for".to_owned());
+            differences.push("not everything could be requested".to_owned());
         }
         if differences.is_empty() || start.elapsed() > patience {
             return differences;

@@ -14,7 +14,7 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         }
         assert!(
             start.elapsed() < DEADLINE,
-            "waited {DEADLINE:?} in vain: {what}"
+            "timed out after {DEADLINE:?}: {what}"
         );
         std::thread::sleep(Duration::from_millis(5));
     }

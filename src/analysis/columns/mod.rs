@@ -207,13 +207,6 @@ impl Value<'_> {
     }
 }
 
-impl Width {
-    /// Returns whether the values are right-aligned.
-    pub fn is_right(self) -> bool {
-        matches!(self, Width::Number | Width::Age)
-    }
-}
-
 impl Column {
     /// Returns the column with this name or alias. Ignores ASCII case.
     pub fn find(name: &str) -> Option<&'static Column> {

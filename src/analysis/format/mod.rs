@@ -69,15 +69,6 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// Formats a duration for a `datetime` attribute: `PT3.412S`.
-pub fn iso_duration(duration: Duration) -> String {
-    let fraction = format!("{:06}", duration.subsec_micros());
-    match fraction.trim_end_matches('0') {
-        "" => format!("PT{}S", duration.as_secs()),
-        fraction => format!("PT{}.{fraction}S", duration.as_secs()),
-    }
-}
-
 /// Formats a time in a run relative to its start: `+17.442 s`, `+5 min 09.442 s`, or `−0.003 s` if
 /// clocks disagree.
 pub fn offset(micros: i64) -> String {
@@ -278,34 +269,6 @@ pub fn percent(part: u64, whole: u64) -> String {
         100 if part < whole => ">99%".to_owned(),
         share => format!("{share}%"),
     }
-}
-
-/// Returns an ordinal number, as a word up to twelve: `first`, `twelfth`, `13th`. Counts from 1.
-pub fn ordinal(number: u64) -> String {
-    let word = match number {
-        1 => "first",
-        2 => "second",
-        3 => "third",
-        4 => "fourth",
-        5 => "fifth",
-        6 => "sixth",
-        7 => "seventh",
-        8 => "eighth",
-        9 => "ninth",
-        10 => "tenth",
-        11 => "eleventh",
-        12 => "twelfth",
-        _ => {
-            let ending = match (number % 10, number % 100) {
-                (1, tens) if tens != 11 => "st",
-                (2, tens) if tens != 12 => "nd",
-                (3, tens) if tens != 13 => "rd",
-                _ => "th",
-            };
-            return format!("{}{ending}", count(number));
-        }
-    };
-    word.to_owned()
 }
 
 /// Formats a difference with its sign: `+3`, `−1,200`, `0`.

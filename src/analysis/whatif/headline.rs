@@ -45,7 +45,7 @@ pub(super) fn headline(
             (true, [_]) => "Not enough data to evaluate this rule.".to_owned(),
             (true, _) => {
                 format!(
-                    "No rule is known to stop the run by step {}; some couldn't be evaluated.",
+                    "Some rules couldn't be evaluated. The others don't stop the run by step {}.",
                     label(last)
                 )
             }
@@ -199,7 +199,7 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &["critic_below=nobody:0.5", "max_steps=90"],
-                "No rule is known to stop the run by step 10; some couldn't be evaluated.",
+                "Some rules couldn't be evaluated. The others don't stop the run by step 10.",
             ),
             (
                 "sample_runs/fix_bug",

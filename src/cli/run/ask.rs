@@ -17,7 +17,7 @@ impl Person for Terminal {
     async fn ask(&self, question: Question<'_>) -> Result<Consent, String> {
         if !stdin().is_terminal() || !self.progress.is_terminal() {
             return Ok(Consent::No(
-                "somebody is to be asked, and there is no terminal to ask on".to_owned(),
+                "approval is required, but there is no terminal to ask on".to_owned(),
             ));
         }
         let args = serde_json::to_string(question.args).unwrap_or_default();
@@ -42,8 +42,8 @@ impl Person for Terminal {
 fn consent(line: &str) -> Consent {
     match line.trim() {
         "y" | "Y" | "yes" => Consent::Yes,
-        "" | "n" | "N" | "no" => Consent::No("somebody was asked and said no".to_owned()),
-        why => Consent::No(format!("somebody was asked and said no: {why}")),
+        "" | "n" | "N" | "no" => Consent::No("the approver said no".to_owned()),
+        why => Consent::No(format!("the approver said no: {why}")),
     }
 }
 
@@ -60,13 +60,13 @@ mod tests {
         for no in ["", "\n", "n\n", "no"] {
             assert_eq!(
                 consent(no),
-                Consent::No("somebody was asked and said no".to_owned()),
+                Consent::No("the approver said no".to_owned()),
                 "{no}"
             );
         }
         assert_eq!(
             consent("look first\n"),
-            Consent::No("somebody was asked and said no: look first".to_owned())
+            Consent::No("the approver said no: look first".to_owned())
         );
     }
 }

@@ -409,8 +409,13 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
         let line = match health::interrupted_round_note(index, at) {
             "" => format!("{id} has {events} but no line in steps.jsonl{decided}"),
             // The step may have a line by now, from when it was repeated.
-            interrupted_round_note => {
-                format!("{events} of {id} belong to no line of steps.jsonl{interrupted_round_note}")
+            note => {
+                let have = if group.end - group.first == 1 {
+                    "has"
+                } else {
+                    "have"
+                };
+                format!("{events} of {id} {have} no matching line{note}")
             }
         };
         writeln!(out, "{}", visible_line(&line))?;

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::temporary::beside;
 use crate::analysis::copies::Keys;
 use crate::trace::Stamps;
 
@@ -146,7 +147,7 @@ impl TableNote {
     /// # Errors
     /// Returns errors from the system. The old note then remains unchanged.
     pub(super) fn write(&self, head: &Head, path: &Path) -> io::Result<()> {
-        let mut out = BufWriter::new(super::place::beside(path)?);
+        let mut out = BufWriter::new(beside(path)?);
         let mut line = |line: &Line| -> io::Result<()> {
             serde_json::to_writer(&mut out, line)?;
             out.write_all(b"\n")

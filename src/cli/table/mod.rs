@@ -8,6 +8,7 @@ mod parquet;
 mod place;
 mod read;
 mod rows;
+mod temporary;
 
 use std::collections::HashMap;
 use std::io::Write;

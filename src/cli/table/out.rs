@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use super::known::{Entry, Head, Look, TableNote};
 use super::read::{self, Piece};
 use super::rows::Sheet;
-use super::{Maker, place};
+use super::{Maker, place, temporary};
 use crate::cli::Failure;
 use crate::error::{Error, Kind};
 use crate::live::Listed;
@@ -108,7 +108,7 @@ pub(super) fn keep(
     there
         .iter()
         .try_for_each(|name| place::part(&table, name, &known))?;
-    place::sweep(&note).map_err(failed)?;
+    temporary::sweep(&note).map_err(failed)?;
     // After this, the files belong to this table, whatever happens.
     known.write(&head, &note).map_err(failed)?;
     let keys = |run: &Listed| {
@@ -435,7 +435,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
     fn put_part(&mut self, name: &str, keys: &[String]) -> io::Result<bool> {
         let path = self.table.join(name);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        let mut out = BufWriter::with_capacity(1 << 16, place::beside(self.note)?);
+        let mut out = BufWriter::with_capacity(1 << 16, temporary::beside(self.note)?);
         let mut sheet = Sheet::begin(self.maker.table, self.maker.format, &mut out)?;
         for key in keys {
             sheet.push(&mut self.spool.rows(key)?, &mut out)?;

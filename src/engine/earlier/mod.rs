@@ -1,4 +1,5 @@
-//! Restores a run of this engine from its trace, as far as needed to resume it.
+//! Restores a run of this engine from its trace, as far as needed to resume it. Independent of the
+//! engine that continues it.
 //!
 //! The counterpart of `recorder`. Nothing missing is made up: a trace without the necessary data is
 //! refused.
@@ -10,19 +11,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::lines::{Lines, StepBack};
 use self::past::Past;
-pub(super) use self::past::{Exchange, Spent};
-use super::agent::{Agent, AgentError};
-use super::builder::Engine;
-use super::cancel::caught_now;
-use super::result::RunResult;
-use super::run::Failures;
+pub(super) use self::past::Spent;
+pub use self::past::Unfinished;
+use super::recovery::Failures;
 use super::state::State;
 use super::talk::Conversation;
 use super::task::Task;
@@ -76,18 +74,6 @@ pub struct Earlier {
     torn: u64,
 }
 
-/// A step that began but has no line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Unfinished {
-    /// The step's ordinal. The step is repeated.
-    pub step: u64,
-    /// Number of events of the step.
-    pub events: u64,
-    /// Tokens of its completed requests. They count in the repeated step.
-    pub tokens: u64,
-}
-
 /// The parts of a manifest that are needed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -123,38 +109,9 @@ impl Manifest {
     }
 }
 
-impl<A: Agent> Engine<A> {
-    /// Resumes a run from its trace, with its task, state, conversation, counters and time.
-    ///
-    /// The rules and limits are this engine's, and count from the start of the run: after three
-    /// steps, `max_steps(5)` leaves two. The environment is reset. Files stay as they are.
-    ///
-    /// The run is recorded in its own directory, so the engine must not have a
-    /// [`Builder::record`](super::Builder::record).
-    ///
-    /// # Errors
-    /// Fails if the engine has a writer, the run belongs to an agent with another name, the state
-    /// doesn't fit this agent, or the agent can't resume. Nothing is written then. A branch may use
-    /// another agent.
-    pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
-        earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
-        let state = earlier.state::<A::Data>()?;
-        let agent = &mut self.agent;
-        let heard = caught_now(|| agent.resume(&earlier.task, &state))
-            .map_err(AgentError::fatal)
-            .flatten();
-        heard.map_err(|error| {
-            Error::new(Kind::Usage, "the agent cannot resume this run")
-                .because(io::Error::other(error.message))
-        })?;
-        let task = std::mem::take(&mut earlier.task);
-        Ok(self.play(task, Some((state, earlier))).await)
-    }
-}
-
 impl Earlier {
     /// Checks that an engine with this agent and writer can resume the run.
-    fn check(&self, agent: &str, writer: Option<&RunWriter>) -> Result<()> {
+    pub(super) fn check(&self, agent: &str, writer: Option<&RunWriter>) -> Result<()> {
         if let Some(writer) = writer {
             let (dir, other) = (self.dir.display(), writer.dir().display());
             let error = Error::new(

@@ -7,10 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::chat::{Message, Reply, ToolCall};
-use super::super::recorder::FailureLine;
-use super::super::run::Failures;
+use super::super::recovery::{FailureLine, Failures};
+use super::super::talk::Exchange;
 use super::super::task::Task;
-use super::Unfinished;
 use super::lines::StepBack;
 use crate::model::time::parse_ts;
 use crate::stop::{StepFacts, Usage};
@@ -55,15 +54,16 @@ impl Event {
     }
 }
 
-/// One part of a conversation.
-#[derive(Debug)]
-pub(in super::super) enum Exchange {
-    /// The new messages of a request.
-    Asked(Vec<Message>),
-    /// Older turns were dropped.
-    Shortened,
-    /// The accepted reply.
-    Answered(Box<Reply>),
+/// A step that began but has no line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// The step's ordinal. The step is repeated.
+    pub step: u64,
+    /// Number of events of the step.
+    pub events: u64,
+    /// Tokens of its completed requests. They count in the repeated step.
+    pub tokens: u64,
 }
 
 /// Usage of a step's requests.

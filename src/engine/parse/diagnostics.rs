@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::literal::Fault;
 use crate::engine::Decision;
 
 /// Maximum length of a preview, in characters.
@@ -129,7 +128,7 @@ impl Extraction {
     fn says(self) -> &'static str {
         match self {
             Self::Direct => "Nothing was repaired.",
-            Self::Fenced => "A code fence was taken off.",
+            Self::Fenced => "A code fence was removed.",
             Self::Extracted => "Other text around the decision was left out.",
             Self::TrailingComma => "A comma before a closing bracket was dropped.",
             Self::PythonLiteral => "Python's spelling of a value was taken for JSON.",
@@ -207,6 +206,16 @@ fn shorten(text: &str, chars: usize) -> String {
         .collect()
 }
 
+/// Where and why parsing stopped.
+#[derive(Debug, Clone)]
+pub(super) struct Fault {
+    /// Number of bytes from there to the end of the text.
+    pub(super) left: usize,
+    pub(super) what: String,
+    /// Whether the text ends there.
+    pub(super) cut: bool,
+}
+
 /// Why a text is refused.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
@@ -245,7 +254,7 @@ impl Refusal {
         let fix = if fault.cut {
             "The answer breaks off in the middle: give all of it again, shorter if need be."
         } else {
-            "Mend that place and give the whole answer again."
+            "Fix that and give the whole answer again."
         };
         let before = text.len().saturating_sub(fault.left);
         let place = text.get(..before).unwrap_or_default().chars().count() + 1;
@@ -336,7 +345,7 @@ impl Contract {
             (Some(_), _) => (self.salvaged, "The decision was read after a repair."),
             (None, Some(_)) => (
                 Trouble::IgnoredContent,
-                "The decision was read, and something beside it ignored.",
+                "The decision was read; other content was ignored.",
             ),
             (None, None) => return None,
         };

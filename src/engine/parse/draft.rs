@@ -237,7 +237,7 @@ pub(super) fn arguments(args: Value, name: &str) -> Result<Map<String, Value>, R
         "The arguments of {} are {kind}, not an object.",
         snippet(name)
     );
-    let fix = r#"Write the arguments as an object, {} where there are none."#;
+    let fix = r#"Write the arguments as an object; use {} without arguments."#;
     Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix))
 }
 

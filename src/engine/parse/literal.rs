@@ -8,20 +8,10 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::diagnostics::{Extraction, Repairs, snippet};
+use super::diagnostics::{Extraction, Fault, Repairs, snippet};
 
 /// Maximum nesting depth of values.
 pub(super) const MAX_DEPTH: usize = 64;
-
-/// Where and why parsing stopped.
-#[derive(Debug, Clone)]
-pub(super) struct Fault {
-    /// Number of bytes from there to the end of the text.
-    pub(super) left: usize,
-    pub(super) what: String,
-    /// Whether the text ends there.
-    pub(super) cut: bool,
-}
 
 /// The expected syntax. The other syntax's spelling is accepted, too. In JSON, it counts as a
 /// repair.
@@ -117,7 +107,7 @@ impl<'t> Reader<'t> {
                 return Ok(());
             };
             if map.contains_key(&key) {
-                let what = format!("the key {} stands twice in one object", snippet(&key));
+                let what = format!("the key {} is repeated in one object", snippet(&key));
                 return Err(Fault {
                     left: before,
                     what,
@@ -300,7 +290,7 @@ impl<'t> Reader<'t> {
             return Err(self.cut("a number is the last thing, and may have more digits"));
         }
         let Some(shape) = Shape::of(token) else {
-            return Err(self.fault(format!("{} is no number", snippet(token))));
+            return Err(self.fault(format!("{} is not a number", snippet(token))));
         };
         if shape.python {
             self.foreign(Extraction::PythonLiteral);
@@ -333,7 +323,7 @@ impl<'t> Reader<'t> {
             "null" | "None" => Value::Null,
             _ => {
                 return Err(self.fault(format!(
-                    "{} is no value; text stands in quotes",
+                    "{} is not a value; put text in quotes",
                     snippet(word)
                 )));
             }

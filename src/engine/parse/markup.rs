@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::diagnostics::snippet;
-use super::literal::{Fault, consumed, is_word};
+use super::diagnostics::{Fault, snippet};
+use super::literal::{consumed, is_word};
 
 /// Maximum length of a reference, from `&` to `;`.
 const MAX_REFERENCE: usize = 12;
@@ -73,7 +73,7 @@ impl<'t> Cursor<'t> {
                 .filter(|quote| matches!(quote, '"' | '\''));
             let (false, Some(quote), Some(quoted)) = (key.is_empty(), quote, quoted) else {
                 let what = format!(
-                    "the tag {} has something that is no key=\"value\"",
+                    "the tag {} contains something other than key=\"value\"",
                     snippet(name)
                 );
                 return Err(self.fault(what, after.trim().is_empty()));
@@ -90,10 +90,9 @@ impl<'t> Cursor<'t> {
             let mut text = String::new();
             unescape(value, &mut text);
             if attributes.insert(key, text).is_some() {
-                return Err(self.fault(
-                    format!("the attribute {} stands twice", snippet(key)),
-                    false,
-                ));
+                return Err(
+                    self.fault(format!("the attribute {} is repeated", snippet(key)), false)
+                );
             }
             self.rest = after;
         }

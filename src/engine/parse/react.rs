@@ -18,10 +18,10 @@
 use serde_json::{Map, Value};
 
 use super::diagnostics::{
-    Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet,
+    Contract, Extraction, Fault, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet,
 };
 use super::draft::{Draft, Word, action, after_reasoning, arguments, is_fence};
-use super::literal::{Fault, Reader, consumed, is_word};
+use super::literal::{Reader, consumed, is_word};
 use super::{Parser, tool_list};
 use crate::engine::{Action, ToolSpec};
 
@@ -230,7 +230,7 @@ impl<'t> Scan<'t> {
         let path = format!("actions[{}]", self.draft.actions.len());
         let Some((name, after)) = split_name(self.rest) else {
             let summary = format!(
-                "There is no call in the action, but {}.",
+                "The action has no call, but {}.",
                 snippet(first_line(self.rest))
             );
             return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));

@@ -22,10 +22,10 @@
 use serde_json::{Map, Value};
 
 use super::diagnostics::{
-    Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet,
+    Contract, Extraction, Fault, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet,
 };
 use super::draft::{Draft, Word, after_reasoning, is_fence};
-use super::literal::{Fault, Reader, consumed};
+use super::literal::{Reader, consumed};
 use super::markup::{Cursor, Next, Tag, block};
 use super::{Parser, tool_list};
 use crate::engine::{Action, ToolSpec};

@@ -288,7 +288,7 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
     assert_eq!(issues[1]["code"], "TASK_RESOURCE_MISSING");
     assert_eq!(
         issues[1]["message"],
-        "the required file \"no/such/file\" is not there"
+        "the required file \"no/such/file\" does not exist"
     );
     assert_eq!(
         (&disk.manifest["status"], disk.steps.len()),

@@ -304,7 +304,7 @@ async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
         message(0),
         "wrong arguments: unknown field `txt`, expected `text`"
     );
-    assert_eq!(message(1), "no tool is called \"ecko\"; known tools: echo");
+    assert_eq!(message(1), "unknown tool \"ecko\"; known tools: echo");
 }
 
 #[cfg(feature = "board")]

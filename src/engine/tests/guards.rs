@@ -141,7 +141,7 @@ async fn a_person_is_asked_and_without_one_the_answer_is_no() {
     let seen = [
         "a",
         "error: not allowed: not twice",
-        "error: not allowed: somebody is to be asked, and could not be: gone home",
+        "error: not allowed: approval is required, but asking failed: gone home",
     ];
     assert_eq!(result.state.unwrap().data.seen, seen);
     assert_eq!(
@@ -157,7 +157,7 @@ async fn a_person_is_asked_and_without_one_the_answer_is_no() {
     let (result, _) = recorded(engine(plays()).guard(asks()), "?").await;
     assert_eq!(
         result.state.unwrap().data.seen[0],
-        "error: not allowed: somebody is to be asked, and nobody is there"
+        "error: not allowed: approval is required, but there is no approver"
     );
 }
 
@@ -245,21 +245,21 @@ impl Person for Slow {
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
     type Limit = fn(Builder<Play>) -> Builder<Play>;
-    const CUT: &str = "the run was to end within 60000 ms, and what was under way was dropped; 60000 ms went by for the \
-                       answer of a person";
+    const CUT: &str = "the run had to end within 60000 ms, so unfinished work was dropped; 60000 ms were spent \
+        waiting for a person";
     let minute = Duration::from_secs(60);
     let limits: [(Limit, _, _, _, _); 6] = [
         (
             |play| play.stop(Timeout { seconds: 60 }),
             ("timeout", "stop[0]", Some(1)),
-            "60001 ms > 60000; 60001 ms went by for the answer of a person",
+            "60001 ms > 60000; 60001 ms were spent waiting for a person",
             Some(false),
             60_001,
         ),
         (
             |play| play.stop(MaxRuntime { seconds: 60.0 }),
             ("max_runtime", "stop[0]", Some(0)),
-            "60000 ms >= 60000; 60000 ms went by for the answer of a person",
+            "60000 ms >= 60000; 60000 ms were spent waiting for a person",
             Some(false),
             60_000,
         ),
@@ -273,7 +273,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
                 })
             },
             ("max_runtime", "stop[0]", Some(0)),
-            "60000 ms >= 60000; 60000 ms went by for the answer of a person",
+            "60000 ms >= 60000; 60000 ms were spent waiting for a person",
             Some(false),
             60_000,
         ),
@@ -298,7 +298,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
                     .stop(MaxRuntime { seconds: 60.0 })
             },
             ("max_runtime", "stop[1]", Some(0)),
-            "60000 ms >= 60000; 60000 ms went by for the answer of a person",
+            "60000 ms >= 60000; 60000 ms were spent waiting for a person",
             Some(false),
             60_000,
         ),
@@ -329,7 +329,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
             "{detail}"
         );
         assert_eq!(disk.steps[0]["facts"]["waited_ms"], waited);
-        let denied = "error: not allowed: somebody was asked, and did not answer before the run's time was over";
+        let denied = "error: not allowed: the approver did not answer before the run's time was up";
         let told = if consent.is_some() {
             denied
         } else {
@@ -350,7 +350,7 @@ async fn an_answer_in_time_is_an_answer_and_its_time_is_told() {
     assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "success");
     assert_eq!(gated(&disk)[0].1["waited_ms"], 20_000);
     assert_eq!(ending(&result.verdict), ("max_runtime", "stop[0]", Some(1)));
-    let detail = "40000 ms >= 40000; 40000 ms went by for the answer of a person";
+    let detail = "40000 ms >= 40000; 40000 ms were spent waiting for a person";
     assert_eq!(result.verdict.reading.detail, detail);
 }
 

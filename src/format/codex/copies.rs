@@ -1,37 +1,39 @@
-//! Which lines at the beginning of a Codex session are those of another one?
+//! Determines which lines at the beginning of a Codex session were copied from another session.
 //!
-//! A session that is forked from another begins with all lines of that one, written anew at the moment of the fork, so
-//! that their times say nothing. But the id of a turn has the time at which it began in it, and so has that of the
-//! session: the first turn that is not older than the session is its own. A sub-agent's file says by number where its own
-//! lines begin, or has those of its parent with their old times.
+//! A forked session begins with copies of all lines of the original session. They have the time of
+//! the fork, so their own times are unknown. But the id of a turn contains the time at which the
+//! turn began, and so does the id of the session. The first turn that isn't older than the session
+//! is the session's own. A sub-agent's file records the number of its first own line, or contains
+//! lines of its parent with their original times.
 
 use super::{Line, Payload};
 use crate::format::part::text;
 use crate::format::value::{count, cut, micros};
 
-/// Lines that are written anew come in one go; what comes later than this is the session's own, microseconds.
+/// Copies are all written at once. Lines that are later than this belong to the session itself;
+/// microseconds.
 const BURST_MICROS: i64 = 2_000_000;
-/// A line of a sub-agent that is older than its session by less than this may be its own.
+/// A sub-agent's own line may be older than its session by up to this much; microseconds.
 const SLACK_MICROS: i64 = 200_000;
 
-/// What is known of the copies in a file.
+/// The state of the search for copied lines in a file.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     /// The session that the lines come from.
     from: Box<str>,
     is_fork: bool,
     is_child: bool,
-    /// Lines before this one are copied.
+    /// Lines with a lower number are copies.
     to: u64,
-    /// When the session began; microseconds since the epoch.
+    /// The start of the session, in microseconds since the epoch.
     began: Option<i64>,
-    /// A turn of the other session was seen.
+    /// Whether a turn of the other session was read.
     has_turns: bool,
     is_over: bool,
 }
 
 impl Copies {
-    /// What the first line says of them.
+    /// Creates the state from the session's first line.
     pub(super) fn of(payload: &Payload<'_>, parent: Option<&str>, timestamp: Option<&str>) -> Self {
         let forked = text(payload.forked).filter(|from| !from.is_empty());
         let began = text(payload.id)
@@ -47,12 +49,12 @@ impl Copies {
         }
     }
 
-    /// Whether the file may begin with lines of another session.
+    /// Returns whether the file may begin with lines of another session.
     pub(super) fn is_any(&self) -> bool {
         self.is_fork || self.to > 0
     }
 
-    /// The session that the line was copied from; `None` for a line of this session.
+    /// Returns the session that the line was copied from, or `None` for a line of this session.
     pub(super) fn copied(&mut self, line: &Line<'_>, payload: &Payload<'_>) -> Option<&str> {
         let began = self.began.filter(|_| self.is_fork || self.is_child)?;
         let ts = micros(line.timestamp);
@@ -79,7 +81,7 @@ impl Copies {
     }
 }
 
-/// The time in an id that has one, a UUID of version 7; microseconds since the epoch.
+/// Returns the time in a UUID of version 7, in microseconds since the epoch.
 fn time_of(id: &str) -> Option<i64> {
     let digits: String = id.chars().filter(|c| *c != '-').collect();
     let is_timed = digits.len() == 32 && digits.get(12..13) == Some("7");

@@ -1,9 +1,9 @@
-//! Reads the output of `codex exec --json`: one JSON object per line. They describe the thread, its turns, and items
-//! that are started, updated and completed.
+//! Reads the output of `codex exec --json`: one JSON object per line. They describe the thread, its
+//! turns, and items that are started, updated and completed.
 //!
-//! The stream has no times, and it counts tokens per turn only. It doesn't record which items form one reply, so the
-//! first call to finish closes the reply. Each call that a script makes is a separate item, unless it has no effect
-//! outside the script.
+//! The stream has no times, and it counts tokens per turn only. It doesn't record which items form
+//! one reply, so the first call to finish closes the reply. Each call that a script makes is a
+//! separate item, unless it has no effect outside the script.
 
 use super::failure;
 use super::item::served;
@@ -94,7 +94,7 @@ impl Reader for Stream {
                 draft.event(mark);
                 return draft.issue(
                     IssueKind::Join,
-                    "an item that is done is told of again, and counts once",
+                    "the item was already completed, so this line is ignored",
                 );
             }
             if kind == "item.completed" {
@@ -111,13 +111,14 @@ impl Reader for Stream {
                 let before = std::mem::replace(&mut run.run_id, short(line.thread));
                 run.tool = Some("Codex".into());
                 if before.is_some() && before != run.run_id {
-                    // If the earlier session recorded no usage, `other_session` marks the totals as partial.
+                    // If the earlier session recorded no usage, `other_session` marks the totals as
+                    // partial.
                     self.earlier = Some(run.usage).filter(|usage| *usage != Usage::default());
                     draft.other_session();
                 } else if before.is_some() {
                     draft.issue(
                         IssueKind::Join,
-                        "the stream begins anew: the program was started again, or it is there twice",
+                        "the stream starts over: the program was restarted, or the file contains the stream twice",
                     );
                 }
             }
@@ -125,7 +126,7 @@ impl Reader for Stream {
                 draft.event(mark);
                 draft.issue(
                     IssueKind::Join,
-                    "the turn was started on the line before, and counts once",
+                    "the previous line already started the turn, which counts only once",
                 );
             }
             ("turn.started", _) => {
@@ -147,7 +148,8 @@ impl Reader for Stream {
                     draft.totals();
                 }
                 let run = draft.run();
-                // A resumed thread continues its count, and the stream doesn't record whether this thread was resumed.
+                // A resumed thread continues its count, and the stream doesn't record whether this
+                // thread was resumed.
                 run.tokens_of_thread = true;
                 let [input, output] = parts;
                 let cached = count(usage.cached_input_tokens);
@@ -212,7 +214,8 @@ impl Reader for Stream {
 }
 
 impl Stream {
-    /// Returns the end and the answer of the run. A turn without steps keeps those of the previous turn.
+    /// Returns the end and the answer of the run. A turn without steps keeps those of the previous
+    /// turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let is_answer = self
             .end
@@ -255,7 +258,10 @@ impl Stream {
                 self.replying = false;
             }
             if !draft.part(n, part) {
-                draft.issue(IssueKind::Join, "an item goes on after it was done");
+                draft.issue(
+                    IssueKind::Join,
+                    "a line for an item whose step is already closed",
+                );
             }
             return;
         }

@@ -1,11 +1,11 @@
-//! Reads the token budget of a Codex goal. The tools that create and change a goal return it as JSON, and the program writes it
-//! into a message for the model once the budget is used up.
+//! Reads the token budget of a Codex goal. The tools that create and change a goal return it as
+//! JSON, and the program writes it into a message for the model once the budget is used up.
 
 use super::Payload;
 use crate::format::value::{count, limit, member, spoken};
 use crate::model::ToolLimit;
 
-/// How the program's own words on a goal begin.
+/// How the program's messages about a goal begin.
 const OF_GOAL: &str = "<codex_internal_context source=\"goal\">";
 
 /// The budget of the newest goal.
@@ -43,7 +43,7 @@ impl Goal {
         }
     }
 
-    /// The budget as a limit, with what was used of it by the newest record.
+    /// Returns the budget as a limit, with the usage by the newest record.
     pub(super) fn limit(&self) -> Option<ToolLimit> {
         let budget = self.budget.filter(|budget| *budget > 0);
         limit(

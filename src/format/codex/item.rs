@@ -1,4 +1,4 @@
-//! What does one line of a Codex session say of the step that it belongs to?
+//! Converts one line of a Codex session into a part of its step.
 
 use super::{Item, Line, Payload, Usage};
 use crate::format::part::{quoted, text};
@@ -7,7 +7,7 @@ use crate::format::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, FAILED, NO_WORDS};
 
-/// What a line says of the step that it belongs to.
+/// Returns the part of a step that a line contains.
 pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
     let line = Line::of(record);
     let payload = line.payload.map(Payload::of).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
 }
 
 fn call_of(kind: &str, payload: &Payload<'_>, timestamp: Option<&str>, part: &mut Part) {
-    // A search has no id in older files; what it then has for its own is its time.
+    // In older files a search has no id. Its time identifies it.
     let id = text(payload.call_id)
         .or_else(|| text(payload.id))
         .or_else(|| text(timestamp))
@@ -74,7 +74,7 @@ fn call_of(kind: &str, payload: &Payload<'_>, timestamp: Option<&str>, part: &mu
         part.changes
             .push(("plan".to_owned(), None, Some(plan.to_owned())));
     }
-    // What the provider does itself has no result beside it.
+    // Calls that the provider runs itself have no separate result.
     if matches!(kind, "web_search_call" | "image_generation_call") {
         let status = match text(payload.status).as_deref() {
             Some("completed") => Some("success"),
@@ -90,7 +90,8 @@ fn call_of(kind: &str, payload: &Payload<'_>, timestamp: Option<&str>, part: &mu
     part.calls.push(CallDraft { id, name, args });
 }
 
-/// What the model was given for a call. Whether it failed stands in the text, if anywhere.
+/// Returns the result of a call from its output for the model. If a failure is recorded at all,
+/// it's often only in the text.
 fn answer_of(payload: &Payload<'_>) -> Answer {
     let output = payload.output.unwrap_or("null");
     let content = member(output, "content").or(Some(output));
@@ -140,18 +141,19 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
     }
 }
 
-/// Whether the user stopped a call that was under way.
+/// Returns whether the user stopped a running call.
 pub(super) fn is_aborted(said: &str) -> bool {
     said.lines().take(3).any(|line| line == "aborted by user")
 }
 
-/// Whether the user declined a call, by all that the model was given for it: "exec command rejected by user".
+/// Returns whether the user declined a call. The whole output is then a sentence like "exec command
+/// rejected by user".
 fn is_rejected(said: &str) -> bool {
     const MAX_BYTES: usize = 60;
     said.len() <= MAX_BYTES && !said.contains('\n') && said.ends_with("rejected by user")
 }
 
-/// The exit code, where one of the first lines says it.
+/// Returns the exit code, if one of the first lines contains it.
 fn exit_in(output: &str) -> Option<i64> {
     let line = |line: &str| {
         let rest = line
@@ -166,14 +168,15 @@ fn exit_in(output: &str) -> Option<i64> {
         .find_map(line)
 }
 
-/// The directory that the agent works in, where the record is that of a turn or a session.
+/// Returns the agent's working directory, if the record is that of a turn or a session.
 pub(super) fn project_of(record: &str) -> Option<String> {
     let line = Line::of(record);
     let is_told = matches!(line.kind, Some("\"turn_context\"" | "\"session_meta\""));
     text(line.payload.filter(|_| is_told).map(Payload::of)?.cwd)
 }
 
-/// How a call of a server's tool went, and its error in words: by what the server answered, or by what kept it from that.
+/// Returns the status of a call to a server's tool, and the error message: by the server's
+/// response, or by the error that prevented a response.
 pub(super) fn served(
     result: Option<&str>,
     error: Option<&str>,
@@ -207,14 +210,14 @@ pub(super) fn served(
                 }),
             )
         }
-        // The protocol leaves it out where all went well.
+        // The protocol allows omitting the flag on success.
         Some("false" | "null") | None => (Some("success"), None),
-        // Of another type it says nothing.
+        // A value of another type has no meaning.
         Some(_) => (None, None),
     }
 }
 
-/// What a result of a server's tool has in the place of whether it failed, where that is no boolean.
+/// Returns the error flag of a server's tool result, if it isn't a boolean.
 pub(super) fn odd_flag(result: Option<&str>) -> Option<&str> {
     let result = result.filter(|result| result.starts_with('{'))?;
     let inner = member(result, "Ok").unwrap_or(result);
@@ -222,7 +225,7 @@ pub(super) fn odd_flag(result: Option<&str>) -> Option<&str> {
     (!matches!(flag, "true" | "false" | "null")).then_some(flag)
 }
 
-/// What the program tells of a call, or of a part of it.
+/// Adds the program's record of a call, or of a part of one, to `part`.
 fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
     let exit = int(item.exit_code);
     let is_served = item.invocation.is_some() || item.kind == Some("\"McpToolCall\"");
@@ -232,7 +235,7 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         (None, None)
     };
     let status = text(item.status);
-    // The user said no: the call never ran.
+    // The user declined, so the call never ran.
     let is_declined = status.as_deref() == Some("declined");
     let bad = is_declined || status.as_deref() == Some("failed") || item.success == Some("false");
     let bad = bad || exit.is_some_and(|exit| exit != 0) || answered == Some("error");
@@ -280,7 +283,7 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         let (before, after) = match kind.as_deref() {
             Some("add") => (None, content),
             Some("delete") => (content, Some("null".to_owned())),
-            // Only the lines around what changed are recorded: neither side is known.
+            // Only the lines around the change are recorded, so neither side is known.
             _ => (None, None),
         };
         let key = format!("files.{}", below(&path, project));
@@ -291,7 +294,7 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
     }
 }
 
-/// Codex counts what the cache held among the input.
+/// Converts the tokens of a reply. Codex includes cached tokens in the input.
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
     Tokens {

@@ -1,9 +1,10 @@
-//! How does Codex write a session? One JSON object a line, appended to `sessions/YYYY/MM/DD/rollout-*.jsonl`; sub-agents
-//! have files of their own, which name their parent.
+//! Reads sessions of Codex: one JSON object per line, appended to
+//! `sessions/YYYY/MM/DD/rollout-*.jsonl`. Sub-agents have separate files, which name their parent.
 //!
-//! A line is `{timestamp, type, payload}`. What the model wrote and was given stands in `response_item`s; `event_msg`s
-//! tell of the program, and repeat texts. Nothing says which items are one reply: it is over with the record of its
-//! tokens, its first result, or a word of somebody else. Seen in versions 0.104 to 0.169.
+//! A line is `{timestamp, type, payload}`. The model's output and input are in `response_item`s.
+//! `event_msg`s are events of the program, and repeat texts. No line records which items form one
+//! reply: it ends with the record of its tokens, its first result, or a message by someone else.
+//! This reader is based on versions 0.104 to 0.169.
 
 mod copies;
 pub(super) mod exec;
@@ -58,10 +59,11 @@ pub(super) static ROLLOUT: Tool = Tool {
     reader: || Box::new(Rollout::default()),
 };
 
-/// The tool that does nothing but ask the user, and what the program tells where it asks for leave.
+/// The tools that only ask the user.
 const QUESTIONS: &[&str] = &["request_user_input"];
-/// How the note to the model begins that its user stopped the turn.
+/// The start of the note to the model that the user stopped the turn.
 const STOPPED_BY_USER: &str = "<turn_aborted>\nThe user interrupted";
+/// The events in which the program asks the user for approval or input.
 const REQUESTS: [&str; 3] = [
     "exec_approval_request",
     "apply_patch_approval_request",
@@ -86,62 +88,63 @@ fields! {
     struct Usage { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens, total_tokens }
 }
 
-/// So many of the newest turns can be rolled back.
+/// At least this many of the newest turns can be rolled back.
 const MAX_TURNS: usize = 10_000;
 
-/// A session under way.
+/// A session while it is being read.
 #[derive(Debug, Default)]
 struct Rollout {
     /// The newest step.
     last: Option<usize>,
-    /// The model's reply goes on: its next item belongs to the newest step.
+    /// Whether the model's reply continues, so that its next item belongs to the newest step.
     replying: bool,
-    /// The newest step has its tokens.
+    /// Whether the tokens of the newest step were read.
     counted: bool,
-    /// The file has records of tokens, so that the running totals beside them say nothing new.
+    /// Whether the file records tokens separately, so that the running totals beside them add
+    /// nothing.
     has_usage: bool,
     total: Option<u64>,
-    /// How many replies have their tokens, and how many had them when the newest running total was recorded.
+    /// The number of replies with recorded tokens, now and at the newest running total.
     replies: u64,
     replies_in_total: Option<u64>,
     /// The step of each call, and whether it waits for its result.
     calls: Recent<Box<str>, (usize, bool)>,
     children: RecentSet<Box<str>>,
     turns: u64,
-    /// The file tells where turns begin and end; older ones do not.
+    /// Whether the file records where turns begin and end. Older files don't.
     has_turns: bool,
-    /// A prompt or a result came after the last reply: the next one is due.
+    /// Whether a prompt or a result came after the last reply, so that another reply is due.
     due: bool,
-    /// How the turn ended.
+    /// The end of the turn.
     end: Option<Ended>,
     answer: Option<Box<str>>,
     /// Lines at the beginning that are copied from another session.
     copies: Copies,
-    /// The newest record that names the directory that the agent works in, and that directory.
+    /// The newest record that names the agent's working directory, and that directory.
     project: Option<(usize, String)>,
-    /// Turns that a person asked for and that were not rolled back.
+    /// The turns that a person started and that weren't rolled back.
     asked: Vec<Turn>,
-    /// A person gives its prompts, as far as the first line tells.
+    /// Whether a person writes the prompts, if the first line records that.
     is_manned: Option<bool>,
-    /// The program asked its user for leave, and did nothing since.
+    /// Whether the program asked the user for approval and has done nothing since.
     asks_leave: bool,
     /// The end and the answer before the newest turn.
     before: (Option<Ended>, Option<Box<str>>),
     ends: Turns,
     goal: Goal,
-    /// How long the newest turn took in milliseconds, where that is recorded.
+    /// The duration of the newest turn in milliseconds, if recorded.
     took_ms: Option<f64>,
-    /// A person's prompt came in the newest turn, and a record says that the user stopped it.
+    /// Whether a person's prompt came in the newest turn, and whether the user stopped that turn.
     has_prompt: bool,
     is_stopped_by_user: bool,
 }
 
-/// Where a turn began.
+/// The start of a turn.
 #[derive(Debug)]
 struct Turn {
     /// Its first step.
     first: usize,
-    /// How the turn before ended, and its answer.
+    /// The end and the answer of the previous turn.
     before: (Option<Ended>, Option<Box<str>>),
 }
 
@@ -163,7 +166,7 @@ impl Reader for Rollout {
             ts,
             ..EventDraft::default()
         };
-        // A line has its time or its number in it: no two are the same.
+        // A line contains its time or its number, so different lines are never identical.
         let is_one_of_a_kind = line.timestamp.is_some() || line.ordinal.is_some();
         if is_one_of_a_kind && draft.is_again(record.text) {
             return draft.again(&mark);
@@ -196,7 +199,8 @@ impl Reader for Rollout {
                     .and_then(|info| member(info, "total_token_usage"))
                     .map(Usage::of);
                 let total = told.and_then(|told| count(told.total_tokens));
-                // Where a request doesn't fit, the program puts the size of the window in the place of the sum.
+                // If a request doesn't fit, the program records the size of the window in place of
+                // the sum.
                 let is_sum = told.is_some_and(|told| {
                     let parts = count(told.input_tokens).zip(count(told.output_tokens));
                     parts.map(|(read, wrote)| read.saturating_add(wrote)) == total
@@ -245,7 +249,7 @@ impl Reader for Rollout {
             let leave = draft.waits_for(n).filter(|_| self.asks_leave).map(cut);
             leave.or_else(|| draft.asks(n, QUESTIONS))
         });
-        // Where a thread goes on or is copied, its total counts what it took before.
+        // In a resumed or copied thread, the total includes earlier usage.
         let is_whole = self.replies_in_total == Some(self.replies)
             && !self.copies.is_any()
             && draft.run().continues.is_none();
@@ -273,12 +277,13 @@ impl Reader for Rollout {
 }
 
 impl Rollout {
-    /// How many steps there are.
+    /// Returns the number of steps.
     fn steps(&self) -> usize {
         self.last.map_or(0, |last| last + 1)
     }
 
-    /// The end and the answer of the session. A turn without steps leaves those of the turn before.
+    /// Returns the end and the answer of the session. A turn without steps keeps those of the
+    /// previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         self.ends.settle(
             self.ended(draft),
@@ -288,7 +293,8 @@ impl Rollout {
         )
     }
 
-    /// How the last turn ended: what a line says, else what the last reply suggests. `None` where it may go on.
+    /// Returns the end of the last turn: as recorded by a line, or inferred from the last reply.
+    /// Returns `None` if the turn may continue.
     fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
         let reply = || draft.step(self.last.filter(|_| !self.has_turns && !self.due)?);
         let is_last = |reply: &&Part| reply.calls.is_empty() && !reply.text.is_empty();
@@ -299,7 +305,8 @@ impl Rollout {
         })
     }
 
-    /// What the first line says of the session; a later one is that of another, whose history was copied.
+    /// Takes the facts about the session from its first line. A later such line belongs to another
+    /// session whose history was copied.
     fn about(&mut self, payload: &Payload<'_>, timestamp: Option<&str>, draft: &mut Draft<'_>) {
         let run = draft.run();
         if run.run_id.is_some() {
@@ -323,7 +330,7 @@ impl Rollout {
         self.copies = Copies::of(payload, run.parent.as_deref(), timestamp);
     }
 
-    /// What the model wrote, or what it was given.
+    /// Handles an item of the model's output or input.
     fn item(
         &mut self,
         kind: Option<&str>,
@@ -344,16 +351,16 @@ impl Rollout {
                 (self.replying, self.due) = (false, true);
                 let said = spoken(payload.content);
                 self.goal.told(&said);
-                // The program writes the same where it stops a turn that no prompt started.
+                // The program writes the same when it stops a turn that wasn't started by a prompt.
                 self.is_stopped_by_user |=
                     !self.ends.is_triggered() && said.starts_with(STOPPED_BY_USER);
-                // What an agent is told by another one is its task, where no user speaks to it.
+                // A sub-agent's task is its parent's message, if no user writes to it.
                 let is_task = kind == Some("agent_message") && draft.run().parent.is_some();
                 let is_prompt = kind.is_none() && text(payload.role).as_deref() == Some("user");
                 if (is_task || is_prompt) && !draft.has_task() {
                     self.prompt(&said, &mark, draft);
                 } else {
-                    // Some versions tell of it in no other record.
+                    // In some versions, no other record contains the user's text.
                     let is_users =
                         text(payload.role).as_deref() == Some("user") && is_of_user(payload);
                     draft.event(EventDraft {
@@ -369,7 +376,7 @@ impl Rollout {
         }
     }
 
-    /// An item of a reply of the model.
+    /// Handles an item of the model's reply.
     fn reply(
         &mut self,
         record: &str,
@@ -388,7 +395,7 @@ impl Rollout {
         draft.part(n, part);
     }
 
-    /// The step that an item belongs to, with the item as an event.
+    /// Adds an item as an event and returns the step that it belongs to.
     fn step(&mut self, mark: EventDraft<'_>, before: Option<i64>, draft: &mut Draft<'_>) -> usize {
         (self.end, self.due) = (None, false);
         let known = self.last.filter(|_| self.replying);
@@ -410,7 +417,8 @@ impl Rollout {
         n
     }
 
-    /// The tokens of a whole reply. One in which nothing was written is a step as well: it was asked for and paid.
+    /// Handles the tokens of a whole reply. A reply without items is a step too, because it was
+    /// requested and paid for.
     fn tokens(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let n = match self.last.filter(|_| !self.counted) {
             Some(n) => {
@@ -431,7 +439,7 @@ impl Rollout {
         (self.replying, self.counted) = (false, true);
     }
 
-    /// What a call gave.
+    /// Handles the result of a call.
     fn result(
         &mut self,
         payload: &Payload<'_>,
@@ -441,14 +449,14 @@ impl Rollout {
     ) {
         (self.replying, self.due) = (false, true);
         let Some(id) = text(payload.call_id) else {
-            // Context that the program puts in the shape of a result.
+            // The program adds this context in the form of a result.
             draft.event(mark);
             return;
         };
         self.goal.given(payload);
         let part = part_of(record, None);
         let is_stopped = |answer: &Answer| answer.status == Some("cancelled");
-        // A call that the user declined is over, and the turn goes on.
+        // If the user declines a call, the call is over but the turn continues.
         let is_aborted =
             |answer: &Answer| is_stopped(answer) && answer.error.as_deref().is_some_and(is_aborted);
         self.is_stopped_by_user |= part.answers.iter().any(is_aborted);
@@ -469,7 +477,7 @@ impl Rollout {
         }
     }
 
-    /// What the program did for a call.
+    /// Handles a record of what the program did for a call.
     fn done(&mut self, item: &Item<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let kind = text(item.kind);
         if kind.as_deref() == Some("UserMessage") {
@@ -496,8 +504,8 @@ impl Rollout {
             draft.event(mark);
             return;
         }
-        // A script's commands have ids of their own. What goes on behind its call may end many steps later, when there is
-        // nothing left to add it to.
+        // A script's commands have separate ids. A command in the background may end many steps
+        // later, when its step takes no more parts.
         let call = text(item.id).and_then(|id| self.calls.get(&*id).copied());
         let n = call.map(|(n, _)| n).or(self.last);
         let failed = part.beside.iter().any(|beside| beside.error.is_some());
@@ -509,7 +517,7 @@ impl Rollout {
         });
         if let Some(flag) = odd_flag(item.result) {
             let reason = format!(
-                "isError is {}, which is no boolean: how the call went is unknown",
+                "isError is {}, which isn't a boolean, so the call's outcome is unknown",
                 cut(flag)
             );
             draft.issue(IssueKind::Field, reason);
@@ -524,16 +532,19 @@ impl Rollout {
                 }
             }
             Some(_) => {}
-            None => draft.issue(IssueKind::Join, "what a tool did is told of no step"),
+            None => draft.issue(
+                IssueKind::Join,
+                "a record of a tool's work comes before the first step",
+            ),
         }
     }
 
-    /// What a person asks for.
+    /// Handles a person's prompt.
     fn prompt(&mut self, words: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due) = (false, true);
         draft.prompt(Some(words), mark);
         let first = self.steps();
-        // Where no line tells of turns, prompts between two replies are one.
+        // If no line records turns, all prompts between two replies start one turn.
         let is_known = if self.has_turns {
             self.has_prompt
         } else {
@@ -551,7 +562,7 @@ impl Rollout {
         }
     }
 
-    /// The newest turns are void: what was done in them is on no way to the end.
+    /// Rolls back the newest turns. Their steps aren't on the way to the end.
     fn roll_back(&mut self, turns: u64, draft: &mut Draft<'_>) {
         let kept = self
             .asked
@@ -567,7 +578,7 @@ impl Rollout {
         (self.replying, self.due) = (false, true);
     }
 
-    /// What the program tells.
+    /// Handles an event of the program.
     fn event(
         &mut self,
         word: &str,
@@ -633,7 +644,7 @@ impl Rollout {
                     (None, Some(_)) => {
                         Ended::new(word, "Answered", Outcome::Completed, Certainty::Recorded)
                     }
-                    // Older versions tell of an error in a line of its own.
+                    // Older versions record an error in a separate line.
                     (None, None) if self.end.is_some() => return,
                     (None, None) => Ended::new(
                         word,
@@ -682,7 +693,7 @@ impl Rollout {
     }
 }
 
-/// Whether a message in the place of the user says that the user wrote it.
+/// Returns whether a message with the role of the user records that the user wrote it.
 fn is_of_user(payload: &Payload<'_>) -> bool {
     let told = payload
         .passed
@@ -695,7 +706,8 @@ fn is_of_user(payload: &Payload<'_>) -> bool {
     whose.into_iter().any(|whose| whose == "user")
 }
 
-/// An error that ends a turn: its class is a word, or an object with one key.
+/// Returns the end that an error causes. The class of the error is a word, or an object with one
+/// key.
 fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
     let key = || {
         class
@@ -706,7 +718,7 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
         .or_else(key)
         .unwrap_or_else(|| "error".to_owned());
     let message = text(message).unwrap_or_default();
-    // These have no class of their own. Other words may quote the same in the middle.
+    // These errors have no separate class. Other messages may contain the same text in the middle.
     let is_unnamed = matches!(&*word, "other" | "error");
     let said = message
         .strip_prefix("stream disconnected before completion: ")
@@ -714,10 +726,10 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
     let begins = |words: &str| is_unnamed && said.starts_with(words);
     let (headline, outcome) = match &*word {
         "context_window_exceeded" => (Ended::CONTEXT_FULL, Outcome::Failed),
-        // A limit of the service on its user, like a rate limit, and none of this run.
-        "usage_limit_exceeded" => ("Usage limit of the provider reached", Outcome::Failed),
+        // Like a rate limit, this is the service's limit for its user, not a limit of this run.
+        "usage_limit_exceeded" => ("Provider usage limit reached", Outcome::Failed),
         "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
-        "sandbox_error" => ("Ended by an error of the sandbox", Outcome::Failed),
+        "sandbox_error" => ("Ended by a sandbox error", Outcome::Failed),
         "cyber_policy" => ("The model refused", Outcome::Failed),
         _ if begins("Incomplete response returned, reason: max_output_tokens") => {
             ("The reply reached its token limit", Outcome::Truncated)

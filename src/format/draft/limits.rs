@@ -1,9 +1,9 @@
-//! Completes the end of a run from its limits and totals, for all tools: a record of the end often names a limit without a
-//! measure, and other records of the run have it.
+//! Completes the end of a run from its limits and totals, for all tools. A record of the end often
+//! names a limit without its value, and other records of the run have it.
 
 use crate::model::{Fact, Manifest};
 
-/// Takes out the parts of the tokens on which statements of the run disagree: they are unknown.
+/// Clears the token counts on which the statements of the run disagree. They are unknown.
 pub(super) fn dispute(run: &mut Manifest) {
     let differ = |unit: &str| {
         let mut stated = run

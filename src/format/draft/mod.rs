@@ -1,6 +1,8 @@
-//! What is made of the records of another tool? Events, steps and a manifest, as an index takes them in.
+//! Builds the events, steps and manifest of another tool's trace from its records, in the form that
+//! an index takes.
 //!
-//! A reader says what each record is; the draft keeps what may still change: the steps that go on, and the manifest.
+//! A reader reports what each record is. The draft keeps what later records may still change: the
+//! open steps, and the manifest.
 
 mod limits;
 mod odd;
@@ -22,95 +24,98 @@ use crate::model::{
     IssueKind, Manifest, ManifestState, Names, Span, StepHead, TraceFile,
 };
 
-/// So many steps that wait for an answer are kept: a reader of a file in which none ever comes must not fill the memory.
+/// At most this many steps that wait for a tool result are kept. If no result ever arrives, the
+/// steps must not fill the memory.
 const MAX_OPEN: usize = 1_000;
 
-/// The parts of these steps are kept while they weigh no more; the oldest are settled first.
+/// The parts of open steps are kept up to this size in bytes. Beyond it, the oldest steps are
+/// settled.
 const MAX_WEIGHT: usize = 48 << 20;
 
-/// A document's events go into the index after this many. As many of its newest steps stay open, so that a later part can
-/// still refer to them; each takes some 2 KB.
+/// A document's events are moved to the index once there are more than this. As many of its newest
+/// steps stay open, so that a later part can still refer to them. Each takes about 2 KB.
 const MAX_EVENTS: usize = 16_000;
 
-/// An answer that waits for its call is kept up to this size.
+/// A result that waits for its call is kept up to this size in bytes.
 const MAX_ORPHAN_BYTES: usize = 16 << 10;
 
-/// So many compactions of one run are kept.
+/// At most this many compactions of a run are kept.
 const MAX_COMPACTIONS: usize = 1_000;
 
-/// Lines that are written together are not further apart; microseconds.
+/// The longest time between lines that are written together, in microseconds.
 const BATCH_MICROS: i64 = 60_000_000;
 
-/// Where a record lies.
+/// The position of a record, and how well it could be read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RecordPlace {
-    /// Its bytes.
+    /// The position of its bytes.
     pub span: Span,
-    /// The number of its line, counted from 1; its own number in a document.
+    /// The 1-based number of the line where it starts.
     pub line: u64,
     /// How well it could be read.
     pub fate: Fate,
 }
 
-/// What an event is.
+/// An event to add.
 #[derive(Debug, Default)]
 pub struct EventDraft<'a> {
-    /// What it is to the run.
+    /// The kind of event.
     pub kind: EventKind,
     /// The tool's word for the record.
     pub phase: &'a str,
-    /// A second word.
+    /// The tool's second word, such as a subtype.
     pub stage: &'a str,
-    /// When it was; microseconds since the epoch.
+    /// The time, in microseconds since the epoch.
     pub ts: Option<i64>,
     /// The step that it belongs to.
     pub step: Option<usize>,
-    /// It tells of something that failed.
+    /// Whether it reports a failure.
     pub failed: bool,
-    /// What else it tells.
+    /// Further facts for the index.
     pub note: Option<EventNote>,
 }
 
-/// What is known of a trace besides what the index has: the part that later records may change.
+/// The state of a trace that isn't in the index yet, because later records may change it.
 #[derive(Debug, Default)]
 pub struct Open {
     steps: BTreeMap<usize, Going>,
-    /// What their parts weigh, about.
+    /// The approximate size of their parts in bytes.
     weight: usize,
-    /// The file grows: what one look sees may come in several.
+    /// Whether the file grows, so that a later look may continue a step.
     grows: bool,
-    /// So many steps of a document are in an index already.
+    /// The number of a document's steps that are already in the index.
     flushed: usize,
-    /// How many steps and events there are.
+    /// The numbers of the next step and the next event.
     next_step: usize,
     next_event: usize,
-    /// What the steps add up to.
+    /// The sums over the steps.
     sums: Sums,
-    /// What of the run as a whole cannot be, and is said.
+    /// The issues that were reported for the run as a whole.
     odd: Said,
-    /// An event told of the task.
+    /// Whether an event recorded the task.
     has_task: bool,
     /// The newest time of an event.
     latest: Option<i64>,
-    /// Steps that the run went back to before.
+    /// The steps that the run abandoned by going back to a point before them.
     left: Bits,
-    /// The prints of records of which no two are the same.
+    /// Hashes of the records that contain an id or a time, to find repeated ones.
     seen: RecentSet<u64>,
-    /// The prints of the ids of all calls.
+    /// Hashes of the ids of all calls.
     asked: RecentSet<u64>,
-    /// Answers whose calls are in no record so far, by the call, with their events; without the answer where it has no room.
+    /// Results whose calls haven't been read yet, by call id, with their events. `None` for a
+    /// result that is too large to keep. The empty id stands for all results beyond [`MAX_OPEN`].
     orphans: HashMap<Box<str>, Option<(usize, Part)>>,
-    /// Up to how many steps the totals cover that the run told last; and whether it went on to another session without telling
-    /// those of one before, so that no totals cover all.
+    /// The number of steps that the newest totals cover, and whether the run continued in another
+    /// session without totals for all steps before, so that no totals cover the whole run.
     covered: Option<usize>,
     is_partly_told: bool,
     manifest: Manifest,
-    /// The manifest that was handed out last.
+    /// The manifest in the newest delta that has one.
     told: Option<Manifest>,
 }
 
 impl Open {
-    /// Nothing is known of a trace of `tool` yet.
+    /// Creates the state of a trace of `tool` before anything was read.
     pub fn new(tool: &'static Tool) -> Self {
         Self {
             grows: matches!(
@@ -126,38 +131,38 @@ impl Open {
     }
 }
 
-/// A step that may go on.
+/// A step that later records may continue.
 #[derive(Debug, Default)]
 struct Going {
     part: Part,
     events: Vec<u32>,
     first: RecordPlace,
-    /// Its reply is over: only answers can come.
+    /// Whether its reply is complete, so that only tool results can follow.
     closed: bool,
-    /// Something came since its head was made.
+    /// Whether anything was added since its head was built.
     touched: bool,
-    /// What of it is in the sums.
+    /// Its share of the sums.
     counted: Sums,
-    /// What of it cannot be, and is said.
+    /// The issues that were reported for it.
     odd: Said,
-    /// What it came to, where nothing of it is kept but that; and the tokens that it said.
+    /// Its head, if everything else was dropped, and the tokens that it recorded.
     head: Option<Box<StepHead>>,
     tokens: Tokens,
 }
 
-/// Takes in what a reader says of one look's records.
+/// Collects what a reader reports about the records of one look.
 #[derive(Debug)]
 pub struct Draft<'a> {
     open: &'a mut Open,
     names: &'a mut Names,
     delta: &'a mut Delta,
-    /// Steps that the index had before this look.
+    /// The number of steps in the index before this look.
     known: usize,
     place: RecordPlace,
 }
 
 impl<'a> Draft<'a> {
-    /// A draft for one look.
+    /// Creates a draft for one look.
     pub fn new(open: &'a mut Open, names: &'a mut Names, delta: &'a mut Delta) -> Self {
         let known = open.next_step;
         Self {
@@ -169,7 +174,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The same, where all looks so far were pieces of one: a document that is read in pieces.
+    /// Returns a draft for a document that is read in pieces. All looks since the last flush then
+    /// count as one.
     #[must_use]
     pub fn from_start(self) -> Self {
         Self {
@@ -178,16 +184,17 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What follows is said of the record at this place.
+    /// Sets the record that the next calls are about.
     pub fn at(&mut self, place: RecordPlace) {
         self.place = place;
     }
 
-    /// Adds the record as an event; its number.
+    /// Adds the record as an event and returns its number.
     pub fn event(&mut self, mark: EventDraft<'_>) -> usize {
         let RecordPlace { span, line, fate } = self.place;
-        // Some tools write in batches, a bit out of order: of a line that was made a moment before the one above it, when
-        // it was is in its record alone, so that the course of the run does not go back.
+        // Some tools write lines in batches, slightly out of order. If a line is a bit older than
+        // the line before it, its event has no time, so that the run's times never go backwards.
+        // The record still contains the time.
         let is_batched = !self.open.manifest.format.is_in_order;
         let is_late = |(ts, latest)| ts < latest && latest - ts < BATCH_MICROS;
         let late = is_batched && mark.ts.zip(self.open.latest).is_some_and(is_late);
@@ -196,7 +203,7 @@ impl<'a> Draft<'a> {
             span,
             line,
             fate,
-            // What is inside of no step is beside all of them.
+            // An event without a step can't be inside one.
             kind: if mark.kind == EventKind::Inside && mark.step.is_none() {
                 EventKind::Other
             } else {
@@ -214,18 +221,18 @@ impl<'a> Draft<'a> {
         self.newest()
     }
 
-    /// Whether the records are values of one document, and no lines that are appended.
+    /// Returns whether the records are values of one document rather than appended lines.
     pub fn is_document(&self) -> bool {
         !self.open.grows
     }
 
-    /// The newest time of an event; microseconds since the epoch.
+    /// Returns the newest time of an event, in microseconds since the epoch.
     pub fn latest(&self) -> Option<i64> {
         self.open.latest
     }
 
-    /// Adds the record as an event of another run, `from`, which was copied into this file: what it tells of counts there.
-    /// When that was is no time of this run.
+    /// Adds the record as an event that was copied into this file from another run, `from`. Its
+    /// facts count in that run, and its time isn't a time of this run.
     pub fn copied(&mut self, from: &str, mark: &EventDraft<'_>) {
         self.event(EventDraft {
             kind: EventKind::default(),
@@ -242,7 +249,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds the record as an event that tells nothing new: the same record stands before it.
+    /// Adds the record as an event without further facts, because an earlier record is identical.
     pub fn again(&mut self, mark: &EventDraft<'_>) {
         self.event(EventDraft {
             kind: EventKind::default(),
@@ -252,35 +259,35 @@ impl<'a> Draft<'a> {
             note: None,
             ..*mark
         });
-        let what = if self.open.grows { "the line" } else { "it" };
+        let what = if self.open.grows { "line" } else { "record" };
         self.issue(
             IssueKind::Join,
-            format!("{what} is there twice, and counts once"),
+            format!("the {what} is repeated and counts only once"),
         );
     }
 
-    /// Whether the same record stood before this one; asked of records that have an id or a time in them, so that no two are
-    /// the same.
+    /// Returns whether an earlier record is identical. Only for records that contain an id or a
+    /// time, because different records of that kind can't be identical.
     pub fn is_again(&mut self, record: &str) -> bool {
         !self.open.seen.insert(StepHead::print_of(record.as_bytes()))
     }
 
-    /// Step `n` is on a branch that the run left, or not any more.
+    /// Sets whether step `n` is on a branch that the run abandoned.
     pub fn leave(&mut self, n: usize, is_abandoned: bool) {
         let changed = self.open.left.set(n, is_abandoned);
-        // The head of a step that is new in this look is made when it ends.
+        // The head of a new step is built at the end of the look.
         if changed && n < self.known {
             self.delta.abandoned.push((n, is_abandoned));
         }
     }
 
-    /// The number of the newest event.
+    /// Returns the number of the newest event.
     pub fn newest(&self) -> usize {
         self.open.next_event.saturating_sub(1)
     }
 
-    /// Adds the record as an event of a reply of the model: of step `known`, or of a new one, which was asked for at
-    /// `asked`, in microseconds since the epoch. The ordinal of the step.
+    /// Adds the record as an event of a reply: of step `known`, or of a new step that was requested
+    /// at `asked`, in microseconds since the epoch. Returns the ordinal of the step.
     pub fn reply(
         &mut self,
         known: Option<usize>,
@@ -304,7 +311,7 @@ impl<'a> Draft<'a> {
         self.begin()
     }
 
-    /// Adds the record as a prompt; the first one is the task of the run.
+    /// Adds the record as a prompt. The first prompt is the task of the run.
     pub fn prompt(&mut self, words: Option<&str>, mark: &EventDraft<'_>) {
         let note = (!self.open.has_task).then(|| self.task(words));
         self.event(EventDraft {
@@ -314,7 +321,7 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// What an event notes that tells of the task.
+    /// Returns the note of the event that records the task.
     pub fn task(&mut self, words: Option<&str>) -> EventNote {
         self.open.has_task = true;
         EventNote::Init(Box::new(InitNote {
@@ -323,12 +330,12 @@ impl<'a> Draft<'a> {
         }))
     }
 
-    /// Whether an event told of the task.
+    /// Returns whether an event recorded the task.
     pub fn has_task(&self) -> bool {
         self.open.has_task
     }
 
-    /// Begins a step with the newest event; its ordinal.
+    /// Begins a step with the newest event and returns its ordinal.
     fn begin(&mut self) -> usize {
         let n = self.open.next_step;
         self.open.next_step += 1;
@@ -343,8 +350,8 @@ impl<'a> Draft<'a> {
         n
     }
 
-    /// Begins a step whose reply stands in the record of the newest event, behind so many bytes of it; its ordinal. The
-    /// record may hold several.
+    /// Begins a step whose reply is in the record of the newest event, at an offset of `bytes`, and
+    /// returns its ordinal. The record may contain several replies.
     pub fn begin_within(&mut self, bytes: u64) -> usize {
         let n = self.begin();
         if let Some(step) = self.open.steps.get_mut(&n) {
@@ -353,7 +360,8 @@ impl<'a> Draft<'a> {
         n
     }
 
-    /// The newest event holds this part of step `n`. False where that step takes no more.
+    /// Adds the part of step `n` that the newest event contains. Returns false if the step takes no
+    /// more parts.
     pub fn part(&mut self, n: usize, part: Part) -> bool {
         let event = u32::try_from(self.newest()).unwrap_or(u32::MAX);
         let grows = self.open.grows;
@@ -379,7 +387,7 @@ impl<'a> Draft<'a> {
             .map(|(known, new)| {
                 let [known, later] = [known.status, new.status].map(Option::unwrap_or_default);
                 format!(
-                    "a second result of call {:?} says {later}, the first one {known}",
+                    "a second result of call {:?} says {later}, but the first one says {known}",
                     new.call
                 )
             })
@@ -397,7 +405,7 @@ impl<'a> Draft<'a> {
         if is_full {
             self.issue(
                 IssueKind::TooLong,
-                "the step has more calls or results than the board reads of one",
+                "the step has more calls or results than the board reads per step",
             );
         }
         for call in calls {
@@ -411,8 +419,8 @@ impl<'a> Draft<'a> {
         true
     }
 
-    /// The newest event holds answers, one of them to a call that no record before it has. Should the call come later, it is
-    /// the answer to that.
+    /// Reports that the newest event contains a result without an earlier call. If the call comes
+    /// later, the result is added to its step.
     pub fn orphan(&mut self, part: &Part) {
         self.issue(IssueKind::Join, "a result without a call before it");
         let event = self.newest();
@@ -436,7 +444,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Step `n` is put together with the record of this older event too.
+    /// Adds an earlier event to those that step `n` is assembled from.
     pub fn refer(&mut self, n: usize, event: usize) {
         let event = u32::try_from(event).unwrap_or(u32::MAX);
         self.open
@@ -446,7 +454,7 @@ impl<'a> Draft<'a> {
             .for_each(|step| step.events.push(event));
     }
 
-    /// The same for what that record says of the step.
+    /// Adds an earlier event, and the part of step `n` that it contains.
     pub fn add(&mut self, n: usize, event: usize, part: Part) {
         self.refer(n, event);
         if let Some(step) = self.open.steps.get_mut(&n) {
@@ -456,7 +464,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Puts `text` in the place of `reference` in all that is said of step `n`.
+    /// Replaces `reference` by `text` in all texts and values of step `n`.
     pub fn resolve(&mut self, n: usize, reference: &str, text: &str) {
         if let Some(step) = self.open.steps.get_mut(&n) {
             step.part.replace(reference, text);
@@ -464,8 +472,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Nothing more can come for step `n`: all that is kept of it is its head. Of a format whose documents are read as a
-    /// whole, the steps would else all be in memory at once.
+    /// Drops everything but the head of step `n`, which no later record can change. In formats
+    /// whose documents are read as a whole, all steps would otherwise be in memory at once.
     pub fn settle(&mut self, n: usize) {
         let Some(step) = self
             .open
@@ -478,7 +486,7 @@ impl<'a> Draft<'a> {
         step.settle(n, self.names);
     }
 
-    /// The reply of step `n` is over: nothing but answers to its calls can come.
+    /// Marks the reply of step `n` as complete, so that only results of its calls can follow.
     pub fn close(&mut self, n: usize) {
         self.open
             .steps
@@ -487,12 +495,12 @@ impl<'a> Draft<'a> {
             .for_each(|step| step.closed = true);
     }
 
-    /// How many calls of step `n` have no answer, as far as it may still go on.
+    /// Returns how many calls of step `n` have no result. Zero if nothing can follow for the step.
     pub fn unanswered(&self, n: usize) -> usize {
         self.step(n).map_or(0, Part::unanswered)
     }
 
-    /// The tool of the first call of step `n` without an answer, as far as the step may still go on.
+    /// Returns the tool of the first call of step `n` without a result, if the step may continue.
     pub fn waits_for(&self, n: usize) -> Option<&str> {
         let step = self.step(n)?;
         Some(
@@ -503,15 +511,16 @@ impl<'a> Draft<'a> {
         )
     }
 
-    /// The same, where it is one of these, which do nothing but ask the user.
+    /// Returns that tool if it is one of `tools`, which only ask the user.
     pub fn asks(&self, n: usize, tools: &[&str]) -> Option<Box<str>> {
         self.waits_for(n)
             .filter(|tool| tools.contains(tool))
             .map(cut)
     }
 
-    /// The end of a run whose last step is `n`, where all its calls were cancelled and its tool asks no model then. By the
-    /// user where their results say so.
+    /// Returns the end of a run whose last step is `n`, if all calls of that step were cancelled.
+    /// Only for tools that make no further request in that case. The end names the user if a result
+    /// does.
     pub fn cancelled(&self, n: usize, certainty: Certainty) -> Option<Ended> {
         let step = self.step(n)?;
         let is_cancelled = |answer: &Answer| answer.status == Some("cancelled");
@@ -537,7 +546,7 @@ impl<'a> Draft<'a> {
         ))
     }
 
-    /// What is known of step `n`, as long as it may go on.
+    /// Returns the content of step `n` so far, if the step may continue.
     pub fn step(&self, n: usize) -> Option<&Part> {
         self.open
             .steps
@@ -546,14 +555,16 @@ impl<'a> Draft<'a> {
             .map(|step| &step.part)
     }
 
-    /// What the model said in step `n`, cut for the index, as long as the step may go on; `None` where it said nothing.
+    /// Returns the model's text in step `n`, truncated for the index. Returns `None` if there is no
+    /// text or the step can't continue.
     pub fn said(&self, n: usize) -> Option<Box<str>> {
         let texts = &self.step(n)?.text;
         (!texts.is_empty()).then(|| cut(&texts.join("\n\n")))
     }
 
-    /// What a line of a session says of its run: the ids of the session and of the agent, as JSON, where `file` is its
-    /// name. A sub-agent's file has the id of the agent in its name, and names the session that started it.
+    /// Sets the ids of the run from a line of a session: the ids of the session and of the agent,
+    /// as JSON. `file` is the name of the file. A sub-agent's file has the agent's id in its name,
+    /// and names the session that started it.
     pub fn session(&mut self, session: Option<&str>, agent: Option<&str>, file: &str) {
         let run = &mut self.open.manifest;
         let Some(session) = short(session).filter(|_| run.run_id.is_none()) else {
@@ -568,7 +579,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The conversation was compacted.
+    /// Records a compaction of the conversation.
     pub fn compacted(&mut self, compaction: Compaction) {
         let known = &mut self.open.manifest.compactions;
         if known.len() < MAX_COMPACTIONS {
@@ -576,17 +587,18 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What is said of the run as a whole.
+    /// Returns the facts about the run as a whole.
     pub fn run(&mut self) -> &mut Manifest {
         &mut self.open.manifest
     }
 
-    /// The newest event tells what the run took as a whole, up to here.
+    /// Records that the newest event contains totals of the run up to here.
     pub fn totals(&mut self) {
         self.open.covered = Some(self.open.next_step);
     }
 
-    /// The sum of the tokens of all steps so far; `None` where one of them doesn't record its own.
+    /// Returns the sum of the tokens of all steps so far, or `None` if a step doesn't record its
+    /// own.
     pub fn tokens_summed(&self) -> Option<u64> {
         let mut sums = self.open.sums;
         for step in self
@@ -601,29 +613,30 @@ impl<'a> Draft<'a> {
         sums.tokens_of_all(self.open.next_step)
     }
 
-    /// Another session begins here: what it takes, and what the one before took, is told apart.
+    /// Reports that another session begins here. The totals of each session exclude the other.
     pub fn other_session(&mut self) {
         self.issue(IssueKind::Join, OTHER_SESSION);
         self.other_program();
     }
 
-    /// Another program begins here, which counts only what it takes itself.
+    /// Records that another program begins here, which counts only its own usage.
     pub fn other_program(&mut self) {
         self.open.is_partly_told |= self.open.covered.unwrap_or_default() < self.open.next_step;
     }
 
-    /// The run counts itself how often it asked the model: that counts, and is told where the file has other replies.
+    /// Sets the number of replies that the run itself counted. That number takes precedence. If the
+    /// file has a different number of replies, this is an issue.
     pub fn counted_calls(&mut self, calls: Option<u64>) {
         self.open.manifest.model_calls = calls;
         let seen = self.open.next_step as u64;
         if let Some(calls) = calls.filter(|calls| *calls != seen) {
             let reason =
-                format!("the run counts {calls} replies of the model, and {seen} are in the file");
+                format!("the run's own count of replies is {calls}, but the file has {seen}");
             self.issue_of_whole(IssueKind::NoStepLine, reason);
         }
     }
 
-    /// Something is odd about the record.
+    /// Reports an issue with the record.
     pub fn issue(&mut self, kind: IssueKind, reason: impl Into<String>) {
         let (line, offset) = (Some(self.place.line), Some(self.place.span.offset));
         self.delta.issues.push(Issue {
@@ -635,7 +648,7 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Something is odd about the run as a whole.
+    /// Reports an issue with the run as a whole.
     pub fn issue_of_whole(&mut self, kind: IssueKind, reason: impl Into<String>) {
         let (file, reason) = (TraceFile::Manifest, reason.into());
         self.delta.issues.push(Issue {
@@ -647,12 +660,14 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Whether what is held of a document should go into the index before more is read of it.
+    /// Returns whether the part of a document in memory should be moved to the index before more is
+    /// read.
     pub fn is_full(&self) -> bool {
         !self.open.grows && (self.delta.events.len() > MAX_EVENTS || self.open.weight > MAX_WEIGHT)
     }
 
-    /// Puts what is held of a document into `index`. Steps that are not among the newest can change no more.
+    /// Moves the part of a document in memory to `index`. Steps that aren't among the newest can't
+    /// change any more.
     pub fn flush(&mut self, index: &mut Index) {
         self.hand_out();
         let mut delta = std::mem::take(self.delta);
@@ -662,7 +677,7 @@ impl<'a> Draft<'a> {
         self.open.flushed = self.known;
     }
 
-    /// Hands out the heads of steps that changed, and lets go of what has no room.
+    /// Puts the heads of changed steps into the delta, and drops steps beyond the limits.
     fn hand_out(&mut self) {
         let Self {
             open,
@@ -695,7 +710,8 @@ impl<'a> Draft<'a> {
                 delta.steps.push(head)
             }
         }
-        // A part of a document may refer to any step before it, as long as there is room for all.
+        // A part of a document may refer to any earlier step, so the steps are kept while there is
+        // room.
         if open.grows {
             open.steps.retain(|_, step| !step.is_over());
         }
@@ -721,7 +737,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Hands out what changed: heads of steps, and the manifest.
+    /// Puts everything that changed into the delta: the heads of steps, and the manifest.
     pub fn end(mut self) {
         self.hand_out();
         let Self { open, delta, .. } = self;
@@ -732,13 +748,13 @@ impl<'a> Draft<'a> {
         if manifest.parent == manifest.run_id {
             manifest.parent = None;
         }
-        // Steps came after the totals that they are not in.
+        // The totals don't cover all steps.
         if open.is_partly_told || open.covered.is_some_and(|covered| covered < open.next_step) {
             (manifest.tokens, manifest.usage) = (None, Usage::default());
             (manifest.cost_usd, manifest.latency_s, manifest.total) = (None, None, None);
             manifest.totals_with_children = false;
         }
-        // Nothing takes less than no time: how long it took is unknown.
+        // A negative duration is unknown.
         manifest.latency_s = manifest.latency_s.filter(|seconds| *seconds >= 0.0);
         manifest.answers_without_calls = open.orphans.len();
         manifest.tokens_of_steps = manifest.tokens.is_none();
@@ -757,12 +773,13 @@ impl<'a> Draft<'a> {
 }
 
 impl Going {
-    /// Nothing more can come: whether it was said in this look or in one before must make no difference.
+    /// Returns whether no part can follow. The result must not depend on how the records were
+    /// divided into looks.
     fn is_over(&self) -> bool {
         self.closed && self.part.unanswered() == 0
     }
 
-    /// Keeps nothing but the head.
+    /// Drops everything but the head.
     fn settle(&mut self, n: usize, names: &mut Names) {
         self.head = Some(Box::new(self.head(n, names)));
         self.tokens = self.part.all_tokens();
@@ -772,7 +789,8 @@ impl Going {
     fn head(&self, n: usize, names: &mut Names) -> StepHead {
         let head = self.part.head(n, names);
         let RecordPlace { span, line, .. } = self.first;
-        // What one step left is not what the next one finds: others change the same files.
+        // The state after a step isn't the state that the next one finds, because others change the
+        // same files.
         StepHead {
             span,
             line,

@@ -1,15 +1,15 @@
-//! Which figures and times of a record cannot be, or are not told whole? Each is said once of a step or a run. Knows no
-//! records.
+//! Reports impossible figures and incomplete times, each once per step or run. Must not know the
+//! format of a record.
 
 use super::{Draft, Part};
 use crate::model::time::parse_ts;
 use crate::model::{Issue, IssueKind, Manifest, TraceFile};
 
-const CACHE: &str = "more tokens came from the cache than were read";
-const COST: &str = "the cost is below zero, and does not count";
-const OFFSET: &str = "the time names no offset; it and all others like it are taken as UTC";
+const CACHE: &str = "more cached tokens than input tokens are recorded";
+const COST: &str = "the cost is negative, so it is ignored";
+const OFFSET: &str = "the time has no UTC offset; all such times are assumed to be UTC";
 
-/// What was said so far.
+/// The issues that were reported so far.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Said {
     cache: bool,
@@ -19,7 +19,8 @@ pub(super) struct Said {
 }
 
 impl Draft<'_> {
-    /// A time as RFC 3339, in microseconds since the epoch. One without an offset is taken as UTC.
+    /// Returns an RFC 3339 time in microseconds since the epoch. A time without an offset is
+    /// assumed to be UTC.
     pub fn time(&mut self, value: Option<&str>) -> Option<i64> {
         let stamp = parse_ts(&super::text(value)?)?;
         if !stamp.zoned && !std::mem::replace(&mut self.open.odd.offset, true) {
@@ -28,7 +29,7 @@ impl Draft<'_> {
         Some(stamp.micros)
     }
 
-    /// The same for a time of the run as a whole, which no record holds.
+    /// Returns a time of the run as a whole in the same way. No record contains such a time.
     pub fn time_of_whole(&mut self, value: Option<&str>) -> Option<i64> {
         let stamp = parse_ts(&super::text(value)?)?;
         if !stamp.zoned && !std::mem::replace(&mut self.open.odd.offset, true) {
@@ -39,17 +40,19 @@ impl Draft<'_> {
 }
 
 impl Draft<'_> {
-    /// A length of time, in seconds. Below zero it is unknown, and an issue says that `what` can't be.
+    /// Returns a duration in seconds. If it is negative, returns `None` and reports `what` as an
+    /// issue.
     pub fn took(&mut self, seconds: Option<f64>, what: &str) -> Option<f64> {
         if seconds.is_some_and(|seconds| seconds < 0.0)
             && !std::mem::replace(&mut self.open.odd.time, true)
         {
-            self.issue_of_whole(IssueKind::Time, format!("{what}, and does not count"));
+            self.issue_of_whole(IssueKind::Time, what);
         }
         seconds.filter(|seconds| *seconds >= 0.0)
     }
 
-    /// The time between two moments, in seconds. If the second comes first, an issue says that `what` can't be.
+    /// Returns the time between two moments in seconds. If the second comes first, returns `None`
+    /// and reports `what` as an issue.
     pub fn between(&mut self, start: Option<i64>, end: Option<i64>, what: &str) -> Option<f64> {
         let seconds = start
             .zip(end)
@@ -59,13 +62,13 @@ impl Draft<'_> {
     }
 }
 
-/// What is to be said of a step. A cost below zero is taken out.
+/// Returns the issues of a step that weren't reported yet. Clears a negative cost.
 pub(super) fn of_part(part: &mut Part, said: &mut Said) -> Vec<&'static str> {
     let tokens = part.tokens.unwrap_or_default();
     said.of(is_impossible(tokens.cached, tokens.input), &mut part.cost)
 }
 
-/// The same of the totals of a run.
+/// Returns the issues of a run's totals in the same way.
 pub(super) fn of_totals(run: &mut Manifest, said: &mut Said) -> Vec<Issue> {
     let (kind, file) = (IssueKind::Field, TraceFile::Manifest);
     let odd = said
@@ -99,7 +102,7 @@ impl Said {
     }
 }
 
-/// Whether of so many tokens that were read so many cannot have come from the cache.
+/// Returns whether there are more cached tokens than input tokens.
 fn is_impossible(cached: Option<u64>, read: Option<u64>) -> bool {
     cached.zip(read).is_some_and(|(cached, read)| cached > read)
 }

@@ -1,20 +1,22 @@
-//! What do the steps of a draft add up to? Knows no records: what a step took is told to it, and told anew where it changed.
+//! Sums the tokens of a draft's steps. Must not know records: the caller passes the usage of a
+//! step, and passes it again if it changes.
 
 use super::Tokens;
 
-/// The sums over some steps; of one step, what it adds to them.
+/// Sums over several steps, or one step's share of them.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Sums {
     tokens: u64,
     cached: u64,
-    /// How many steps tell of tokens, how many of them tell all, and how many say how many their cache held.
+    /// How many steps record any tokens, how many record all of them, and how many record cached
+    /// tokens.
     tell: u64,
     tell_all: u64,
     tell_cached: u64,
 }
 
 impl Sums {
-    /// Of a step that took `all`, and told of it apart.
+    /// Creates the share of a step that used `all` tokens. `apart` are its separate counts.
     pub(super) fn of(all: Option<u64>, apart: Tokens) -> Self {
         Self {
             tokens: all.unwrap_or_default(),
@@ -25,7 +27,7 @@ impl Sums {
         }
     }
 
-    /// What a step adds is `now`, and was `before`.
+    /// Replaces a step's share `before` by `now`.
     pub(super) fn replace(&mut self, before: Self, now: Self) {
         for (sum, before, now) in [
             (&mut self.tokens, before.tokens, now.tokens),
@@ -38,17 +40,17 @@ impl Sums {
         }
     }
 
-    /// All tokens, where any step tells of some.
+    /// Returns the sum of the tokens, if any step records some.
     pub(super) fn tokens(&self) -> Option<u64> {
         Some(self.tokens).filter(|tokens| *tokens > 0)
     }
 
-    /// All tokens, where each of `steps` steps tells all of its own.
+    /// Returns the sum of the tokens, if each of `steps` steps records all of its own.
     pub(super) fn tokens_of_all(&self, steps: usize) -> Option<u64> {
         self.tokens().filter(|_| self.tell_all == steps as u64)
     }
 
-    /// Those that caches held, where each step that tells of tokens says it.
+    /// Returns the sum of cached tokens, if each step that records tokens records those.
     pub(super) fn cached(&self) -> Option<u64> {
         Some(self.cached).filter(|_| self.tell > 0 && self.tell == self.tell_cached)
     }

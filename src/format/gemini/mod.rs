@@ -1,9 +1,11 @@
-//! How does Gemini CLI write a session? One JSON object a line, appended to `tmp/PROJECT/chats/session-*.jsonl`:
-//! a header, messages, and `$set` for what changed about the session. Sub-agents have files of their own, in a
-//! directory named by the session that started them.
+//! Reads sessions of Gemini CLI: one JSON object per line, appended to
+//! `tmp/PROJECT/chats/session-*.jsonl`. The lines are a header, messages, and `$set` for changes of
+//! the session. Sub-agents have separate files, in a directory named after the session that started
+//! them.
 //!
-//! A reply is written when it is there, and written again under its id, as a whole, when its tools are done: of a call
-//! that was never done nothing is known. No line says how the session ended. Seen in version 0.61.
+//! A reply is written when it arrives, and written again under its id, as a whole, when its tools
+//! are done. A call that never finished isn't recorded. No line records how the session ended. This
+//! reader is based on version 0.61.
 
 pub(super) mod stream;
 
@@ -42,7 +44,7 @@ pub(super) static SESSION: Tool = Tool {
     reader: || Box::new(Session::default()),
 };
 
-/// A session of a version that wrote it as one document, anew each time.
+/// A session file of versions that rewrote the session as one document each time.
 pub(super) static DOCUMENT: Tool = Tool {
     format: Format {
         name: "Gemini CLI session document",
@@ -80,8 +82,8 @@ fields! {
     struct Given { output, error }
 }
 
-/// Whether a file of lines begins with a session: by its header, or where that was cut off, by a reply or a list of all
-/// messages.
+/// Returns whether a file of lines begins with a session: with its header, or if that was cut off,
+/// with a reply or a list of all messages.
 fn is_session(head: &[u8]) -> bool {
     let Some(first) = objects(head).next() else {
         return false;
@@ -96,7 +98,7 @@ fn is_session(head: &[u8]) -> bool {
         };
         is_known && is_text(of("\"id\"")) && is_text(of("\"timestamp\""))
     };
-    // The list may be longer than what is looked at.
+    // The list may be longer than the part that is examined.
     let list = begun_member(first, "\"$set\"").and_then(|set| begun_member(set, "\"messages\""));
     let of_list = list
         .and_then(|list| list.strip_prefix('['))
@@ -105,7 +107,7 @@ fn is_session(head: &[u8]) -> bool {
     is_text(line.session) && is_text(line.project) || is_reply || of_list
 }
 
-/// A member of an object of which only the beginning may be there; its key is in quotes.
+/// Returns a member of an object that may be truncated. `key` includes its quotes.
 fn begun_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     begun(object.as_bytes())
         .into_iter()
@@ -113,33 +115,34 @@ fn begun_member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// A session under way.
+/// A session while it is being read.
 #[derive(Debug, Default)]
 struct Session {
-    /// The first record was taken in.
+    /// Whether the first record was read.
     is_begun: bool,
-    /// Replies by id.
+    /// The step of each reply, by id.
     replies: Recent<Box<str>, usize>,
-    /// How many steps there were before other messages, by their ids.
+    /// The number of steps before each other message, by the message's id.
     asked: Recent<Box<str>, usize>,
     /// The step of each call.
     calls: Recent<Box<str>, usize>,
     children: RecentSet<Box<str>>,
     last: Option<usize>,
     turns: u64,
-    /// A prompt or a result came after the last reply: the next one is due; and whether it was a prompt.
+    /// Whether a prompt or a result came after the last reply, so that another reply is due, and
+    /// whether it was a prompt.
     due: bool,
     has_prompt: bool,
     end: Option<Ended>,
     ends: Turns,
-    /// Another session started it.
+    /// Whether another session started it.
     is_child: bool,
 }
 
 impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let value = Some(record.text);
-        // In a document these stand by themselves.
+        // In a document, these are separate records.
         let line = match record.path {
             0 => Line::of(record.text),
             1 => Line {
@@ -160,7 +163,8 @@ impl Reader for Session {
             return about(&line, record.folder(), draft);
         }
         let before = draft.latest();
-        // The header of a resumed session tells again when it began, and a reply that is written again when it was.
+        // The header of a resumed session repeats the session's start, and a reply that is written
+        // again repeats its own time.
         let is_news = |ts: &i64| before.is_none_or(|before| *ts >= before);
         let is_known = |id: String| self.replies.contains_key(&*id);
         let is_told_again = text(line.id).is_some_and(is_known);
@@ -181,7 +185,7 @@ impl Reader for Session {
         match &*kind {
             "gemini" => self.reply(&line, &mark, before, draft),
             "user" => self.user(&line, mark, draft),
-            // What the program says in words of its own.
+            // These messages are by the program itself.
             "error" | "warning" | "info" => {
                 let at = draft.event(EventDraft {
                     failed: kind == "error",
@@ -215,27 +219,27 @@ impl Reader for Session {
                 about(&line, record.folder(), draft);
             }
         }
-        // In a document the header is not among these.
+        // A document's messages don't include the header.
         if is_headless && !draft.is_document() {
             draft.issue(
                 IssueKind::Join,
-                "the file does not begin with the header of a session",
+                "the file doesn't begin with a session header",
             );
         }
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        // A sub-agent hands its answer over by a call.
+        // A sub-agent returns its answer in a call.
         let is_done = |step: &Part| {
             step.unanswered() == 0 && step.calls.iter().any(|call| call.name == "complete_task")
         };
         let is_done = self.last.and_then(|n| draft.step(n)).is_some_and(is_done);
-        // A call that is not over is not in the file: what looks like the answer may have come before one.
+        // An unfinished call isn't in the file, so the apparent answer may have come before one.
         let ended = self
             .end
             .clone()
             .or_else(|| is_done.then(|| Ended::answered("complete_task")));
-        // The program asks no model where all calls of a reply were cancelled.
+        // If all calls of a reply were cancelled, the program makes no further request.
         let cancelled = || {
             self.last
                 .filter(|_| !self.has_prompt)
@@ -244,7 +248,7 @@ impl Reader for Session {
         let (ended, _) = self
             .ends
             .settle(ended.or_else(cancelled), None, self.steps(), None);
-        // Of a document that is cut off nobody knows what came after these words.
+        // If the document is truncated, the session may have continued after this message.
         let is_cut = draft.run().is_cut;
         let certainty = |end: &Ended| {
             if is_cut {
@@ -279,7 +283,7 @@ impl Session {
         self.last.map_or(0, |last| last + 1)
     }
 
-    /// A reply of the model, or the same one again with what its tools gave.
+    /// Handles a reply of the model, or a copy of it with the results of its tools.
     fn reply(
         &mut self,
         line: &Line<'_>,
@@ -317,11 +321,11 @@ impl Session {
             && draft
                 .step(n)
                 .is_some_and(|known| known.calls.len() > part.calls.len());
-        // An older step may not be there any more to be replaced.
+        // An older step may have been dropped, so it can't be replaced.
         if is_less {
             draft.issue(
                 IssueKind::Join,
-                "a reply is written again with fewer calls than before, which is not read",
+                "a later copy of the reply has fewer calls, so the copy is ignored",
             );
         } else if self.last == Some(n) {
             (self.due, self.has_prompt) = (!part.answers.is_empty(), false);
@@ -330,12 +334,12 @@ impl Session {
         } else {
             draft.issue(
                 IssueKind::Join,
-                "a reply is written again after the next one, which is not read",
+                "a copy of the reply comes after the next reply, so the copy is ignored",
             );
         }
     }
 
-    /// What tools gave, which the reply has as well, or a prompt.
+    /// Handles tool results, which the reply contains as well, or a prompt.
     fn user(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let given = line
             .content
@@ -365,7 +369,7 @@ impl Session {
             });
             return;
         }
-        // What the program tells the model of its surroundings is in the shape of a prompt.
+        // The program's description of the environment looks like a prompt.
         if is_surroundings(line) {
             self.end = before;
             draft.event(mark);
@@ -377,20 +381,20 @@ impl Session {
         draft.prompt(Some(&spoken(line.content)), &mark);
     }
 
-    /// The message with this id and all that came after it are void.
+    /// Abandons the message with this id and everything after it.
     fn rewind(&mut self, id: &str, draft: &mut Draft<'_>) {
         (self.due, self.has_prompt, self.end) = (true, true, None);
         let Some(first) = self.replies.get(id).or(self.asked.get(id)).copied() else {
             return draft.issue(
                 IssueKind::Join,
-                "it goes back to a message that the file does not hold",
+                "the session was rewound to a message that isn't in the file",
             );
         };
         let steps = self.steps();
         (first..steps).for_each(|n| draft.leave(n, true));
     }
 
-    /// What the program says of the end in words of its own.
+    /// Handles a message by the program that may record the end.
     fn told(&mut self, kind: &str, words: &str, at: usize) {
         let end = match kind {
             "error" => Ended::new(
@@ -399,7 +403,7 @@ impl Session {
                 Outcome::Failed,
                 Certainty::Recorded,
             ),
-            // It doesn't say who did that.
+            // The message doesn't say who cancelled the request.
             "info" if words.starts_with("Request cancelled") => Ended::new(
                 "cancelled",
                 "Interrupted",
@@ -411,8 +415,9 @@ impl Session {
         self.end = Some(end.detail(cut(words)).at_event(at));
     }
 
-    /// A list of all messages, as a resumed session begins with it: those that are known are not read again. Of the others
-    /// a reply is the step of its place among the replies, so that it is found there again.
+    /// Handles a list of all messages, with which a resumed session begins. Known messages are
+    /// skipped. The step number of a new reply is its position among the replies in the list, so
+    /// that the reply can be found there again.
     fn set(&mut self, line: &Line<'_>, record: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         let messages: Vec<(&str, Line<'_>)> = messages(line)
             .map(|message| (message, Line::of(message)))
@@ -453,7 +458,7 @@ impl Session {
             step: begins.then(|| steps(self)),
             ..*mark
         });
-        // As long as the list tells the course of the steps.
+        // `agrees` is true as long as the replies in the list match the steps.
         let (mut place, mut unknown, mut agrees) = (0, 0, true);
         for (text_of, message) in &messages {
             let id = text(message.id).unwrap_or_default();
@@ -487,21 +492,18 @@ impl Session {
             }
         }
         if unknown > 0 {
-            let many = if unknown == 1 {
-                "reply stands"
+            let reason = if unknown == 1 {
+                "1 reply is only in a list of messages, so it isn't counted as a step".to_owned()
             } else {
-                "replies stand"
-            };
-            draft.issue(
-                IssueKind::Join,
                 format!(
-                    "{unknown} {many} in a list of messages alone, and no step is made of them"
-                ),
-            );
+                    "{unknown} replies are only in a list of messages, so they aren't counted as steps"
+                )
+            };
+            draft.issue(IssueKind::Join, reason);
         }
     }
 
-    /// A reply that stands in a list of messages, as step `n`.
+    /// Adds a reply in a list of messages as step `n`.
     fn listed(&mut self, n: usize, id: String, line: &Line<'_>, part: Part, draft: &mut Draft<'_>) {
         self.replies.insert(id.into(), n);
         self.calls
@@ -518,7 +520,7 @@ impl Session {
     }
 }
 
-/// The messages of a list of all of them.
+/// Returns the messages in a list of all messages.
 fn messages<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
     line.set
         .and_then(|set| member(set, "messages"))
@@ -526,12 +528,12 @@ fn messages<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
         .flat_map(walk::items)
 }
 
-/// Whether a message in the shape of the user's is what the program tells the model of its surroundings.
+/// Returns whether a user message is the program's description of the environment.
 fn is_surroundings(line: &Line<'_>) -> bool {
     spoken(line.content).starts_with("<session_context>")
 }
 
-/// Whether a message in the shape of the user's is what a tool gave.
+/// Returns whether a user message is a tool result.
 fn is_given(line: &Line<'_>) -> bool {
     line.content
         .into_iter()
@@ -539,7 +541,8 @@ fn is_given(line: &Line<'_>) -> bool {
         .any(|part| member(part, "functionResponse").is_some())
 }
 
-/// What the header says of the session; a resumed one has another.
+/// Takes the facts about the session from its header. Resuming adds another header, which is
+/// ignored.
 fn about(line: &Line<'_>, folder: &str, draft: &mut Draft<'_>) {
     let run = draft.run();
     let is_whole = line.members > 0;
@@ -559,7 +562,8 @@ fn about(line: &Line<'_>, folder: &str, draft: &mut Draft<'_>) {
     }
 }
 
-/// What a record says of step `n`: the reply that it is, or of a list of all messages the one at that place.
+/// Returns the part of step `n` that a record contains: its reply or, in a list of all messages,
+/// the reply at that position.
 fn part_in(record: &str, n: usize) -> Part {
     let line = Line::of(record);
     let mut replies =
@@ -570,7 +574,7 @@ fn part_in(record: &str, n: usize) -> Part {
     }
 }
 
-/// What a line says of the step that it belongs to: all of it.
+/// Returns the step that a line contains. The line contains all of it.
 fn part_of(line: &Line<'_>) -> Part {
     let mut part = Part {
         whole: true,
@@ -611,7 +615,7 @@ fn part_of(line: &Line<'_>) -> Part {
     part
 }
 
-/// What a call gave; `None` where it is not over.
+/// Returns the result of a call, or `None` if the call isn't finished.
 fn answer(id: &str, call: &Call<'_>) -> Option<Answer> {
     let given = call
         .result
@@ -624,7 +628,7 @@ fn answer(id: &str, call: &Call<'_>) -> Option<Answer> {
         return None;
     }
     let answer = given_for(id, given, status);
-    // A command that failed is a success to the program; its exit code stands at the end of what it printed.
+    // For the program, a failed command is a success. Its exit code is at the end of its output.
     let exit = answer.status == Some("success") && call.name == Some("\"run_shell_command\"");
     let said = text(Some(&answer.output)).filter(|_| exit);
     let printed = text(call.display).unwrap_or_default();
@@ -641,7 +645,7 @@ fn answer(id: &str, call: &Call<'_>) -> Option<Answer> {
     })
 }
 
-/// What the model was given for a call: `{output}` or `{error}`.
+/// Returns the result of a call from the response for the model: `{output}` or `{error}`.
 pub(super) fn given_for(id: &str, given: Option<&str>, status: Option<&'static str>) -> Answer {
     let response = given.map(Given::of).unwrap_or_default();
     let bad = matches!(status, Some("error" | "cancelled"));
@@ -661,7 +665,8 @@ pub(super) fn given_for(id: &str, given: Option<&str>, status: Option<&'static s
     }
 }
 
-/// The exit code, where the program puts it behind what the command printed: `printed`, as far as it is known.
+/// Returns the exit code that the program adds after a command's output. `printed` is that output,
+/// as far as it is known.
 fn exit_in(output: &str, printed: &str) -> Option<i64> {
     const BEHIND: [&str; 4] = [
         "</untrusted_context>",
@@ -687,7 +692,7 @@ fn exit_in(output: &str, printed: &str) -> Option<i64> {
     exit.filter(|_| printed.is_empty() || !rest.ends_with(printed))
 }
 
-/// Which files and plans a result says were changed, with both sides.
+/// Returns the files and plans that a result reports as changed, with both sides if known.
 pub(super) fn changes(
     display: &str,
     project: Option<&str>,
@@ -711,7 +716,8 @@ pub(super) fn changes(
     changes
 }
 
-/// The service counts thoughts beside the output, and what the cache held among the input.
+/// Converts the tokens of a reply. The service counts thoughts separately from the output, and
+/// includes cached tokens in the input.
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
     let (output, thoughts) = (count(usage.output), count(usage.thoughts));

@@ -1,7 +1,8 @@
-//! How does `gemini -o stream-json` tell of a run? One JSON object a line: `init`, texts in pieces, calls, results, and at
-//! the end a `result` that says how it came out and what it took.
+//! Reads the output of `gemini -o stream-json`: one JSON object per line. The stream has `init`,
+//! texts in pieces, calls, results, and at the end a `result` with the outcome and the usage.
 //!
-//! Nothing says where a reply ends: its first result closes it. Tokens are told for the run alone.
+//! No line marks the end of a reply, so its first result closes it. Tokens are recorded only for
+//! the whole run.
 
 use crate::format::part::{self, text};
 use crate::format::recent::Recent;
@@ -11,7 +12,7 @@ use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, S
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
-/// What the program prints.
+/// The output of Gemini CLI.
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Gemini CLI stream",
@@ -34,10 +35,10 @@ pub(in crate::format) static STREAM: Tool = Tool {
     reader: || Box::new(Stream::default()),
 };
 
-/// What the program says where it stops the model because it repeats itself.
+/// The program's message when it stops the model because it repeats itself.
 const LOOPED: &str = "Loop detected, stopping execution";
 
-/// How the id of a call begins that ran a command: the program makes it from the tool's name.
+/// How the ids of calls that run a command begin. The program builds them from the tool's name.
 const COMMAND: &str = "run_shell_command";
 
 fields! {
@@ -49,22 +50,23 @@ fields! {
     struct Stats { total_tokens, input_tokens, cached, duration_ms }
 }
 
-/// A stream under way.
+/// A stream while it is being read.
 #[derive(Debug, Default)]
 struct Stream {
-    /// Calls without a result.
+    /// The step of each call without a result.
     calls: Recent<Box<str>, usize>,
-    /// The newest step, and whether its reply goes on.
+    /// The newest step, and whether its reply continues.
     last: Option<usize>,
     replying: bool,
     turns: u64,
-    /// The program said that the model goes round in circles; the result after it is a success.
+    /// Whether the program reported that the model repeats itself. The result that follows is then
+    /// a success.
     looped: bool,
-    /// What is in the stream comes again from its beginning.
+    /// Whether the stream is being repeated from its beginning.
     repeats: bool,
     end: Option<Ended>,
     ends: Turns,
-    /// What the program took by its newest result, and what programs took that stand before it in the stream.
+    /// The usage by the program's newest result, and the usage of earlier programs in the stream.
     counted: Option<(u64, Usage)>,
     earlier: Option<(u64, Usage)>,
 }
@@ -84,7 +86,8 @@ impl Reader for Stream {
             ts,
             ..EventDraft::default()
         };
-        // A piece of a text may come twice in a moment, unless all that stands before it comes again.
+        // Two pieces of a text can have the same time and content. They are copies only if
+        // everything before them is repeated too.
         let is_again = line.timestamp.is_some() && draft.is_again(record.text);
         let is_piece = line.delta == Some("true");
         self.repeats = if is_piece {
@@ -103,7 +106,8 @@ impl Reader for Stream {
                 let is_other = before.is_some() && before != run.run_id;
                 run.model = short(line.model);
                 run.tool = Some("Gemini CLI".into());
-                // Each program counts from its own start. Of one without a word of it, the draft knows that it is missing.
+                // Each program counts from its own start. The draft tracks the missing usage of a
+                // program without a result.
                 self.next_program();
                 if is_other {
                     draft.other_session();
@@ -128,7 +132,7 @@ impl Reader for Stream {
                     failed: line.status == Some("\"error\""),
                     ..mark
                 });
-                // What follows the end of a turn is of another turn.
+                // A result after the end of a turn belongs to another turn.
                 if self.end.is_some() {
                     let (end, answer) = self.settled(draft);
                     self.ends
@@ -136,11 +140,11 @@ impl Reader for Stream {
                 }
                 self.end = Some(ended(&line, self.looped).at_event(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
-                // A program that counts nothing says nothing of what was taken before.
+                // If a program counts no tokens, the usage before it is still unknown.
                 if let Some(tokens) = count(stats.total_tokens).filter(|tokens| *tokens > 0) {
                     draft.totals();
                     let (input, cached) = (count(stats.input_tokens), count(stats.cached));
-                    // Its own count of what was written lacks the thoughts.
+                    // The program's count of output tokens lacks the thoughts.
                     let output = input.and_then(|input| tokens.checked_sub(input));
                     let usage = Usage {
                         input: input.filter(|_| output.is_some()),
@@ -161,7 +165,7 @@ impl Reader for Stream {
                 (run.tokens, run.usage) =
                     all.map_or_else(Default::default, |(tokens, usage)| (Some(tokens), usage));
                 run.totals_with_children = true;
-                // Each result is of its own program.
+                // Each result covers its own program.
                 let took = number(stats.duration_ms)
                     .filter(|ms| *ms > 0.0)
                     .map(|ms| ms / 1e3);
@@ -191,7 +195,8 @@ impl Reader for Stream {
 }
 
 impl Stream {
-    /// The end and the answer of the run. A turn without steps leaves those of the turn before.
+    /// Returns the end and the answer of the run. A turn without steps keeps those of the previous
+    /// turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let is_answer = self
             .end
@@ -206,14 +211,14 @@ impl Stream {
         )
     }
 
-    /// What the newest program took is that of an earlier one.
+    /// Adds the usage of the newest program to that of earlier ones.
     fn next_program(&mut self) {
         let both = self.earlier.into_iter().chain(self.counted.take());
         self.earlier = both
             .reduce(|(tokens, usage), (more, and)| (tokens.saturating_add(more), usage.plus(and)));
     }
 
-    /// A piece of a reply of the model.
+    /// Handles a piece of the model's reply.
     fn reply(
         &mut self,
         record: &str,
@@ -242,7 +247,7 @@ impl Stream {
         draft.part(n, part);
     }
 
-    /// What a call gave.
+    /// Handles the result of a call.
     fn result(
         &mut self,
         line: &Line<'_>,
@@ -266,7 +271,7 @@ impl Stream {
     }
 }
 
-/// How the run came out, as its result says it.
+/// Returns the end of the run that its result records.
 fn ended(line: &Line<'_>, looped: bool) -> Ended {
     let error = line.error.map(Fault::of).unwrap_or_default();
     let (class, message) = (
@@ -291,7 +296,7 @@ fn ended(line: &Line<'_>, looped: bool) -> Ended {
             );
             return end.compare(None, None, "turns").detail(cut(&message));
         }
-        // Who did that is not recorded.
+        // The stream doesn't record who cancelled it.
         (_, "FatalCancellationError") => ("Interrupted", Outcome::Cancelled),
         _ if message.contains("[API Error") => ("Ended by an API error", Outcome::Failed),
         _ => ("Ended by an error", Outcome::Failed),
@@ -299,7 +304,7 @@ fn ended(line: &Line<'_>, looped: bool) -> Ended {
     Ended::new(word, headline, outcome, Certainty::Recorded).detail(cut(&message))
 }
 
-/// What a line says of the step that it belongs to.
+/// Returns the part of a step that a line contains.
 fn part_of(record: &str) -> Part {
     let line = Line::of(record);
     let mut part = Part::default();
@@ -311,7 +316,8 @@ fn part_of(record: &str) -> Part {
             args: line.parameters.unwrap_or("{}").to_owned(),
         }),
         Some("tool_result") => {
-            // A command that failed is a success to the program. Here nobody tells its exit code.
+            // For the program, a failed command is a success. The stream doesn't contain its exit
+            // code.
             let is_command = text(line.id).is_some_and(|id| id.starts_with(COMMAND));
             let status = status(line.status).filter(|status| !(is_command && *status == "success"));
             let message = line

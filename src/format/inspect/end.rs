@@ -133,7 +133,7 @@ impl Last {
     }
 }
 
-/// The evidence that a sample completed, if no record says so.
+/// The evidence that a sample completed, if no record states it.
 const UNBROKEN: &str = "neither error nor limit";
 
 /// Names of limits, our units for them, and the factor from Inspect's unit to ours.
@@ -580,7 +580,10 @@ impl Facts {
             .zip(self.working_seconds)
             .map(|(total, working)| total - working);
         [
-            (self.total_seconds, "total_time is negative"),
+            (
+                self.total_seconds,
+                "total_time is negative, so it is ignored",
+            ),
             (self.working_seconds, "working_time is negative"),
             (
                 between.map(|micros| micros as f64 / 1e6),

@@ -1,15 +1,21 @@
 //! Builds the index entry of a step from its [`Part`].
 //!
-//! The entry is the same as that of the step's [line](Part::line), but nothing is written as JSON and parsed again, except
-//! for small texts.
+//! The entry equals that of the step's [line](Part::line), but is built without writing and parsing
+//! JSON, except for small texts.
 
 use std::borrow::Cow;
 
 use super::{Answer, Part, joined, quoted};
-use crate::format::qitos;
+use crate::format::{qitos, step_head};
+use crate::model::names::cut_at;
+use crate::model::repair::has_half_pair;
 use crate::model::step::{Call, Changes, Decision, Effort, NOT_RECORDED, Outcome, Pointer};
 use crate::model::step::{Step, Usage, Value};
 use crate::model::{Format, Names, StepHead};
+
+/// The index shows one line of a rationale, so that the rest of it needn't be escaped. The line is
+/// shorter, even if each of its characters is escaped.
+const MAX_RATIONALE_BYTES: usize = 4 << 10;
 
 /// The JSON texts of a step that its [`Part`] doesn't hold.
 #[derive(Debug)]
@@ -49,7 +55,7 @@ impl<'p> Texts<'p> {
             rationale: part
                 .rationale(mode)
                 .filter(|_| !matches!(mode, "act" | "final"))
-                .map(|text| quoted(&text)),
+                .map(|text| quoted(cut_at(&text, MAX_RATIONALE_BYTES))),
             changes: part.changes_json(),
             critics: part.critics_json(),
             error: part.error_json(),
@@ -57,10 +63,26 @@ impl<'p> Texts<'p> {
     }
 }
 
+impl Texts<'_> {
+    /// Returns whether JSON that a tool wrote into a string has half of a surrogate pair. The
+    /// record that holds the string is sound, so nobody has repaired it.
+    fn has_half_pair(&self) -> bool {
+        let args = self.args.iter().map(|args| &**args);
+        let outputs = self.results.iter().map(|result| &*result.answer.output);
+        args.chain(outputs)
+            .chain(self.changes.as_deref())
+            .any(has_half_pair)
+    }
+}
+
 impl Part {
     /// Returns step `n` as the index keeps it.
     pub fn head(&self, n: usize, names: &mut Names) -> StepHead {
         let texts = Texts::of(self);
+        // Such text has to be repaired first, and the entry says so.
+        if texts.has_half_pair() {
+            return step_head(self.line(n).as_bytes(), names).0;
+        }
         let mut head = StepHead::default();
         head.absorb(&self.step(n, &texts), names);
         head

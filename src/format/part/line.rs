@@ -102,7 +102,8 @@ impl Part {
         if self.tokens.is_some() {
             let tokens = self.all_tokens();
             let mut context = Object::new();
-            // Readers add the output to `input_tokens_total`, so an unknown output makes the sum unknown.
+            // Readers add the output to `input_tokens_total`, so an unknown output makes the sum
+            // unknown.
             let input = if tokens.output.is_some() {
                 "input_tokens_total"
             } else {

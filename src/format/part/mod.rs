@@ -1,8 +1,9 @@
-//! Collects what the records of another tool say about one step.
+//! Collects the facts about one step from the records of another tool.
 //!
-//! A reader turns each record into a [`Part`]; [`Part::add`] merges the parts of a step. [`head`](Part::head) is the step
-//! as the index keeps it, [`line`](Part::line) the step as JSON in the layout of this crate's own steps, for pages and
-//! exports. Values that a tool wrote as JSON stay JSON text.
+//! A reader turns each record into a [`Part`], and [`Part::add`] merges the parts of a step.
+//! [`head`](Part::head) is the step as the index keeps it. [`line`](Part::line) is the step as JSON
+//! in the layout of this crate's own steps, for pages and exports. Values that a tool wrote as JSON
+//! stay JSON text.
 
 mod head;
 mod line;
@@ -17,64 +18,68 @@ use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED};
 
 pub(super) use line::{line, quoted};
 
-/// So many calls, answers, and other things of one sort are read of a step; later ones are counted. No known model asks
-/// for a tenth of this in one reply.
+/// At most this many calls, results, and other items of one kind are read per step. Further ones
+/// are only counted. No known model makes a tenth as many calls in one reply.
 const MAX_PIECES: usize = 1_024;
-/// So many texts are read of a step.
+/// At most this many texts of one kind are read per step.
 const MAX_TEXTS: usize = 16 * MAX_PIECES;
 
-/// What one record says of a step. Texts are decoded, except where a field says JSON.
+/// The part of a step that one record contains. Texts are decoded, except in fields that are
+/// documented as JSON.
 #[derive(Debug, Clone, Default)]
 pub struct Part {
-    /// Who acts, where that is not the only agent of the run.
+    /// The agent that acts, if the run has several.
     pub agent: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// Why its reply ended, in its provider's word.
+    /// Why the reply ended, in the provider's word.
     pub finish: Option<String>,
-    /// What it thought.
+    /// The model's thoughts.
     pub thought: Vec<String>,
-    /// What it said.
+    /// The model's texts.
     pub text: Vec<String>,
-    /// What it said next, where a text goes on that an earlier record began.
+    /// Texts that continue the last text of an earlier record.
     pub tail: Vec<String>,
-    /// What it said is left out of the record.
+    /// Whether the record omits the model's text.
     pub is_text_unknown: bool,
-    /// What it asks for.
+    /// The tool calls.
     pub calls: Vec<CallDraft>,
-    /// What came back; of a call that is not the step's own, it is left out.
+    /// The tool results. Results of calls that aren't the step's own are ignored.
     pub answers: Vec<Answer>,
-    /// What is told of a call beside its answer, or of what the step's only call did itself, such as a command of a
-    /// script; no answer in itself.
+    /// Further records of a call beside its result, or of what the step's only call did, such as a
+    /// command of a script. They aren't results themselves.
     pub beside: Vec<Answer>,
-    /// State keys with their values before and after, as JSON; `None` where one is not recorded.
+    /// The changed state keys with their old and new values as JSON. A value is `None` if it isn't
+    /// recorded.
     pub changes: Vec<(String, Option<String>, Option<String>)>,
-    /// Unified diffs of changed files, each with its place among the changes.
+    /// Unified diffs of changed files, each with the index of its change in `changes`.
     pub diffs: Vec<(usize, String)>,
-    /// Scores of the step: name, value, explanation.
+    /// The scores of the step: name, value, explanation.
     pub scores: Vec<(String, Option<f64>, Option<String>)>,
-    /// What the request took.
+    /// The tokens of the request.
     pub tokens: Option<Tokens>,
-    /// Whether that is recorded as an estimate.
+    /// Whether the tokens are recorded as an estimate.
     pub tokens_estimated: bool,
-    /// What other models took in the same request, each by its name; not among `tokens`.
+    /// The tokens of other models in the same request, by model name. Not included in `tokens`.
     pub others: Vec<(String, Tokens)>,
-    /// What it cost in US dollars.
+    /// The cost in US dollars.
     pub cost: Option<f64>,
-    /// An error of the step itself, such as of the request to the model.
+    /// An error of the step itself, such as a failed model request.
     pub error: Option<String>,
-    /// It is a reply within a call of another step: of a sub-agent, whose replies stand among those of the run.
+    /// Whether it is a reply within a call of another step: by a sub-agent whose replies are
+    /// interleaved with those of the run.
     pub is_nested: bool,
-    /// The record says all there is to say of the step: what was said before is void.
+    /// Whether the record contains the whole step and so replaces earlier parts.
     pub whole: bool,
-    /// So many calls, answers and other things are not among these, because a step has room for no more.
+    /// The number of calls, results and other items that were dropped because the step is full.
     pub beyond: usize,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, Default)]
 pub struct CallDraft {
-    /// Its id, which its answer names. Where a format has none, the place of the call among those of the step.
+    /// Its id, which its result names. In formats without ids, the position of the call among those
+    /// of the step.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -82,43 +87,45 @@ pub struct CallDraft {
     pub args: String,
 }
 
-/// What came back from a call.
+/// A tool result.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The id of the call; empty for the next one of the step without an answer.
+    /// The id of the call. Empty for the step's next call without a result.
     pub call: String,
-    /// `success`, `error`, `cancelled`, or the tool's own word; `None` where the format does not say.
+    /// `success`, `error`, `cancelled`, or the tool's own word. `None` if the format doesn't record
+    /// it.
     pub status: Option<&'static str>,
-    /// What the model was given, as JSON.
+    /// The output for the model, as JSON.
     pub output: String,
-    /// The error in words.
+    /// The error message.
     pub error: Option<String>,
     /// The exit code.
     pub exit: Option<i64>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub ms: Option<f64>,
 }
 
-/// Tokens of one request.
+/// The tokens of one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// All that the model read, from its cache too.
+    /// All input tokens, including cached ones.
     pub input: Option<u64>,
-    /// Of them, those that its cache held.
+    /// The cached tokens among the input.
     pub cached: Option<u64>,
-    /// All that it wrote.
+    /// All output tokens, including reasoning tokens.
     pub output: Option<u64>,
-    /// Of them, those of its thought.
+    /// The reasoning tokens among the output.
     pub reasoning: Option<u64>,
 }
 
 impl Tokens {
-    /// All that was read and written, where both are known.
+    /// Returns the sum of input and output, if both are known.
     pub fn sum(self) -> Option<u64> {
         Some(self.input?.saturating_add(self.output?))
     }
 
-    /// Both together. What one of them doesn't record is unknown, except for parts that needn't be recorded.
+    /// Returns the sum of both. If one of them doesn't record a value, the sum is unknown, except
+    /// for cached and reasoning tokens, which needn't be recorded.
     fn plus(self, more: Self) -> Self {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         let either = |a: Option<u64>, b: Option<u64>| both(a, b).or(a).or(b);
@@ -132,7 +139,8 @@ impl Tokens {
 }
 
 impl Part {
-    /// The calls of which this and `more` hold results that contradict each other.
+    /// Returns the pairs of results in this part and in `more` that contradict each other about the
+    /// same call.
     pub(super) fn contrary<'a>(
         &'a self,
         more: &'a Part,
@@ -155,7 +163,8 @@ impl Part {
         })
     }
 
-    /// Takes in what another record says of the same step. What is said again counts once, as it was said last.
+    /// Merges the part of another record of the same step. If a fact is repeated, the last record
+    /// counts.
     pub fn add(&mut self, more: Part) {
         fn replace<T>(known: &mut Option<T>, more: Option<T>) {
             *known = more.or(known.take());
@@ -169,7 +178,7 @@ impl Part {
         replace(&mut self.agent, more.agent);
         replace(&mut self.model, more.model);
         replace(&mut self.finish, more.finish);
-        // What is said again of the tokens says all of them.
+        // A later record of the tokens covers all models.
         if more.tokens.is_some() {
             self.others = more.others;
             self.tokens_estimated = more.tokens_estimated;
@@ -194,7 +203,7 @@ impl Part {
                 .iter_mut()
                 .find(|known| !call.id.is_empty() && known.id == call.id)
             {
-                // Told of once more without what it was asked with.
+                // A repeated call may lack its arguments.
                 Some(known) if call.args.is_empty() && !known.args.is_empty() => {}
                 Some(known) => *known = call,
                 None if is_full => self.beyond += 1,
@@ -222,7 +231,7 @@ impl Part {
         self.bound();
     }
 
-    /// Takes out what a step has no room for.
+    /// Drops what exceeds the limits of a step, and counts it.
     fn bound(&mut self) {
         fn to<T>(list: &mut Vec<T>, most: usize) -> usize {
             let beyond = list.len().saturating_sub(most);
@@ -235,7 +244,8 @@ impl Part {
         self.beyond += to(&mut self.thought, MAX_TEXTS) + to(&mut self.text, MAX_TEXTS);
     }
 
-    /// Puts `text` in the place of `reference`, a word that needs no escape in JSON, wherever a string is nothing else.
+    /// Replaces each string that is exactly `reference` by `text`. `reference` must be a word that
+    /// needs no escaping in JSON.
     pub(super) fn replace(&mut self, reference: &str, text: &str) {
         let in_json = [quoted(reference), quoted(text)];
         let words = |words: &mut String| {
@@ -267,7 +277,7 @@ impl Part {
             .for_each(words);
     }
 
-    /// The tokens of all its models.
+    /// Returns the tokens of all its models.
     pub(super) fn all_tokens(&self) -> Tokens {
         let own = self.tokens.unwrap_or_default();
         self.others
@@ -275,7 +285,7 @@ impl Part {
             .fold(own, |sum, (_, tokens)| sum.plus(*tokens))
     }
 
-    /// How many bytes it has, about.
+    /// Returns its approximate size in bytes.
     pub(super) fn len(&self) -> usize {
         let texts = self
             .thought
@@ -299,7 +309,7 @@ impl Part {
             .sum()
     }
 
-    /// About how many bytes it takes in memory.
+    /// Returns approximately how many bytes it takes in memory.
     pub(super) fn weight(&self) -> usize {
         let texts = self.thought.len() + self.text.len() + self.tail.len();
         let pieces = self.calls.len()
@@ -310,13 +320,14 @@ impl Part {
         self.len() + texts * 48 + pieces * 256
     }
 
-    /// The place of the first call without an answer, counted from 1.
+    /// Returns the 1-based position of the first call without a result.
     pub(super) fn first_unanswered(&self) -> Option<NonZeroU8> {
         let at = (0..self.calls.len()).find(|at| self.answer_to(*at).is_none())?;
         NonZeroU8::new(u8::try_from(at + 1).ok()?)
     }
 
-    /// Returns what the step decided: `act`, `final`, `thought` or [`NOT_RECORDED`]. `None` if it decided nothing.
+    /// Returns what the step decided: `act`, `final`, `thought` or [`NOT_RECORDED`]. `None` if it
+    /// decided nothing.
     fn mode(&self) -> Option<&'static str> {
         let has_thought = !is_empty(&self.thought) || self.finish.is_some();
         let is_cut_short = self
@@ -325,7 +336,8 @@ impl Part {
             .is_some_and(|finish| is_at_limit(finish) || is_refusal(finish));
         match (self.calls.is_empty(), is_empty(&self.text)) {
             (false, _) => Some("act"),
-            // A reply isn't an answer if the tool rejected it, if it was truncated or refused, or if a result followed.
+            // A reply isn't an answer if the tool rejected it, if it was truncated or refused, or
+            // if a result followed.
             (true, false) if self.error.is_some() || !self.answers.is_empty() || is_cut_short => {
                 Some("thought")
             }
@@ -336,7 +348,8 @@ impl Part {
         }
     }
 
-    /// Returns why the step decided as it did: the thought, or the text if the step has no thought and didn't answer.
+    /// Returns why the step decided as it did: the thought, or the text if the step has no thought
+    /// and didn't answer.
     fn rationale(&self, mode: &str) -> Option<Cow<'_, str>> {
         let texts = if mode != "final" && is_empty(&self.thought) {
             &self.text
@@ -346,21 +359,22 @@ impl Part {
         Some(joined(texts)).filter(|text| !text.is_empty())
     }
 
-    /// Whether an answer says that its call failed.
+    /// Returns whether a result records that its call failed.
     pub fn has_failed(&self) -> bool {
         self.answers
             .iter()
             .any(|answer| answer.status == Some("error"))
     }
 
-    /// How many calls have no answer yet.
+    /// Returns the number of calls without a result.
     pub fn unanswered(&self) -> usize {
         (0..self.calls.len())
             .filter(|at| self.answer_to(*at).is_none())
             .count()
     }
 
-    /// The answer to the call at a place: by its id, else the next one without.
+    /// Returns the result of the call at this position: by the call's id, otherwise by its position
+    /// among the results without an id.
     fn answer_to(&self, at: usize) -> Option<&Answer> {
         let call = self.calls.get(at)?;
         let named = self
@@ -375,8 +389,8 @@ impl Part {
         })
     }
 
-    /// Returns the result of call `at`: its answer, completed by `beside`. `calls_of` holds the call of each item of
-    /// `beside`.
+    /// Returns the result of call `at`, merged with its further records. `calls_of` contains the
+    /// call of each item in `beside`.
     fn result_of(&self, at: usize, calls_of: &[Option<usize>]) -> Option<Cow<'_, Answer>> {
         let answer = self.answer_to(at)?;
         let mut result = Cow::Borrowed(answer);
@@ -402,8 +416,9 @@ impl Part {
         Some(result)
     }
 
-    /// Returns the results of the step, each with its tool: those of the calls in their order, then those that belong to
-    /// no call. A call without a result has one with the status [`NO_ANSWER`], unless no call has a result.
+    /// Returns the results of the step, each with its tool: those of the calls in their order, then
+    /// those that belong to no call. A call without a result has one with the status [`NO_ANSWER`],
+    /// unless no call has a result.
     fn results(&self) -> Vec<(Option<&str>, Cow<'_, Answer>)> {
         let calls_of: Vec<_> = self
             .beside
@@ -422,7 +437,7 @@ impl Part {
                 results.push((Some(&*call.name), result));
             }
         }
-        // Answers without an id belong to the calls by position if a call has no answer by its id.
+        // Results without an id belong to the calls by position if a call has no result by its id.
         let is_named = |call: &CallDraft| {
             self.answers
                 .iter()
@@ -453,7 +468,7 @@ impl Part {
         results
     }
 
-    /// The place of the call that something beside the answers is told of.
+    /// Returns the position of the call that an item in `beside` belongs to.
     fn beside_of(&self, beside: &Answer) -> Option<usize> {
         let named = self
             .calls
@@ -480,7 +495,7 @@ fn is_empty(texts: &[String]) -> bool {
     }
 }
 
-/// Whether a reply ended because there was no room for more of it, by its provider's word.
+/// Returns whether a reply ended at a token limit, by the provider's word.
 pub fn is_at_limit(finish: &str) -> bool {
     let words = [
         "length",
@@ -492,7 +507,8 @@ pub fn is_at_limit(finish: &str) -> bool {
     words.iter().any(|word| word.eq_ignore_ascii_case(finish))
 }
 
-/// Whether a reply ended because the model refused, or what filters its words did, by its provider's word.
+/// Returns whether a reply ended because the model refused or a filter blocked it, by the
+/// provider's word.
 pub(super) fn is_refusal(finish: &str) -> bool {
     let words = [
         "refusal",
@@ -513,7 +529,8 @@ impl CallDraft {
         match &*self.args {
             "" => Cow::Borrowed("{}"),
             args if args.starts_with('{') => Cow::Borrowed(args),
-            // Arguments of another type are kept as a member, so that different calls stay different.
+            // Arguments of another type are kept as a member, so that different calls stay
+            // different.
             args => Cow::Owned(format!("{{\"arguments\":{args}}}")),
         }
     }
@@ -534,8 +551,8 @@ impl Answer {
         self.ms.filter(|ms| *ms >= 0.0)
     }
 
-    /// Takes in what else is told of the same call. Where one record says that it failed and another that it is over, it
-    /// failed.
+    /// Merges another record of the same call. The more serious status counts, so if one record
+    /// reports a failure and another only the end, the call failed.
     fn sharpen(&mut self, more: Answer) {
         let weight = |status: Option<&str>| match status {
             Some("cancelled") => 4,
@@ -556,7 +573,7 @@ impl Answer {
     }
 }
 
-/// The text of a string, also where an escape in it is no character.
+/// Returns the text of a JSON string. If an escape in it isn't valid, returns the text as written.
 pub(super) fn text(value: Option<&str>) -> Option<String> {
     let value = value?;
     walk::string(value)

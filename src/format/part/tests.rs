@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{Names, Record};
 
 #[test]
-fn a_step_is_put_together_from_its_parts() {
+fn a_step_is_assembled_from_its_parts() {
     let call = |id: &str| CallDraft {
         id: id.into(),
         name: "Read".into(),
@@ -80,7 +80,7 @@ fn a_reply_without_calls_is_an_answer_unless_it_was_cut() {
     }
 }
 
-/// The head of a step is built from its part directly. It must be the one that its line gives.
+/// The head of a step is built from its part directly. It must equal the head that its line gives.
 #[test]
 fn a_head_is_that_of_the_line() {
     let call = |id: &str, args: &str| CallDraft {
@@ -96,6 +96,7 @@ fn a_head_is_that_of_the_line() {
         vec![],
         vec![call("a", r#"{"path":"a.py"}"#)],
         vec![call("a", ""), call("b", "[1,2]"), call("", "\"x\"")],
+        vec![call("a", r#"{"path":"half \ud83d"}"#)],
     ];
     let answer = |call: &str, status, output: &str, error: Option<&str>, exit| Answer {
         call: call.into(),
@@ -115,6 +116,13 @@ fn a_head_is_that_of_the_line() {
             None,
             None,
         )],
+        vec![answer(
+            "a",
+            Some("error"),
+            r#"{"error":"half \ud83d"}"#,
+            None,
+            None,
+        )],
         vec![
             answer("a", Some("error"), "\"the words\"", Some(FAILED), Some(3)),
             answer("", Some("cancelled"), "", Some("stopped"), None),
@@ -125,6 +133,7 @@ fn a_head_is_that_of_the_line() {
         vec![],
         vec![String::new()],
         vec!["One \"two\".".into(), "Three.".into()],
+        vec!["é\n\"".repeat(3_000)],
     ];
     let finishes = [None, Some(""), Some("length"), Some("stop")];
     let mut count = 0;
@@ -183,5 +192,5 @@ fn a_head_is_that_of_the_line() {
             }
         }
     }
-    assert_eq!(count, 3 * 4 * 3 * 4);
+    assert_eq!(count, 4 * 5 * 4 * 4);
 }

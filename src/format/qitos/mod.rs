@@ -34,7 +34,7 @@ pub(super) static V03: Row = Row {
     recognise: |manifest| has(manifest, "token_usage"),
 };
 
-/// QitOS up to 0.1. Its manifests have no key of their own.
+/// QitOS up to 0.1. Its manifests have no distinctive key.
 pub(super) static V01: Row = Row {
     format: Format {
         name: "QitOS up to 0.1",

@@ -1,4 +1,4 @@
-//! Which step does a line of `steps.jsonl` hold? All layouts of QitOS, and our own, which is one of them in other words.
+//! Reads lines of `steps.jsonl` in all layouts of QitOS and of this crate's engine.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::model::step::{
     Outcome, Parsing, Picture, Pointer, Step, Usage, Value,
 };
 
-/// The keys of a critic's output that have a place of their own.
+/// The keys of a critic's output that [`CriticOutput`] has fields for.
 const CRITIC: [&str; 7] = [
     "critic_name",
     "name",
@@ -22,7 +22,7 @@ const CRITIC: [&str; 7] = [
     "reason",
     "details",
 ];
-/// What a critic wants changed, with the word for it.
+/// The changes that a critic may ask for, with the word for each.
 const PATCHES: [(&str, &str); 3] = [
     ("instruction_patch", "instruction"),
     ("modified_prompt", "prompt"),
@@ -55,7 +55,7 @@ fields! {
     }
 }
 
-/// The step of a line; `None` where the text is no JSON object.
+/// Returns the step in a line, or `None` if the text isn't a JSON object.
 pub(crate) fn read(text: &str) -> Option<Step<'_>> {
     let start = text.trim_ascii_start().starts_with('{');
     let Members(members) = Some(text)
@@ -89,8 +89,8 @@ pub(crate) fn read(text: &str) -> Option<Step<'_>> {
     Some(step)
 }
 
-/// Whether a part of [`Step`] holds a member of a line. One of another type than the writer gives it is shown as it is, and
-/// so is one of which only a part is held.
+/// Returns whether a field of [`Step`] holds a member of a line. If it has an unexpected type, or
+/// only a part of it is held, the member is shown as written.
 fn is_held(key: &str, value: &str) -> bool {
     let starts = |opening: char| value.starts_with(opening);
     match key {
@@ -129,13 +129,13 @@ fn count(value: Option<&str>) -> Option<u64> {
     u64::try_from(int(value)?).ok()
 }
 
-/// A value that is not null.
+/// Returns a value unless it is null.
 pub(super) fn some<'a>(text: Option<&'a str>, at: Pointer) -> Option<Value<'a>> {
     text.filter(|text| *text != "null")
         .map(|text| Value { text, at })
 }
 
-/// A value with something in it.
+/// Returns a value unless it is null, empty or false.
 fn filled<'a>(text: Option<&'a str>, at: Pointer) -> Option<Value<'a>> {
     some(text, at).filter(|value| !value.is_empty() && value.text != "false")
 }
@@ -168,7 +168,7 @@ impl<'a> Line<'a> {
         step.state = some(state, Pointer::new("/observation").member("/state"))
             .filter(|state| state.is_object());
         step.facts = some(self.facts, Pointer::new("/facts"));
-        // Our own engine puts the count into the step's changes, like all that changes.
+        // This crate's engine records the counters in the step's changes, like any other change.
         if step.facts.is_none() {
             step.counters = super::QITOS.counters;
         }
@@ -186,14 +186,14 @@ impl<'a> Line<'a> {
         if let Some(ms) = step.invocations.iter().find_map(below) {
             step.remarks.push((
                 IssueKind::Field,
-                format!("tool_invocations have a latency_ms of {ms}, which is no time"),
+                format!("tool_invocations has a negative latency_ms: {ms}"),
             ));
         }
         self.usage(step);
         self.parsing(step);
     }
 
-    /// What the model wrote, and what it cost.
+    /// Reads the model's text, tokens and cost.
     fn usage(&self, step: &mut Step<'a>) {
         let response = self.model_response.map(Response::of).unwrap_or_default();
         step.text = some(response.text, Pointer::new("/model_response/text"));
@@ -210,7 +210,7 @@ impl<'a> Line<'a> {
         if step.cost_usd != cost {
             step.remarks.push((
                 IssueKind::Field,
-                "cost_usd is below zero, and does not count".to_owned(),
+                "cost_usd is negative, so it is ignored".to_owned(),
             ));
         }
         step.model = word(self.model);
@@ -246,7 +246,7 @@ impl<'a> Line<'a> {
                 .usage
                 .and_then(|usage| count(Usage::of(usage).total_tokens));
         }
-        // A scripted step reports zeros where no model was asked.
+        // A scripted step made no model request and reports zeros.
         step.tokens = step.tokens.filter(|tokens| *tokens > 0);
     }
 
@@ -263,7 +263,8 @@ impl<'a> Line<'a> {
         };
     }
 
-    /// QitOS writes the actions beside the decision and in it, our own engine beside it alone.
+    /// Returns the calls. QitOS writes the actions twice: inside the decision, and as a member of the
+    /// step. This crate's engine writes only the latter.
     fn calls(&self) -> List<Call<'a>> {
         let beside = list(self.actions, Pointer::new("/actions"), call);
         if !beside.is_empty() {
@@ -276,8 +277,9 @@ impl<'a> Line<'a> {
         )
     }
 
-    /// QitOS asks all its critics at every step, in the order of its list, and calls each by its class: of several of one
-    /// class the place among them tells which it is.
+    /// Returns the critics' outputs. QitOS runs all its critics at every step, in the order of its
+    /// list, and names each by its class. Critics of the same class are distinguished by their
+    /// position.
     fn critics(&self) -> List<CriticOutput<'a>> {
         let outputs = || list(self.critic_outputs, Pointer::new("/critic_outputs"), critic);
         let mut places: HashMap<Cow<'a, str>, (usize, usize)> = HashMap::new();
@@ -367,7 +369,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// At most this many odd outputs of critics are remarked on.
+/// At most this many malformed critic outputs are reported.
 const MAX_REMARKS: usize = 64;
 
 fn list<'a, T>(
@@ -401,7 +403,8 @@ fn decision(value: Value<'_>) -> Decision<'_> {
     }
 }
 
-/// The thought that a model's message carries beside its text, under the name of its service.
+/// Returns the reasoning that a model's message contains beside its text. The field's name depends
+/// on the service.
 fn thought(fields: Option<&str>) -> Option<Value<'_>> {
     fields! { struct Thought { reasoning_content, reasoning, thinking, thinking_blocks, reasoning_details, content } }
     let said = Thought::of(fields?);
@@ -461,7 +464,8 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
     let result = Result::of(value.text);
     let metadata = result.metadata.map(Ran::of).unwrap_or_default();
     let at = |member| value.at.member(member);
-    // QitOS 0.6 wraps what a tool returned; our own engine does, and leaves out what is not there.
+    // QitOS 0.6 wraps the tool's return value. This crate's engine does too, but omits missing
+    // members.
     let there = |fields: &[Option<&str>]| fields.iter().flatten().count();
     let wrap = [result.status, result.output, result.error, result.metadata];
     let has_both = result.status.is_some() && result.output.is_some();
@@ -586,7 +590,8 @@ fn first_failure(codes: [Option<&str>; 4]) -> Option<i64> {
     })
 }
 
-/// Whether QitOS 0.6 put the start and the end of an output in its place, with a line between them that says so.
+/// Returns whether QitOS 0.6 replaced an output by its start and end, with a line between them that
+/// marks the omission.
 fn is_cut(output: &str) -> bool {
     let marked = |at: usize| {
         let digits = output
@@ -598,10 +603,10 @@ fn is_cut(output: &str) -> bool {
     output.starts_with('"') && memchr::memmem::find_iter(output.as_bytes(), CUT).any(marked)
 }
 
-/// How that line begins, in JSON text.
+/// How that line begins, as JSON text.
 const CUT: &[u8] = br"\n... [truncated, ";
 
-/// What a member says of an error; `None` where it says that there was none.
+/// Returns the error in a member, or `None` if the member states that there was no error.
 fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {
     let value = filled(text, at)?;
     let is_none = match Scalar::of(value.text)? {

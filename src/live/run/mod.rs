@@ -1,4 +1,4 @@
-//! Holds what is known of one run, and brings it up to date.
+//! Holds the state of one run, and keeps it up to date.
 
 mod evicted;
 mod reload;
@@ -100,6 +100,9 @@ static NOTHING_READ: LazyLock<Arc<Index>> = LazyLock::new(Arc::default);
 
 /// Runs with more bytes than this are read one at a time.
 const LARGE_BYTES: u64 = 16 << 20;
+/// How many times larger than its compressed file a log is assumed to be. Agent logs rarely reach
+/// this ratio.
+const TYPICAL_RATIO: u64 = 30;
 /// Larger manifests aren't shown on a page. Their raw text can be downloaded.
 const MAX_MANIFEST_SHOWN: u64 = MAX_LINE_BYTES;
 
@@ -333,7 +336,12 @@ impl Run {
 
     /// Returns whether reading the run takes much memory and time.
     pub fn is_large(&self) -> bool {
-        self.dir.bytes() > LARGE_BYTES
+        let ratio = if self.dir.is_packed() {
+            TYPICAL_RATIO
+        } else {
+            1
+        };
+        self.dir.bytes().saturating_mul(ratio) > LARGE_BYTES
     }
 
     /// Limits large runs to one read at a time. Otherwise a client that requests many pages and
@@ -533,12 +541,17 @@ impl Run {
     pub(super) fn refresh(&self, limit: u64) -> News {
         #[cfg(test)]
         self.play_fault();
+        // Nobody would finish a document that is begun now, and it would keep its place among those
+        // that are read at a time.
+        if self.is_gone() {
+            return News::default();
+        }
         // Don't wait for a page that is reloading a large run. The run is checked again within a
         // second.
         let Ok(mut held) = self.held.try_lock() else {
             return News::default();
         };
-        // Keep what was read of files that were evicted.
+        // If the files were evicted, keep what was read from them.
         let Ok(_files) = self.hold() else {
             return News {
                 changed: self.grows_older(),

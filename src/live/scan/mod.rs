@@ -315,9 +315,8 @@ impl Scanner {
                 Some(Listed::Again) => wanted = true,
                 None => {}
             }
-            if !self.read_piece() {
-                self.compare_copies();
-            }
+            self.read_piece();
+            self.compare_copies();
             wanted |= std::mem::take(&mut self.restarted);
         }
     }
@@ -505,6 +504,7 @@ impl Scanner {
     /// Removes a run whose files are gone or belong to another tool's trace now.
     fn leave(&mut self, run: &Arc<Run>) {
         self.compared.outdate();
+        self.begun.retain(|begun| !Arc::ptr_eq(begun, run));
         if let Ok(mut runs) = self.shared.runs.write() {
             // If a root is a symlink and its target changed, the key may already belong to another
             // run.
@@ -516,6 +516,7 @@ impl Scanner {
             }
         }
         self.shared.raise(|revision| run.leave(revision));
+        self.rounds.note(run);
     }
 
     /// Creates a run and starts to follow it.
@@ -676,7 +677,7 @@ impl Scanner {
     }
 
     /// Returns whether the run is a document that was read in part.
-    fn is_begun(&self, run: &Arc<Run>) -> bool {
+    pub(super) fn is_begun(&self, run: &Arc<Run>) -> bool {
         self.begun.iter().any(|begun| Arc::ptr_eq(begun, run))
     }
 

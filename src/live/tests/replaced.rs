@@ -99,3 +99,31 @@ fn a_document_that_becomes_one_of_several_runs_is_looked_through_anew() {
         assert_eq!(told(&shared), fresh(&root), "{name}");
     }
 }
+
+#[test]
+fn a_removed_document_is_not_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let path = root.join("a.traj");
+    let step = format!(
+        r#"{{"action": "ls", "observation": "{}", "response": "", "thought": "", "state": {{}}}}"#,
+        "x".repeat(1 << 20)
+    );
+    let steps = vec![step; 9].join(",");
+    let text = format!(r#"{{"trajectory": [{steps}], "info": {{"exit_status": "submitted"}}}}"#);
+    fs::write(&path, &text).unwrap();
+    let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
+    let mut scanner =
+        scan::Scanner::new(Arc::clone(&shared), vec![root.clone()], Options::default());
+    scanner.look_at_roots();
+    let run = Arc::clone(shared.runs.read().unwrap().values().next().unwrap());
+    scanner.refresh(&run);
+    assert!(scanner.is_begun(&run), "it takes more than one piece");
+    fs::rename(&path, root.join("a.txt")).unwrap();
+    scanner.look_at_roots();
+    assert!(run.is_gone() && !scanner.is_begun(&run));
+    // A page may still hold the run, and a file of that name may come back.
+    fs::rename(root.join("a.txt"), &path).unwrap();
+    scanner.refresh(&run);
+    assert!(!scanner.is_begun(&run), "another run reads that file");
+}

@@ -19,6 +19,7 @@ use toml::Spanned;
 pub(super) use self::critic::{CriticPart, OnFail, When};
 pub(super) use self::seconds::Seconds;
 use super::gate::{GateRules, Glob};
+use super::mcp::McpPart;
 use crate::engine::Keep;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::{Price, Prices};
@@ -91,7 +92,7 @@ pub struct AgentFile {
     pub(super) critics: Vec<CriticPart>,
     pub(super) objective: Option<String>,
     pub(super) prices: Prices,
-    pub(super) mcp: super::mcp::McpParts,
+    pub(super) mcp: BTreeMap<String, McpPart>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -115,7 +116,7 @@ struct Whole {
     #[serde(default)]
     prices: BTreeMap<Spanned<String>, Price>,
     #[serde(default)]
-    mcp: BTreeMap<String, Spanned<super::mcp::McpPart>>,
+    mcp: BTreeMap<String, Spanned<McpPart>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -508,14 +509,12 @@ impl ConfigText<'_> {
     /// Checks the servers.
     fn servers(
         &self,
-        written: BTreeMap<String, Spanned<super::mcp::McpPart>>,
-    ) -> Result<super::mcp::McpParts> {
-        let server =
-            |(name, part): (String, Spanned<super::mcp::McpPart>)| match part.get_ref().lint(&name)
-            {
-                Some(wrong) => Err(self.error(part.span(), &format!("[mcp.{name}]: {wrong}"))),
-                None => Ok((name, part.into_inner())),
-            };
+        written: BTreeMap<String, Spanned<McpPart>>,
+    ) -> Result<BTreeMap<String, McpPart>> {
+        let server = |(name, part): (String, Spanned<McpPart>)| match part.get_ref().lint(&name) {
+            Some(wrong) => Err(self.error(part.span(), &format!("[mcp.{name}]: {wrong}"))),
+            None => Ok((name, part.into_inner())),
+        };
         written.into_iter().map(server).collect()
     }
 

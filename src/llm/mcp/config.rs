@@ -1,4 +1,4 @@
-//! What does an agent file say of a server?
+//! The part of an agent file about one server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(in crate::llm) struct McpPart {
     pub(super) start_timeout: Seconds,
 }
 
-/// A pattern of tools' names.
+/// A pattern for tool names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Pattern(pub(super) Glob);
@@ -51,7 +51,7 @@ fn half_minute() -> Seconds {
 }
 
 impl McpPart {
-    /// What is wrong with it, or with its name.
+    /// Returns what is wrong with the part or its name.
     pub(in crate::llm) fn lint(&self, name: &str) -> Option<String> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
         if name.is_empty() || name.len() > 32 || !name.chars().all(plain) || name.contains("__") {

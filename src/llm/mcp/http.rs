@@ -1,45 +1,55 @@
-//! How does one talk to a server over HTTP? One POST a message; the answer is a document, or a stream of events in which it
-//! comes.
+//! A server at an address: one POST per message. The answer is a document or a stream of events.
+//!
+//! The SDK manages the session and its headers. This is the HTTP client for it. It posts like the client for models, with
+//! the same proxies, certificates and limits.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use tokio_stream::Stream;
 
-use super::super::http::{Enough, Http as Post, Response};
-use super::Lost;
+use super::super::http::{Enough, Http as Post};
+use super::link::{Status, quote};
 use crate::error::{Error, Kind, Result};
-use crate::rpc::Message;
-use crate::rpc::mcp::LIST_CHANGED;
 
 const CONNECT: Duration = Duration::from_secs(10);
-const SESSION: &str = "mcp-session-id";
-const VERSION: &str = "mcp-protocol-version";
-/// So much of what a server says beside the protocol is told.
-const WORDS: usize = 300;
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// A server at an address.
-#[derive(Debug)]
+/// An HTTP client for one server.
+#[derive(Debug, Clone)]
 pub(super) struct Http {
-    post: Post,
-    headers: Mutex<HeaderMap>,
-    next: AtomicU64,
-    changed: AtomicBool,
+    post: Arc<Post>,
+    headers: HashMap<HeaderName, HeaderValue>,
+    status: Arc<Status>,
 }
 
+type Events = std::pin::Pin<Box<dyn Stream<Item = std::result::Result<Sse, SseError>> + Send>>;
+type Failed = StreamableHttpError<io::Error>;
+
 impl Http {
-    /// Prepares to ask; nothing is sent yet.
+    /// Creates a client without connecting.
     ///
     /// # Errors
-    /// An address or a header that is none.
-    pub(super) fn new(url: &str, headers: &BTreeMap<String, String>) -> Result<Self> {
+    /// The address or a header is invalid.
+    pub(super) fn new(
+        url: &str,
+        headers: &BTreeMap<String, String>,
+        status: Arc<Status>,
+    ) -> Result<Self> {
         let post = Post::new(url, "", None, CONNECT).map_err(|error| {
             Error::new(Kind::Usage, format!("the url {url} cannot be used")).because(error)
         })?;
-        let mut all = HeaderMap::new();
+        let mut all = HashMap::new();
         for (name, value) in headers {
             let wrong = || Error::new(Kind::Usage, format!("the header {name} cannot be sent"));
             let mut value = HeaderValue::from_str(value).map_err(|error| wrong().because(error))?;
@@ -50,108 +60,122 @@ impl Http {
             );
         }
         Ok(Self {
-            post,
-            headers: Mutex::new(all),
-            next: AtomicU64::new(1),
-            changed: AtomicBool::new(false),
+            post: Arc::new(post),
+            headers: all,
+            status,
         })
     }
 
-    /// Every request from now on says which version was agreed on.
-    pub(super) fn speaks(&self, version: &str) {
-        self.set(VERSION, HeaderValue::from_str(version).ok());
+    /// A transport for one session.
+    pub(super) fn transport(&self) -> StreamableHttpClientTransport<Self> {
+        // The client ignores this address and uses its own.
+        let mut config = StreamableHttpClientTransportConfig::with_uri("");
+        config.custom_headers = self.headers.clone();
+        StreamableHttpClientTransport::with_client(self.clone(), config)
     }
 
-    fn set(&self, name: &'static str, value: Option<HeaderValue>) {
-        if let Some(value) = value {
-            self.headers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(name, value);
+    /// Sends a message and returns the response to it. Other messages that come with it are only noted.
+    async fn exchange(
+        &self,
+        message: &ClientJsonRpcMessage,
+        headers: &HeaderMap,
+    ) -> std::result::Result<StreamableHttpPostResponse, Failed> {
+        let failed = |why: String| StreamableHttpError::Client(io::Error::other(why));
+        let body = serde_json::to_vec(message)?;
+        let response = self.post.post_with(&body.into(), headers).await;
+        let response = response.map_err(failed)?;
+        let status = response.status;
+        if status == StatusCode::NOT_FOUND && headers.contains_key(SESSION) {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let ClientJsonRpcMessage::Request(request) = message else {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        };
+        let session = response.header(SESSION.as_str()).map(str::to_owned);
+        let (mut answer, mut words) = (None, String::new());
+        if response.is_stream() {
+            let read = response.events(|data| {
+                answer = self.answer(data.as_bytes(), &request.id);
+                match answer {
+                    Some(_) => Enough::Yes,
+                    None => Enough::No,
+                }
+            });
+            if let (Err(why), None) = (read.await, &answer) {
+                return Err(failed(format!("its answer broke off: {why}")));
+            }
+        } else {
+            let body = response.bytes().await.map_err(failed)?;
+            answer = self.answer(&body, &request.id);
+            words = quote(&String::from_utf8_lossy(&body));
+        }
+        match answer {
+            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            None if status.is_success() => Err(failed(format!(
+                "its answer isn't one to the request: {words}"
+            ))),
+            None => Err(failed(format!("it answered {status}: {words}"))),
         }
     }
 
-    pub(super) fn has_changed(&self) -> bool {
-        self.changed.swap(false, Ordering::Relaxed)
+    /// Reads the response to `id`. Servers send errors without an id for requests they couldn't read.
+    fn answer(&self, text: &[u8], id: &RequestId) -> Option<ServerJsonRpcMessage> {
+        match self.status.read(text)? {
+            ServerJsonRpcMessage::Response(response) if response.id == *id => {
+                Some(ServerJsonRpcMessage::Response(response))
+            }
+            ServerJsonRpcMessage::Error(error) if error.id.as_ref().is_none_or(|of| of == id) => {
+                Some(ServerJsonRpcMessage::error(error.error, Some(id.clone())))
+            }
+            _ => None,
+        }
     }
+}
 
-    pub(super) async fn notify(&self, method: &str) {
-        // A notice is not answered; what goes wrong shows at the next request.
-        let _ = self
-            .send(Message::Notice {
-                method: method.to_owned(),
-                params: Value::Null,
-            })
-            .await;
-    }
+impl StreamableHttpClient for Http {
+    type Error = io::Error;
 
-    pub(super) async fn request(
+    async fn post_message(
         &self,
-        method: &str,
-        params: Value,
-    ) -> std::result::Result<Value, Lost> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let response = self
-            .send(Message::Request {
-                id: id.into(),
-                method: method.to_owned(),
-                params,
-            })
-            .await?;
-        self.set(SESSION, response.headers.get(SESSION).cloned());
-        let status = response.status;
-        let mut answer = None;
-        let mut take = |text: &[u8]| {
-            match serde_json::from_slice(text)
-                .ok()
-                .and_then(|value| Message::read(value).ok())
-            {
-                Some(Message::Reply { id: of, result })
-                    if of == id || (of.is_null() && result.is_err()) =>
-                {
-                    answer = Some(result.map_err(Lost::Refused));
-                }
-                Some(Message::Notice { method, .. }) if method == LIST_CHANGED => {
-                    self.changed.store(true, Ordering::Relaxed);
-                }
-                _ => {}
+        _: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> std::result::Result<StreamableHttpPostResponse, Failed> {
+        let mut headers: HeaderMap = headers.into_iter().collect();
+        if let Some(Ok(session)) = session.as_deref().map(HeaderValue::from_str) {
+            headers.insert(SESSION, session);
+        }
+        match (self.exchange(&message, &headers).await, message) {
+            // Notifications have no answer. The next request reports what is wrong.
+            (Err(StreamableHttpError::Client(_)), ClientJsonRpcMessage::Notification(_)) => {
+                Ok(StreamableHttpPostResponse::Accepted)
             }
-            if answer.is_some() {
-                Enough::Yes
-            } else {
-                Enough::No
-            }
-        };
-        let (ended, body) = if response.is_stream() {
-            (
-                response.events(|data| take(data.as_bytes())).await,
-                bytes::Bytes::new(),
-            )
-        } else {
-            let body = response.bytes().await.map_err(Lost::Gone)?;
-            take(&body);
-            (Ok(()), body)
-        };
-        answer.unwrap_or_else(|| {
-            let words: String = String::from_utf8_lossy(&body).chars().take(WORDS).collect();
-            Err(Lost::Gone(match (ended, status.is_success()) {
-                (Err(error), _) => format!("its answer broke off: {error}"),
-                (Ok(()), false) => format!("it answered {status}: {words}"),
-                (Ok(()), true) => format!("its answer is no answer to the request: {words}"),
-            }))
-        })
+            (answer, _) => answer,
+        }
     }
 
-    async fn send(&self, message: Message) -> std::result::Result<Response, Lost> {
-        let headers = self
-            .headers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let body = bytes::Bytes::from(message.write().to_string());
-        self.post
-            .post_with(&body, &headers)
-            .await
-            .map_err(Lost::Gone)
+    /// Skipped: servers drop idle sessions.
+    async fn delete_session(
+        &self,
+        _: Arc<str>,
+        _: Arc<str>,
+        _: Option<String>,
+        _: HashMap<HeaderName, HeaderValue>,
+    ) -> std::result::Result<(), Failed> {
+        Err(StreamableHttpError::ServerDoesNotSupportDeleteSession)
+    }
+
+    /// Skipped: a run keeps no connection open between its calls.
+    async fn get_stream(
+        &self,
+        _: Arc<str>,
+        _: Option<Arc<str>>,
+        _: Option<String>,
+        _: Option<String>,
+        _: HashMap<HeaderName, HeaderValue>,
+    ) -> std::result::Result<Events, Failed> {
+        Err(StreamableHttpError::ServerDoesNotSupportSse)
     }
 }

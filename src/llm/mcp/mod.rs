@@ -1,11 +1,12 @@
-//! Which tools do other programs offer? Servers of the Model Context Protocol that an agent file names: started or called,
-//! asked for their tools, and ended with the run.
+//! Tools of other programs: starts or calls the Model Context Protocol servers that an agent file names, lists their
+//! tools, and ends the servers with the run.
 //!
-//! Nothing that a server does is trusted: it may say nothing, too much or nonsense, or end. Before the run that is an error
-//! that a person is told, within it a failed call that the model sees.
+//! The SDK implements the protocol. Servers aren't trusted: they may hang, flood, send nonsense or exit. Before the run that
+//! is an error for the user. During the run it is a failed call, which the model sees.
 
 mod config;
 mod http;
+mod link;
 mod pipe;
 mod result;
 #[cfg(test)]
@@ -13,17 +14,25 @@ mod result;
 mod tests;
 mod tool;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientRequest, ErrorCode, Implementation, ListToolsRequest,
+    PaginatedRequestParams, ProtocolVersion,
+};
+use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService};
+use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+use serde_json::Value;
 use tokio::time::timeout;
 
 pub(super) use self::config::McpPart;
+use self::config::Pattern;
 use self::http::Http;
-use self::pipe::Pipe;
+use self::link::{Lost, Status, Waiting};
+use self::pipe::{MAX_MESSAGE, Pipe};
 use self::tool::{McpTool, Spec};
 use super::agent::FileAgent;
 use super::build::Surroundings;
@@ -32,20 +41,19 @@ use super::gate::Glob;
 use super::secret::{Scrubbed, Secret};
 use crate::engine::Builder;
 use crate::error::{Error, Kind, Result};
-use crate::rpc::Fault;
-use crate::rpc::mcp::{
-    HANDSHAKE_VERSION, HANDSHAKE_VERSIONS, INITIALIZE, INITIALIZED, META_CAPABILITIES, META_CLIENT,
-    META_VERSION, MODERN_VERSION, TOOLS_LIST, UNSUPPORTED_VERSION,
-};
 use crate::tools::passed_on;
 
-/// A server that offers more tools, or more windows of them, is taken for one that never ends its list.
+/// Limits a list of tools, which might never end.
 const MAX_TOOLS: usize = 512;
 const MAX_WINDOWS: usize = 64;
-/// So long a server may take to end by itself.
+/// How often a server may change its list of tools. Over HTTP, the SDK keeps each tool that it ever saw.
+const MAX_CHANGES: usize = 64;
+/// Limits all lists that a server sends during a run, in bytes.
+const MAX_LISTED: usize = MAX_MESSAGE;
+/// How long a server may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The servers of an agent file, and the tools that they offer. They end when this and the engine are dropped.
+/// The servers of an agent file and their tools. The servers end when this and the engine are dropped.
 #[derive(Debug, Default)]
 pub struct McpServers {
     servers: Vec<Arc<Server>>,
@@ -57,18 +65,19 @@ impl AgentFile {
     /// Starts the servers that the file names, and asks them for their tools.
     ///
     /// # Errors
-    /// One cannot be started or does not answer as a server does; two tools have one name; the gate names a tool that none
-    /// has.
+    /// A server can't be started or doesn't follow the protocol, two tools have the same name, or the gate names a tool that
+    /// no server has.
     pub async fn mcp_servers(&self, around: &Surroundings) -> Result<McpServers> {
         let mut all = McpServers {
             key: around.key.clone(),
             ..McpServers::default()
         };
         let workspace = self.workspace();
-        // One after the other: what goes wrong is told of the first.
+        // One at a time, so that the error is about the first that fails.
         for (name, part) in &self.mcp {
-            let (server, specs) =
-                Server::start(name, part, around, &workspace, |path| self.beside(path)).await?;
+            let cwd = part.cwd.as_deref().map(|path| self.beside(path));
+            let cwd = cwd.as_deref().unwrap_or(&workspace);
+            let (server, specs) = Server::start(name, part, around, cwd).await?;
             all.servers.push(Arc::clone(&server));
             for spec in specs {
                 let tool = McpTool::new(Arc::clone(&server), spec, part.timeout.0);
@@ -116,7 +125,7 @@ impl AgentFile {
 }
 
 impl McpServers {
-    /// Gives an engine the tools.
+    /// Adds the tools to an engine.
     pub fn join(&self, engine: Builder<FileAgent>) -> Builder<FileAgent> {
         let tools = self.tools.iter().cloned();
         tools.fold(engine, |engine, tool| {
@@ -124,82 +133,109 @@ impl McpServers {
         })
     }
 
-    /// Lets the servers end by themselves, for a moment, and ends those that do not.
+    /// Lets each server end by itself for [`GRACE`], then kills it.
     pub async fn end(self) {
         for server in &self.servers {
-            server.link.end(GRACE).await;
+            if let Link::Pipe(pipe) = &server.link {
+                pipe.end(GRACE).await;
+            }
         }
     }
 }
 
-/// One server.
+/// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
     name: String,
     link: Link,
-    /// Whether requests say for themselves what they are.
-    modern: bool,
+    status: Arc<Status>,
+    service: RunningService<RoleClient, ClientConfig>,
+    /// How often the list of tools changed.
+    changes: AtomicUsize,
+    /// The length of all lists of tools so far, in bytes.
+    listed: AtomicUsize,
 }
 
-/// How messages go.
+/// How messages reach a server.
 #[derive(Debug)]
 enum Link {
     Pipe(Pipe),
-    Http(Box<Http>),
-}
-
-/// Why a request has no result.
-#[derive(Debug, Clone, PartialEq)]
-enum Lost {
-    /// The server says so.
-    Refused(Fault),
-    /// There is no answer.
-    Gone(String),
-}
-
-impl std::fmt::Display for Lost {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Lost::Refused(fault) => write!(f, "{} (error {})", fault.message, fault.code),
-            Lost::Gone(why) => f.write_str(why),
-        }
-    }
+    Http(Http),
 }
 
 impl Link {
-    async fn request(&self, method: &str, params: Value) -> std::result::Result<Value, Lost> {
+    /// Starts the program, or prepares to call the address.
+    fn open(
+        name: &str,
+        part: &McpPart,
+        around: &Surroundings,
+        cwd: &Path,
+        status: Arc<Status>,
+    ) -> Result<Self> {
+        let Some(command) = &part.command else {
+            let url = part.url.as_deref().unwrap_or_default();
+            return Ok(Link::Http(Http::new(url, &part.headers, status)?));
+        };
+        let mut environment = passed_on(around.environment.iter().cloned());
+        let own = part.env.iter();
+        environment.extend(own.map(|(name, value)| (name.into(), value.into())));
+        let pipe = Pipe::open(command, cwd, environment, status).map_err(|error| {
+            let command = command.join(" ");
+            let what = format!("the MCP server {name} cannot be started: {command}");
+            Error::new(Kind::Unreadable, what)
+                .because(error)
+                .hint("`command` is a program and its arguments")
+        })?;
+        Ok(Link::Pipe(pipe))
+    }
+
+    async fn serve(
+        &self,
+        lifecycle: ClientLifecycleMode,
+    ) -> std::result::Result<RunningService<RoleClient, ClientConfig>, ClientInitializeError> {
+        let version = env!("CARGO_PKG_VERSION");
+        let client = Implementation::new("board", version);
+        let config = ClientConfig::new(ClientCapabilities::default(), client)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
         match self {
-            Link::Pipe(pipe) => pipe.request(method, params).await,
-            Link::Http(http) => http.request(method, params).await,
+            Link::Pipe(pipe) => config.serve_with_lifecycle(pipe.clone(), lifecycle).await,
+            Link::Http(http) => {
+                config
+                    .serve_with_lifecycle(http.transport(), lifecycle)
+                    .await
+            }
         }
     }
 
-    async fn notify(&self, method: &str) {
-        match self {
-            Link::Pipe(pipe) => pipe.notify(method, Value::Null),
-            Link::Http(http) => http.notify(method).await,
-        }
-    }
-
-    /// Whether the tools are others than at the last question.
-    fn has_changed(&self) -> bool {
-        match self {
-            Link::Pipe(pipe) => pipe.has_changed(),
-            Link::Http(http) => http.has_changed(),
-        }
-    }
-
-    async fn end(&self, grace: Duration) {
-        if let Link::Pipe(pipe) = self {
-            pipe.end(grace).await;
-        }
-    }
-
-    /// What a person should know besides: the last words of a program.
-    fn last_words(&self) -> String {
-        match self {
-            Link::Pipe(pipe) => pipe.last_words(),
-            Link::Http(_) => String::new(),
+    /// Starts with a handshake, since most servers need one. Servers that only support newer versions refuse it and start
+    /// with `server/discover`.
+    async fn begin(
+        &self,
+        status: &Status,
+    ) -> std::result::Result<RunningService<RoleClient, ClientConfig>, Lost> {
+        let begun = match self.serve(ClientLifecycleMode::Initialize).await {
+            Err(ClientInitializeError::JsonRpcError(error))
+                if error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
+            {
+                let preferred_versions = vec![ProtocolVersion::LATEST];
+                self.serve(ClientLifecycleMode::Discover { preferred_versions })
+                    .await
+            }
+            begun => begun,
+        };
+        let service = begun.map_err(|error| status.not_begun(error))?;
+        let version = service
+            .peer_info()
+            .map(|info| info.protocol_version.clone());
+        match version {
+            Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => {
+                let known = ProtocolVersion::LATEST;
+                Err(Lost::Gone(format!(
+                    "it speaks version {:?} of the protocol, and the newest here is {known}",
+                    version.as_str()
+                )))
+            }
+            _ => Ok(service),
         }
     }
 }
@@ -210,110 +246,96 @@ impl Server {
         name: &str,
         part: &McpPart,
         around: &Surroundings,
-        workspace: &Path,
-        beside: impl Fn(&Path) -> std::path::PathBuf,
+        cwd: &Path,
     ) -> Result<(Arc<Self>, Vec<Spec>)> {
-        let link = match (&part.command, &part.url) {
-            (Some(command), _) => {
-                let cwd = part
-                    .cwd
-                    .as_deref()
-                    .map_or_else(|| workspace.to_owned(), beside);
-                let mut environment = passed_on(around.environment.iter().cloned());
-                environment.extend(
-                    part.env
-                        .iter()
-                        .map(|(name, value)| (name.into(), value.into())),
-                );
-                let pipe = Pipe::open(command, &cwd, environment).map_err(|error| {
-                    let what = format!(
-                        "the MCP server {name} cannot be started: {}",
-                        command.join(" ")
-                    );
-                    Error::new(Kind::Unreadable, what)
-                        .because(error)
-                        .hint("`command` is a program and its arguments")
-                })?;
-                Link::Pipe(pipe)
-            }
-            (None, url) => Link::Http(Box::new(Http::new(
-                url.as_deref().unwrap_or_default(),
-                &part.headers,
-            )?)),
-        };
+        let status = Arc::new(Status::default());
+        let link = Link::open(name, part, around, cwd, Arc::clone(&status))?;
         let begun = timeout(part.start_timeout.0, async {
-            let modern = greet(&link).await?;
+            let service = link.begin(&status).await?;
             let server = Self {
                 name: name.to_owned(),
                 link,
-                modern,
+                status: Arc::clone(&status),
+                service,
+                changes: AtomicUsize::new(0),
+                listed: AtomicUsize::new(0),
             };
-            let found = server.tools().await;
-            let words = server.link.last_words();
-            found
-                .map(|specs| (server, specs))
-                .map_err(|lost| (lost, words))
+            let specs = server.tools().await?;
+            Ok((server, specs))
         });
-        let failed = |why: String, words: String| {
-            let what = format!(
-                "the MCP server {name} did not begin: {}",
-                around.key.scrub(&why)
-            );
+        let failed = |why: &str| {
+            let why = around.key.scrub(why);
+            let what = format!("the MCP server {name} did not begin: {why}");
             let error = Error::new(Kind::Unreadable, what);
-            let words = around.key.scrub(words.trim()).into_owned();
-            if words.is_empty() {
-                error
-            } else {
-                error.hint(format!("its last words: {words}"))
+            let words = status.last_words();
+            let words = around.key.scrub(words.trim());
+            match words.is_empty() {
+                true => error,
+                false => error.hint(format!("its last words: {words}")),
             }
         };
         let (server, mut specs) = match begun.await {
             Ok(Ok(begun)) => begun,
-            Ok(Err((lost, words))) => return Err(failed(lost.to_string(), words)),
+            Ok(Err(lost)) => return Err(failed(&Lost::to_string(&lost))),
             Err(_) => {
                 let limit = part.start_timeout.0.as_secs_f64();
-                return Err(failed(format!("no answer within {limit} s"), String::new())
+                return Err(failed(&format!("no answer within {limit} s"))
                     .hint(format!("`start_timeout` under [mcp.{name}] gives it more")));
             }
         };
         if let Some(wanted) = &part.tools {
+            let is_wanted = |pattern: &Pattern, spec: &Spec| pattern.0.matches(&spec.name);
             if let Some(none) = wanted
                 .iter()
-                .find(|glob| !specs.iter().any(|spec| glob.0.matches(&spec.name)))
+                .find(|pattern| !specs.iter().any(|spec| is_wanted(pattern, spec)))
             {
-                let names = specs
-                    .iter()
-                    .map(|spec| &*spec.name)
-                    .collect::<Vec<_>>()
-                    .join(", ");
+                let names: Vec<_> = specs.iter().map(|spec| &*spec.name).collect();
                 let what = format!("the MCP server {name} has no tool {:?}", none.0.text());
-                return Err(Error::new(Kind::Usage, what).hint(format!("it has {names}")));
+                return Err(
+                    Error::new(Kind::Usage, what).hint(format!("it has {}", names.join(", ")))
+                );
             }
-            specs.retain(|spec| wanted.iter().any(|glob| glob.0.matches(&spec.name)));
+            specs.retain(|spec| wanted.iter().any(|pattern| is_wanted(pattern, spec)));
         }
         Ok((Arc::new(server), specs))
     }
 
-    /// Asks for something; a server whose requests stand for themselves is told each time who asks.
-    async fn request(&self, method: &str, mut params: Value) -> std::result::Result<Value, Lost> {
-        if let (true, Some(fields)) = (self.modern, params.as_object_mut()) {
-            fields.insert(
-                "_meta".to_owned(),
-                json!({ META_VERSION: MODERN_VERSION, META_CAPABILITIES: {}, META_CLIENT: client() }),
-            );
-        }
-        self.link.request(method, params).await
+    /// Sends a request and returns the result as JSON, which can also hold results that deviate from the protocol. Dropping
+    /// the future cancels the request.
+    async fn request(&self, request: ClientRequest) -> std::result::Result<Value, Lost> {
+        let peer = self.service.peer();
+        let lost = |error| self.status.lost(error);
+        let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+        let sent = sent.await.map_err(lost)?;
+        let mut waiting = Waiting {
+            peer,
+            id: Some(sent.id.clone()),
+        };
+        let answer = sent.await_response().await;
+        waiting.id = None;
+        let result = answer.map_err(lost)?;
+        serde_json::to_value(result).map_err(|error| Lost::Gone(error.to_string()))
     }
 
-    /// The tools that it offers now.
+    /// Returns the tools that the server offers now.
     async fn tools(&self) -> std::result::Result<Vec<Spec>, Lost> {
         let gone = |why: &str| Lost::Gone(why.to_owned());
+        let too_long = || {
+            let limit = MAX_LISTED >> 20;
+            Lost::Gone(format!("its lists of tools have more than {limit} MiB"))
+        };
+        if self.listed.load(Ordering::Relaxed) > MAX_LISTED {
+            return Err(too_long());
+        }
         let (mut specs, mut cursor) = (Vec::new(), None::<String>);
         for _ in 0..MAX_WINDOWS {
-            let params = cursor
-                .as_ref()
-                .map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-            let answer = self.request(TOOLS_LIST, params).await?;
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let request = ListToolsRequest::with_param(params);
+            let answer = self.request(request.into()).await?;
+            let len = serde_json::to_vec(&answer).map_or(0, |text| text.len());
+            if self.listed.fetch_add(len, Ordering::Relaxed) + len > MAX_LISTED {
+                return Err(too_long());
+            }
             let tools = answer
                 .get("tools")
                 .and_then(Value::as_array)
@@ -338,9 +360,16 @@ impl Server {
         Err(gone("its list of tools does not end"))
     }
 
-    /// Errs where the server took a tool back since it was asked.
+    /// Fails if the server changed its list of tools and no longer offers this one, or changed it too often.
     async fn still_has(&self, tool: &str) -> std::result::Result<(), Lost> {
-        if !self.link.has_changed() {
+        let has_changed = self.status.has_changed();
+        let more = usize::from(has_changed);
+        if self.changes.fetch_add(more, Ordering::Relaxed) + more > MAX_CHANGES {
+            return Err(Lost::Gone(format!(
+                "its list of tools changed more than {MAX_CHANGES} times"
+            )));
+        }
+        if !has_changed {
             return Ok(());
         }
         let specs = self.tools().await?;
@@ -353,48 +382,3 @@ impl Server {
         }
     }
 }
-
-/// Begins the talk; says whether requests have to stand for themselves.
-async fn greet(link: &Link) -> std::result::Result<bool, (Lost, String)> {
-    let params =
-        json!({ "protocolVersion": HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": client() });
-    let answer = match link.request(INITIALIZE, params).await {
-        Ok(answer) => answer,
-        Err(Lost::Refused(fault)) if fault.code == UNSUPPORTED_VERSION => {
-            let spoken = fault
-                .data
-                .as_ref()
-                .and_then(|data| data.get("supported"))
-                .and_then(Value::as_array);
-            return match spoken
-                .is_some_and(|versions| versions.iter().any(|version| version == MODERN_VERSION))
-            {
-                true => Ok(true),
-                false => Err((Lost::Refused(fault), String::new())),
-            };
-        }
-        Err(lost) => return Err((lost, link.last_words())),
-    };
-    let version = answer
-        .get("protocolVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if !HANDSHAKE_VERSIONS.contains(&version) {
-        let why = format!(
-            "it speaks version {version:?} of the protocol, and the newest here is {HANDSHAKE_VERSION}"
-        );
-        return Err((Lost::Gone(why), String::new()));
-    }
-    if let Link::Http(http) = link {
-        http.speaks(version);
-    }
-    link.notify(INITIALIZED).await;
-    Ok(false)
-}
-
-fn client() -> Value {
-    json!({ "name": "board", "version": env!("CARGO_PKG_VERSION") })
-}
-
-/// The parts of a file by the names of their servers.
-pub(super) type McpParts = BTreeMap<String, McpPart>;

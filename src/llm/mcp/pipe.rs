@@ -1,64 +1,52 @@
-//! How does one talk to a program? Over its standard streams, a message a line; it is killed with all that it started when
-//! nobody needs it any more.
+//! A server that is a program: one message per line on its standard streams.
+//!
+//! The SDK's own transport drops long lines silently and doesn't report why a program ended. This one fails the requests
+//! that a long line may have answered, keeps the exit status and the last words, and kills the whole process group.
 
-use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
+use std::future::ready;
 use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::{mpsc, oneshot};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Lost;
-use crate::rpc::mcp::{CANCELLED, LIST_CHANGED, PING};
-use crate::rpc::{Fault, Lines, METHOD_NOT_FOUND, Message, TooLong};
+use super::link::{Status, lock};
+use crate::lines::{Lines, TooLong};
 use crate::tools::group::Group;
 
-/// A longer message is given up, and with it all that is waited for: nobody knows whose answer it was.
-const MAX_MESSAGE: usize = 16 << 20;
-/// So much of what it complained about last is kept.
-const WORDS: usize = 2_000;
-/// A program that closed its output has so long to end by itself, and its complaints to come.
+/// The longest message, in bytes. A longer one fails all open requests, since it may answer any of them.
+pub(super) const MAX_MESSAGE: usize = 16 << 20;
+/// How long to wait for a program to end, and for the rest of its stderr, after it closed its output.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// So many messages may wait until the program reads them.
+/// How many messages may wait until the program reads them.
 const MAX_UNREAD: usize = 64;
+/// The longest answer to a request of the program, in bytes. It repeats the request's id or method, which the program
+/// chooses.
+const MAX_ANSWER: usize = 64 << 10;
 
-/// A program that is talked to.
+/// A running program. It is killed when all clones are dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Pipe(Arc<Process>);
+
 #[derive(Debug)]
-pub(super) struct Pipe {
-    shared: Arc<Shared>,
-    /// `None` once there is no more to say.
+struct Process {
+    /// `None` once the program's input is closed.
     outgoing: Mutex<Option<mpsc::Sender<Vec<u8>>>>,
-    next: AtomicU64,
-    /// Reads, writes and waits for the end; dropped, they end the program.
+    incoming: tokio::sync::Mutex<mpsc::Receiver<ServerJsonRpcMessage>>,
+    status: Arc<Status>,
+    /// Reads, writes and waits for the end. Dropping it kills the program.
     work: tokio::sync::Mutex<JoinSet<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    waits: Mutex<Waits>,
-    words: Mutex<VecDeque<u8>>,
-    changed: AtomicBool,
-}
-
-/// Who waits for an answer, and why none comes any more.
-#[derive(Debug, Default)]
-struct Waits {
-    open: HashMap<u64, oneshot::Sender<Result<Value, Lost>>>,
-    ended: Option<String>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pipe {
@@ -67,6 +55,7 @@ impl Pipe {
         command: &[String],
         cwd: &Path,
         environment: Vec<(OsString, OsString)>,
+        status: Arc<Status>,
     ) -> io::Result<Self> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut started = Command::new(program);
@@ -84,197 +73,107 @@ impl Pipe {
         started.process_group(0);
         let mut child = started.spawn()?;
         let group = Group::led_by(&child);
-        let shared = Arc::new(Shared::default());
-        let (sender, outgoing) = mpsc::channel(MAX_UNREAD);
+        let (outgoing, lines) = mpsc::channel(MAX_UNREAD);
+        // Room for one, since each may be as long as the limit.
+        let (messages, incoming) = mpsc::channel(1);
         let mut work = JoinSet::new();
         if let Some(stdin) = child.stdin.take() {
-            work.spawn(write(stdin, outgoing));
+            work.spawn(write(stdin, lines));
         }
-        let answers = sender.downgrade();
-        work.spawn(follow(child, group, Arc::clone(&shared), answers));
-        Ok(Self {
-            shared,
-            outgoing: Mutex::new(Some(sender)),
-            next: AtomicU64::new(1),
+        work.spawn(follow(child, group, Arc::clone(&status), messages));
+        Ok(Self(Arc::new(Process {
+            outgoing: Mutex::new(Some(outgoing)),
+            incoming: incoming.into(),
+            status,
             work: work.into(),
-        })
+        })))
     }
 
-    pub(super) async fn request(&self, method: &str, params: Value) -> Result<Value, Lost> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, answer) = oneshot::channel();
-        {
-            let mut waits = lock(&self.shared.waits);
-            if let Some(why) = &waits.ended {
-                return Err(Lost::Gone(why.clone()));
-            }
-            waits.open.insert(id, sender);
-        }
-        let mut given_up = GivenUp {
-            pipe: self,
-            id,
-            is_answered: false,
-        };
-        self.say(Message::Request {
-            id: id.into(),
-            method: method.to_owned(),
-            params,
-        })?;
-        let answer = answer
-            .await
-            .unwrap_or_else(|_| Err(Lost::Gone("the answer was given up".to_owned())));
-        given_up.is_answered = true;
-        answer
-    }
-
-    pub(super) fn notify(&self, method: &str, params: Value) {
-        // Whoever does not read it has no use for it.
-        let _ = self.say(Message::Notice {
-            method: method.to_owned(),
-            params,
-        });
-    }
-
-    pub(super) fn has_changed(&self) -> bool {
-        self.shared.changed.swap(false, Ordering::Relaxed)
-    }
-
-    pub(super) fn last_words(&self) -> String {
-        String::from_utf8_lossy(lock(&self.shared.words).make_contiguous()).into_owned()
-    }
-
-    /// Says no more and lets it end by itself for a moment; then it is killed.
+    /// Closes the program's input, and kills the program if it doesn't end within `grace`.
     pub(super) async fn end(&self, grace: Duration) {
-        lock(&self.outgoing).take();
-        let mut work = self.work.lock().await;
+        lock(&self.0.outgoing).take();
+        let mut work = self.0.work.lock().await;
         let all = async { while work.join_next().await.is_some() {} };
         if timeout(grace, all).await.is_err() {
             work.shutdown().await;
         }
     }
 
-    fn say(&self, message: Message) -> Result<(), Lost> {
-        let line = line(message);
-        let sent = lock(&self.outgoing)
+    fn say(&self, message: &ClientJsonRpcMessage) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        let status = &self.0.status;
+        match message {
+            ClientJsonRpcMessage::Request(request) => status.opens(&request.id),
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                {
+                    let id = cancelled.params.request_id.iter();
+                    id.for_each(|id| status.closes(id));
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {
+                if line.len() > MAX_ANSWER {
+                    let why = "the answer to the server's request is too long";
+                    return Err(io::Error::other(why));
+                }
+            }
+        }
+        let sent = lock(&self.0.outgoing)
             .as_ref()
             .map(|outgoing| outgoing.try_send(line));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            Some(Err(mpsc::error::TrySendError::Full(_))) => {
-                Err(Lost::Gone("it does not read what it is asked".into()))
-            }
-            _ => Err(Lost::Gone(
-                lock(&self.shared.waits)
-                    .ended
-                    .clone()
-                    .unwrap_or_else(|| "it has ended".into()),
-            )),
-        }
-    }
-}
-
-/// Tells the program where nobody waits for its answer any more.
-struct GivenUp<'a> {
-    pipe: &'a Pipe,
-    id: u64,
-    is_answered: bool,
-}
-
-impl Drop for GivenUp<'_> {
-    fn drop(&mut self) {
-        let waited = lock(&self.pipe.shared.waits)
-            .open
-            .remove(&self.id)
-            .is_some();
-        if waited && !self.is_answered {
-            self.pipe.notify(
-                CANCELLED,
-                json!({ "requestId": self.id, "reason": "its time is over" }),
-            );
-        }
-    }
-}
-
-impl Shared {
-    /// Gives no more answers, and says why.
-    fn end(&self, why: &str) {
-        let mut waits = lock(&self.waits);
-        waits.ended = Some(why.to_owned());
-        waits
-            .open
-            .drain()
-            .for_each(|(_, waiting)| drop(waiting.send(Err(Lost::Gone(why.to_owned())))));
-    }
-
-    /// Takes a line; what is returned is to be said to it.
-    fn take(&self, line: Result<Vec<u8>, TooLong>) -> Option<Message> {
-        let Ok(line) = line else {
-            let why = format!(
-                "the server sent a message of more than {} MiB",
-                MAX_MESSAGE >> 20
-            );
-            let mut waits = lock(&self.waits);
-            waits
-                .open
-                .drain()
-                .for_each(|(_, waiting)| drop(waiting.send(Err(Lost::Gone(why.clone())))));
-            return None;
+        let why = match sent {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(mpsc::error::TrySendError::Full(_))) => "the server doesn't read its requests",
+            _ => "the server's input is closed",
         };
-        // Some programs write other things there; what is no message says nothing to us.
-        let message = serde_json::from_slice(&line)
-            .ok()
-            .and_then(|value| Message::read(value).ok());
-        match message? {
-            Message::Reply { id, result } => {
-                let waiting = lock(&self.waits).open.remove(&id.as_u64()?)?;
-                let _ = waiting.send(result.map_err(Lost::Refused));
-                None
-            }
-            Message::Notice { method, .. } => {
-                if method == LIST_CHANGED {
-                    self.changed.store(true, Ordering::Relaxed);
-                }
-                None
-            }
-            Message::Request { id, method, .. } => {
-                let result = match &*method {
-                    PING => Ok(json!({})),
-                    other => Err(Fault::new(
-                        METHOD_NOT_FOUND,
-                        format!("this client does not do {other}"),
-                    )),
-                };
-                Some(Message::Reply { id, result })
-            }
+        if let ClientJsonRpcMessage::Request(request) = message {
+            status.closes(&request.id);
+        }
+        Err(io::Error::other(why))
+    }
+}
+
+impl Transport<RoleClient> for Pipe {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        ready(self.say(&message))
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.0.incoming.lock().await.recv().await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Vec<u8>>) {
+    while let Some(line) = lines.recv().await {
+        // The program stopped reading, so it is about to end. The reader reports that.
+        if stdin.write_all(&line).await.is_err() || stdin.flush().await.is_err() {
+            break;
         }
     }
 }
 
-fn line(message: Message) -> Vec<u8> {
-    let mut line = message.write().to_string().into_bytes();
-    line.push(b'\n');
-    line
-}
-
-/// Hears what the program says until it ends, and says then why no more answers come.
+/// Passes messages on until the program ends, then records why it did.
 async fn follow(
     mut child: Child,
     group: Group,
-    shared: Arc<Shared>,
-    answers: mpsc::WeakSender<Vec<u8>>,
+    status: Arc<Status>,
+    messages: mpsc::Sender<ServerJsonRpcMessage>,
 ) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let reading = async {
-        if let Some(stdout) = stdout {
-            read(stdout, &shared, &answers).await;
-        }
-    };
-    let keeping = async {
-        if let Some(stderr) = stderr {
-            keep(stderr, &shared).await;
-        }
-    };
-    let (mut reading, mut keeping, mut is_kept) = (pin!(reading), pin!(keeping), false);
+    let mut reading = pin!(read(stdout, &status, &messages));
+    let mut keeping = pin!(keep(stderr, &status));
+    let mut is_kept = false;
     loop {
         tokio::select! {
             () = &mut reading => break,
@@ -283,54 +182,49 @@ async fn follow(
     }
     let last_words = async {
         if !is_kept {
-            // Only a process that left the group keeps it open.
+            // Only a process that left the group keeps stderr open.
             let _ = timeout(LAST_WORDS, keeping).await;
         }
     };
     let (why, ()) = tokio::join!(ended(child, group), last_words);
-    shared.end(&why);
-}
-
-async fn write(mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Vec<u8>>) {
-    while let Some(line) = outgoing.recv().await {
-        // One that cannot be told anything more is about to end, which is seen elsewhere.
-        if stdin.write_all(&line).await.is_err() || stdin.flush().await.is_err() {
-            break;
-        }
-    }
+    status.end(why);
 }
 
 async fn read(
-    mut stdout: impl AsyncRead + Unpin,
-    shared: &Shared,
-    answers: &mpsc::WeakSender<Vec<u8>>,
+    stdout: Option<ChildStdout>,
+    status: &Status,
+    messages: &mpsc::Sender<ServerJsonRpcMessage>,
 ) {
-    let (mut lines, mut piece) = (Lines::new(MAX_MESSAGE), vec![0; 64 << 10]);
-    while let Ok(len @ 1..) = stdout.read(&mut piece).await {
-        let mut answer = None;
-        lines.push(piece.get(..len).unwrap_or_default(), |line| {
-            answer = shared.take(line).or(answer.take())
-        });
-        if let (Some(answer), Some(outgoing)) = (answer, answers.upgrade()) {
-            let _ = outgoing.try_send(line(answer));
+    let Some(stdout) = stdout else { return };
+    let mut lines = Lines::new(stdout, MAX_MESSAGE);
+    while let Some(line) = lines.next().await {
+        let received = match line {
+            Ok(line) => status.read(&line).into_iter().collect(),
+            Err(TooLong) => {
+                let limit = MAX_MESSAGE >> 20;
+                status.fail_all(&format!(
+                    "the server sent a message of more than {limit} MiB"
+                ))
+            }
+        };
+        for message in received {
+            if messages.send(message).await.is_err() {
+                return;
+            }
         }
     }
-    if let Some(line) = lines.end() {
-        shared.take(line);
-    }
 }
 
-async fn keep(mut stderr: impl AsyncRead + Unpin, shared: &Shared) {
+/// Keeps the end of stderr.
+async fn keep(stderr: Option<ChildStderr>, status: &Status) {
+    let Some(mut stderr) = stderr else { return };
     let mut piece = vec![0; 8 << 10];
     while let Ok(len @ 1..) = stderr.read(&mut piece).await {
-        let mut words = lock(&shared.words);
-        words.extend(piece.get(..len).unwrap_or_default());
-        let over = words.len().saturating_sub(WORDS);
-        words.drain(..over);
+        status.keep_words(piece.get(..len).unwrap_or_default());
     }
 }
 
-/// How the program ended; what is left of it is killed.
+/// Waits for the program to end, kills the rest of its group, and returns how it ended.
 async fn ended(mut child: Child, mut group: Group) -> String {
     let status = timeout(LAST_WORDS, child.wait()).await;
     group.kill();

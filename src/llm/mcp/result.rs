@@ -1,10 +1,10 @@
-//! What did a call give? Texts and data as they came; of pictures and sounds, which no model here is shown, what they are.
+//! Reads the result of a call: texts and data as they are, and a description of images and audio, which models here don't get.
 
 use serde_json::{Value, json};
 
 use crate::engine::ToolError;
 
-/// The result of a call, or its error.
+/// Returns the result of a call, or its error.
 pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
     if let Some(kind) = result
         .get("resultType")
@@ -24,7 +24,7 @@ pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
     if result.get("isError").and_then(Value::as_bool) == Some(true) {
         let words = text.unwrap_or_else(|| Value::from(parts).to_string());
         return Err(ToolError::new(if words.is_empty() {
-            "it failed, and says nothing more".to_owned()
+            "the call failed without a message".to_owned()
         } else {
             words
         }));
@@ -33,7 +33,7 @@ pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
         .get("structuredContent")
         .filter(|data| !data.is_null());
     Ok(match (text, structured) {
-        // Servers give data as a text, too, for those who do not take it otherwise.
+        // Servers repeat data as text, for clients that don't read data.
         (Some(text), Some(data))
             if text.is_empty() || serde_json::from_str(&text).ok().as_ref() == Some(data) =>
         {
@@ -46,7 +46,7 @@ pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
     })
 }
 
-/// A part of a result: its text, or what it is.
+/// A content block: its text, or a description.
 fn part(block: &Value) -> Value {
     let text = |name: &str| block.get(name).and_then(Value::as_str);
     match text("type") {
@@ -72,7 +72,7 @@ fn part(block: &Value) -> Value {
     }
 }
 
-/// How many bytes a text in base64 stands for.
+/// The length of what base64 encodes, in bytes.
 fn decoded(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }

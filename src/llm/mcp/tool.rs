@@ -1,19 +1,20 @@
-//! What is a tool that a server offers, to the engine?
+//! A server's tool, as the engine calls it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::model::{CallToolRequest, CallToolRequestParams};
 use serde_json::{Map, Value, json};
 
+use super::Server;
+use super::link::Lost;
 use super::result::outcome;
-use super::{Lost, Server};
 use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
-use crate::rpc::mcp::TOOLS_CALL;
 
-/// Model services take no longer names of tools.
+/// The longest tool name that model services accept.
 const MAX_NAME: usize = 64;
 
-/// A tool as its server tells of it.
+/// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Spec {
     pub(super) name: String,
@@ -22,7 +23,7 @@ pub(super) struct Spec {
 }
 
 impl Spec {
-    /// `None` where it has no name. A schema that is none takes anything.
+    /// Returns `None` if it has no name. A tool without a schema accepts any arguments.
     pub(super) fn read(tool: &Value) -> Option<Self> {
         let text = |name: &str| {
             tool.get(name)
@@ -49,7 +50,7 @@ impl Spec {
 pub(super) struct McpTool {
     server: Arc<Server>,
     spec: Spec,
-    /// The name of the server and its own.
+    /// The server's name and the tool's.
     name: String,
     timeout: Duration,
 }
@@ -76,7 +77,7 @@ impl McpTool {
         }
     }
 
-    /// What the engine, the gate and the model call it.
+    /// The name for the engine, the gate and the model.
     pub(super) fn known_as(&self) -> &str {
         &self.name
     }
@@ -85,7 +86,7 @@ impl McpTool {
         self.name == other.name
     }
 
-    /// Its own name, and its server's.
+    /// The tool's own name and its server's, for errors.
     pub(super) fn place(&self) -> String {
         format!("{} of {}", self.spec.name, self.server.name)
     }
@@ -109,23 +110,17 @@ impl Tool for McpTool {
 
     async fn call(&self, args: Map<String, Value>, _: ToolCx<'_>) -> Result<Value, ToolError> {
         let lost = |lost: Lost| match lost {
-            Lost::Refused(fault) => {
-                ToolError::new(format!("{} (error {})", fault.message, fault.code))
-            }
+            Lost::Refused(_) => ToolError::new(lost.to_string()),
             Lost::Gone(why) => {
                 ToolError::new(format!("the MCP server {}: {why}", self.server.name))
                     .category("server_failed")
             }
         };
         self.server.still_has(&self.spec.name).await.map_err(lost)?;
-        let params = json!({ "name": self.spec.name, "arguments": args });
-        outcome(
-            &self
-                .server
-                .request(TOOLS_CALL, params)
-                .await
-                .map_err(lost)?,
-        )
+        let params = CallToolRequestParams::new(self.spec.name.clone()).with_arguments(args);
+        let request = CallToolRequest::new(params);
+        let result = self.server.request(request.into()).await.map_err(lost)?;
+        outcome(&result)
     }
 
     fn limits(&self) -> ToolLimits {

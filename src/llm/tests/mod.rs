@@ -1,7 +1,7 @@
 //! Tests that requests are as servers expect, and that replies and faults are understood.
 
 #[path = "../../../tests/support/endpoint.rs"]
-mod endpoint;
+pub(super) mod endpoint;
 
 mod answers;
 mod faults;

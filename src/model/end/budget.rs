@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Origin;
+use super::kinds::Origin;
 
 /// The limits checked before each step. Every set of rules includes them, and no hook or filter can
 /// remove them.

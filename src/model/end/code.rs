@@ -1,6 +1,7 @@
 //! Defines the codes under which a rule or the engine stops a run, and their meaning.
 
-use super::{Outcome, Source, StopReason};
+use super::kinds::{Outcome, Source};
+use super::reason::StopReason;
 use crate::model::words::open_words;
 
 /// Declares the known codes with their text, the stop reason that older viewers read, and the

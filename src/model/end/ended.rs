@@ -3,8 +3,8 @@
 
 use serde_json::Number;
 
-use super::{Certainty, Op, Outcome, Reading};
-use crate::model::ToolLimit;
+use super::kinds::{Certainty, Outcome};
+use super::reading::{Op, Reading};
 use crate::model::words::words;
 
 /// The end of a run, or of the last turn of a session.
@@ -523,6 +523,53 @@ impl Ended {
         match own.as_slice() {
             [only] => vec![("", (*only).clone())],
             _ => Vec::new(),
+        }
+    }
+}
+
+/// A limit set for another tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolLimit {
+    /// The tool's name for the limit.
+    pub name: &'static str,
+    /// The value of the limit.
+    pub limit: f64,
+    /// Its unit, in the plural: `steps`, `turns`, `messages`, `usd`, `tokens`, `ms`.
+    pub unit: &'static str,
+    /// The amount used, if the trace records it. Otherwise the board's own count is shown.
+    pub used: Option<f64>,
+    /// Whether `used` is exact or only a bound.
+    pub bound: Bound,
+    /// The operator that the tool compares the two with.
+    pub op: Op,
+}
+
+impl ToolLimit {
+    /// Returns the limit with another operator.
+    #[must_use]
+    pub fn compared(self, op: Op) -> Self {
+        Self { op, ..self }
+    }
+
+    /// Returns the limit with `used` as a bound only.
+    #[must_use]
+    pub fn bounded(self, bound: Bound) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// Returns whether the recorded use reaches the limit, or `None` if unknown.
+    pub fn is_reached(&self) -> Option<bool> {
+        self.is_reached_by(self.used?, self.bound)
+    }
+
+    /// Returns whether the given use reaches the limit, or `None` if unknown.
+    pub fn is_reached_by(&self, used: f64, bound: Bound) -> Option<bool> {
+        let reading = Reading::compare(used, self.op, self.limit, self.unit);
+        match (bound, self.op.holds(used, self.limit)) {
+            (Bound::AtMost, true) | (Bound::AtLeast, false) => None,
+            (_, true) => Some(true),
+            // Rounding may hide that the limit was reached.
+            (_, false) => reading.is_refuted().then_some(false),
         }
     }
 }

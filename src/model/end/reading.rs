@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use super::Phase;
+use super::kinds::Phase;
 use crate::model::words::words;
 
 /// A rule's measurement and its limit.

@@ -17,7 +17,7 @@ use super::recorded::RecordedFacts;
 use super::redact::BLANK;
 use super::stated::Said;
 use super::step::{Call, Change, CriticAction, Decision, Infinite, NO_WORDS, Step, Usage, Value};
-use super::{Names, Span, Symbol};
+use super::{Fate, Names, Span, Symbol};
 
 /// Calls in lists are truncated to about this many bytes. The step itself shows the whole call.
 const MAX_CALL_BYTES: usize = 160;
@@ -189,29 +189,6 @@ pub struct StateLink {
     pub after: Option<u64>,
 }
 
-/// How well a line could be parsed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Fate {
-    /// Parsed as written.
-    #[default]
-    Good,
-    /// Parsed after a repair, or without some fields.
-    Repaired,
-    /// The last line, complete except for its line terminator. It may still change.
-    Provisional,
-    /// JSON, but not an object.
-    Foreign,
-    /// Not JSON, or longer than the board parses.
-    Unreadable,
-}
-
-impl Fate {
-    /// Returns whether the line is an object whose fields can be shown.
-    pub fn is_readable(self) -> bool {
-        matches!(self, Fate::Good | Fate::Repaired | Fate::Provisional)
-    }
-}
-
 /// A critic's output in the index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CriticMark {
@@ -230,6 +207,14 @@ pub struct CriticMark {
 }
 
 impl StepHead {
+    /// Returns how many of the step's calls failed, or `None` unless the outcome of every call is
+    /// known.
+    pub fn tool_errors(&self) -> Option<u32> {
+        let is_told =
+            self.fate.is_readable() && self.calls.iter().all(|call| call.is_ok().is_some());
+        is_told.then_some(self.failed_calls)
+    }
+
     /// Returns whether a decision was made, no tool failed and no command returned nonzero.
     pub fn is_ok(&self) -> bool {
         !self.is_failed() && self.returncode.is_none()

@@ -7,7 +7,7 @@ use super::super::head::hash_of_text;
 use super::super::{
     CriticAction, EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile,
 };
-use super::join::MAX_WALK;
+use super::id_runs::MAX_WALK;
 use super::skip::Fold;
 use super::{Delta, Group, Index, Segment, Stopping};
 

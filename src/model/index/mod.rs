@@ -7,11 +7,13 @@
 
 mod assemble;
 mod fold;
+mod id_runs;
 mod join;
 mod list;
 mod room;
 mod skip;
 mod stated;
+mod sum;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use super::{
     StopVerdict, Symbol,
 };
 pub use assemble::Unassembled;
-use join::{Again, RunStarts};
+use id_runs::{Again, RunStarts};
 pub use list::List;
 pub use room::STEPS_AT_ONCE;
 pub use skip::{Skip, Skips, Why};
@@ -303,15 +305,6 @@ impl Index {
         self.step_skips.is_cut() || self.event_skips.is_cut()
     }
 
-    /// Returns whether steps of the newest run were dropped.
-    pub fn is_newest_cut(&self) -> bool {
-        let start = self.newest_start();
-        self.step_skips
-            .list()
-            .iter()
-            .any(|skip| skip.why == Why::Room && skip.at >= start)
-    }
-
     /// Returns the positions of the records that the step at `ordinal` is assembled from, with
     /// `None` for each one that isn't kept.
     pub fn parts_of(&self, ordinal: usize) -> impl Iterator<Item = Option<usize>> {
@@ -426,7 +419,7 @@ impl Index {
     /// Returns the group with the events of step `ordinal`.
     pub fn group_of(&self, ordinal: usize) -> Option<usize> {
         let id = self.steps.get(ordinal)?.step_id?;
-        join::matching(&self.step_ids(), &self.group_ids(), ordinal, id)
+        id_runs::matching(&self.step_ids(), &self.group_ids(), ordinal, id)
     }
 
     /// Returns the round with the events of step `ordinal`.
@@ -437,7 +430,7 @@ impl Index {
     /// Returns the ordinal of the step whose events are group `at`.
     pub fn step_of(&self, at: usize) -> Option<usize> {
         let id = self.groups.get(at)?.step_id?;
-        join::matching(&self.group_ids(), &self.step_ids(), at, id)
+        id_runs::matching(&self.group_ids(), &self.step_ids(), at, id)
     }
 
     /// Returns the group that contains event `at`, or `None` for events that belong to the run as a

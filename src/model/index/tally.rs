@@ -1,22 +1,11 @@
-//! Sums up the heads as they arrive, so that a long run isn't walked again after each of its lines.
-//!
-//! The newest steps are summed again after each change, so any of them may still be replaced by a
-//! more complete head. Replacing an older step, or changing a step's id, requires summing
-//! everything again.
-//!
-//! Steps and events are joined by id run here. If their id runs differ in number, that join is wrong,
-//! and queries that depend on it walk the heads instead.
+//! Defines the sums over the steps of a run. `sum` adds the steps.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::super::step::Usage;
 use super::super::{Fate, StepHead, Symbol};
-use super::Index;
 use super::skip::Hole;
 
-/// The number of newest steps that can be replaced at no cost.
-const OPEN: usize = 32;
 /// The most score points kept.
 const MAX_LOWS: usize = 48;
 
@@ -209,7 +198,7 @@ impl Lows {
 
 impl Tally {
     /// Updates the ordinals of steps after a hole.
-    fn cut(&mut self, hole: Hole) {
+    pub(super) fn cut(&mut self, hole: Hole) {
         for places in [
             &mut self.jumps,
             &mut self.without_facts,
@@ -223,14 +212,14 @@ impl Tally {
 }
 
 impl Places {
-    fn add(&mut self, ordinal: usize) {
+    pub(super) fn add(&mut self, ordinal: usize) {
         self.first.get_or_insert(ordinal);
         self.count += 1;
     }
 }
 
 impl RunTally {
-    fn add(&mut self, step: &StepHead) {
+    pub(super) fn add(&mut self, step: &StepHead) {
         self.readable += usize::from(step.fate != Fate::Unreadable);
         self.unread += usize::from(!step.fate.is_readable());
         if let Some(score) = step.lowest_score() {
@@ -260,7 +249,7 @@ impl RunTally {
         self.tokens_so_far = step.tokens_with(self.tokens_so_far);
     }
 
-    fn add_void(&mut self, void: Void) {
+    pub(super) fn add_void(&mut self, void: Void) {
         self.readable += void.readable;
         self.unread += void.count - void.readable;
         self.without_count += void.readable;
@@ -300,278 +289,5 @@ impl RunTally {
                 self.spent.push((model, spent));
             }
         }
-    }
-}
-
-fn hash(what: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
-}
-
-impl Index {
-    /// Returns the sums over the steps.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// Returns the sums over the first `copied` steps of the newest run, and over the others.
-    pub fn tally_apart(&self, copied: usize) -> (RunTally, RunTally) {
-        let start = self.newest_start();
-        let (mut before, mut own) = (RunTally::default(), RunTally::default());
-        for (n, step) in self
-            .steps
-            .iter()
-            .enumerate()
-            .skip(start)
-            .filter(|(n, _)| !self.is_repeat(*n))
-        {
-            let part = if n < start + copied {
-                &mut before
-            } else {
-                &mut own
-            };
-            part.add(step);
-            part.failed += usize::from(!step.is_ok() || self.error_of(n).is_some());
-            if n + 1 == start + copied {
-                // Totals continue from the copied steps.
-                own.tokens_so_far = before.tokens_so_far;
-            }
-        }
-        (before, own)
-    }
-
-    /// Returns a hash that step `n` shares only with its copies. In a run that is a single file, it
-    /// covers what the step asks for and when, and is `None` if the time is unknown. In a format
-    /// without times, it covers only what the step asks for. In other runs, it covers the id, the
-    /// request, the results and the state changes.
-    pub fn identity_of(&self, n: usize) -> Option<u64> {
-        let step = self.steps.get(n)?;
-        if self.format().is_one_file() {
-            let event = self
-                .events
-                .get(usize::try_from(*step.parts.first()?).ok()?)?;
-            if self.format().is_untimed_stream() {
-                return Some(hash(&step.asked_hash));
-            }
-            return Some(hash(&(event.ts?, step.asked_hash)));
-        }
-        Some(hash(&(
-            step.step_id,
-            step.asked_hash,
-            step.result_hash,
-            step.state_hash,
-        )))
-    }
-
-    /// Returns when step `n` began, in microseconds since the epoch.
-    pub fn time_of(&self, n: usize) -> Option<i64> {
-        let first = self
-            .steps
-            .get(n)?
-            .parts
-            .first()
-            .and_then(|event| self.events.get(usize::try_from(*event).ok()?));
-        first.map_or_else(|| self.round_of(n)?.started, |event| event.ts)
-    }
-
-    /// Returns one past the last event of step `n`, as an index into [`Index::events`].
-    pub fn end_of(&self, n: usize) -> Option<usize> {
-        match self.steps.get(n)?.parts.last() {
-            Some(event) => Some(usize::try_from(*event).ok()? + 1),
-            None => Some(self.round_of(n)?.end),
-        }
-    }
-
-    /// Returns the number of steps of the newest run in which something failed.
-    pub fn failed_steps(&self) -> usize {
-        if self.joins_by_laps() || self.step_skips.is_cut() {
-            return self.tally.run.failed;
-        }
-        let failed = |(n, step): &(usize, &StepHead)| {
-            !self.is_repeat(*n) && (!step.is_ok() || self.error_of(*n).is_some())
-        };
-        self.steps
-            .iter()
-            .enumerate()
-            .skip(self.newest_start())
-            .filter(failed)
-            .count()
-    }
-
-    /// Returns the number of groups that no step line belongs to.
-    pub fn count_without_line(&self) -> usize {
-        self.kept_without_line()
-            .unwrap_or_else(|| self.groups_without_line().len())
-    }
-
-    /// Returns the number of groups that no step line belongs to, if the per-id-run count is valid.
-    pub(super) fn kept_without_line(&self) -> Option<usize> {
-        self.groups
-            .len()
-            .checked_sub(self.joined)
-            .filter(|_| self.joins_by_laps())
-    }
-
-    /// Returns whether the per-id-run join is right for this run.
-    fn joins_by_laps(&self) -> bool {
-        self.step_runs.len() == self.group_runs.len()
-            && self.step_runs.is_exact()
-            && self.group_runs.is_exact()
-    }
-
-    /// Discards the sums if they cover the step at `ordinal`, because it changed.
-    pub(super) fn unsettle(&mut self, ordinal: usize) {
-        if ordinal < self.settled.end {
-            self.unsettle_all();
-        }
-    }
-
-    /// Discards the sums over all kept steps. Dropped steps keep theirs.
-    pub(super) fn unsettle_all(&mut self) {
-        self.settled = self.base.clone();
-    }
-
-    /// Counts the steps that have a round.
-    pub(super) fn count_joined(&mut self) {
-        self.joined = (0..self.steps.len())
-            .filter(|at| self.has_round(*at))
-            .count();
-    }
-
-    /// Stores the sums over the steps before `hole.to`, some of which will be dropped.
-    pub(super) fn settle_hole(&mut self, hole: Hole) {
-        let mut base = std::mem::take(&mut self.base);
-        for n in base.end..hole.to {
-            self.add(&mut base, n);
-        }
-        base.end = hole.from + 1;
-        base.cut(hole);
-        if self.settled.end >= hole.to {
-            self.settled.end = hole.moved(self.settled.end - 1) + 1;
-            self.settled.cut(hole);
-        } else {
-            self.settled = base.clone();
-        }
-        self.base = base;
-    }
-
-    /// Adds new steps to the sums. All but the newest ones are added for good.
-    pub(super) fn add_up(&mut self) {
-        let mut settled = std::mem::take(&mut self.settled);
-        for n in settled.end..self.steps.len().saturating_sub(OPEN) {
-            self.add(&mut settled, n);
-        }
-        let mut tally = settled.clone();
-        for n in tally.end..self.steps.len() {
-            self.add(&mut tally, n);
-        }
-        if self.newest_start() == self.steps.len() {
-            tally.run = RunTally::default();
-        } else {
-            tally.run.add_void(self.void);
-        }
-        (self.settled, self.tally) = (settled, tally);
-    }
-
-    /// Adds step `n`, which must follow the last step in the tally.
-    fn add(&self, tally: &mut Tally, n: usize) {
-        let Some(step) = self.steps.get(n) else {
-            return;
-        };
-        tally.end = n + 1;
-        if self.step_skips.get(n).is_some() {
-            // The lines it stands for are counted separately.
-            return;
-        }
-        tally.chain = hash(&(tally.chain, self.identity_of(n)));
-        if self.step_runs.begins_at(n) {
-            tally.run = RunTally::default();
-        } else if let Some(before) = n
-            .checked_sub(1)
-            .and_then(|before| self.steps.get(before)?.step_id)
-            && step
-                .step_id
-                .is_some_and(|id| id > before.saturating_add(1) && self.jumps(before, id))
-        {
-            tally.run.first_jump.get_or_insert(n);
-            tally.jumps.add(n);
-        }
-        if self.is_repeat(n) {
-            tally.repeats.add(n);
-            tally.run.repeats += 1;
-            return;
-        }
-        if step.fate.is_readable() && step.facts.is_none() {
-            tally.without_facts.add(n);
-        }
-        if step.is_abandoned {
-            tally.abandoned.add(n);
-        }
-        tally.run.add(step);
-        let has_error = || {
-            self.in_same_lap(n)
-                .is_some_and(|group| group.error.is_some())
-        };
-        tally.run.failed += usize::from(!step.is_ok() || has_error());
-    }
-
-    /// Returns whether an id between these two is really missing, rather than out of order.
-    fn jumps(&self, from: i64, to: i64) -> bool {
-        self.step_runs.late() == 0 || self.step_runs.leaves_out(from, to)
-    }
-
-    fn in_same_lap(&self, ordinal: usize) -> Option<&super::Group> {
-        let (id, run_index) = (
-            self.steps.get(ordinal)?.step_id?,
-            self.step_runs.of(ordinal)?,
-        );
-        self.groups.get(self.group_ids().find(run_index, id)?)
-    }
-
-    /// Updates the join count for the newest step, whose group may already exist.
-    pub(super) fn join_newest_step(&mut self) {
-        let newest = self.steps.len().checked_sub(1);
-        self.joined += usize::from(newest.is_some_and(|n| self.has_round(n)));
-    }
-
-    /// Returns whether step `ordinal` has a round, joined by id run, that no earlier line has.
-    pub(super) fn has_round(&self, ordinal: usize) -> bool {
-        !self.is_repeat(ordinal)
-            && !self.step_runs.is_double(ordinal)
-            && self.in_same_lap(ordinal).is_some()
-    }
-
-    /// Returns the step of the newest group, joined by id run.
-    fn step_of_newest_group(&self) -> Option<usize> {
-        let newest = self.groups.len().checked_sub(1)?;
-        let (id, run_index) = (
-            self.groups.get(newest)?.step_id?,
-            self.group_runs.of(newest)?,
-        );
-        self.step_ids().find(run_index, id)
-    }
-
-    /// Updates the join count for the newest group, whose step may already exist.
-    pub(super) fn join_newest_group(&mut self) {
-        self.joined += usize::from(self.step_of_newest_group().is_some());
-    }
-
-    /// Updates the failure count after the newest group got its first error.
-    pub(super) fn fail_newest_group(&mut self) {
-        let Some(n) = self
-            .step_of_newest_group()
-            .filter(|n| *n < self.settled.end)
-        else {
-            return;
-        };
-        let in_this_lap = self.step_runs.of(n)
-            == self
-                .settled
-                .end
-                .checked_sub(1)
-                .and_then(|last| self.step_runs.of(last));
-        let was_well = self.steps.get(n).is_some_and(StepHead::is_ok);
-        self.settled.run.failed += usize::from(in_this_lap && was_well);
     }
 }

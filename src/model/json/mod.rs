@@ -10,12 +10,14 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 mod same;
+mod text;
 pub(crate) mod walk;
 
 #[cfg(feature = "board")]
 pub(crate) use same::members;
 pub use same::same;
 pub(crate) use same::{hash, hash_of_text};
+pub(crate) use text::Text;
 
 /// Arrays and objects nested deeper than this stay raw text ([`Json::Deep`]), so that no input can
 /// exhaust the stack.
@@ -183,29 +185,6 @@ impl fmt::Display for Json<'_> {
 
 fn quote(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?)
-}
-
-/// A string, borrowed from the input if it contains no escapes.
-#[derive(Debug)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(TextVisitor)
-    }
 }
 
 /// The members of an object in file order, with unparsed values.

@@ -16,12 +16,11 @@ mod shapes;
 mod text;
 
 use names::{Held, held};
+pub use text::BLANK;
 
 #[cfg(test)]
 mod tests;
 
-/// The replacement for a blanked value. QitOS writes the same.
-pub const BLANK: &str = "__redacted__";
 /// Shorter values are blanked next to their key but not elsewhere, because they may be any word.
 const MIN_SOUGHT_BYTES: usize = 5;
 /// Shorter values are only blanked elsewhere as a separate word.

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
-use super::BLANK;
 use super::names::{Held, held};
 
+/// The replacement for a blanked value. QitOS writes the same.
+pub const BLANK: &str = "__redacted__";
 /// Longer words aren't keys.
 const MAX_KEY_BYTES: usize = 40;
 /// Shorter values aren't secrets.

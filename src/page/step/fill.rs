@@ -53,8 +53,8 @@ pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
         step_view.raw_events_of =
             match view.index.steps().get(n).map_or(0, |step| step.parts.len()) {
                 0 => format!(
-                    "{} lines of {file}",
-                    format::count((group.end - group.first) as u64)
+                    "{} of {file}",
+                    format::counted(group.end - group.first, "line")
                 ),
                 parts => format!("{} of the {file}", format::counted(parts, "record")),
             }

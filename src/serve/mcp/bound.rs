@@ -1,11 +1,11 @@
-//! How does an answer stay as short as its reader wants it? Long texts and lists are cut, evenly, and every cut is named.
+//! Truncates answers to the length that their reader asked for: long texts and lists first. Names every cut.
 
 use std::borrow::Cow;
 
 use crate::model::json::Json;
 
-/// How long texts, lists and records may be, from the mildest to the last resort. A record is rarely long, and worth little
-/// without some of its fields.
+/// The longest texts, lists and objects of each stage, from the mildest to the last resort. Objects are rarely long, and
+/// worth little without some of their fields.
 const STAGES: [(usize, usize, usize); 9] = [
     (20_000, 2_000, 2_000),
     (8_000, 1_000, 1_000),
@@ -17,12 +17,12 @@ const STAGES: [(usize, usize, usize); 9] = [
     (80, 10, 64),
     (40, 3, 32),
 ];
-/// So many cuts are named; more are counted.
+/// How many cuts are named. The others are counted.
 const MAX_NAMED: usize = 10;
-/// A longer place is cut.
+/// The longest path of a cut.
 const MAX_PLACE: usize = 80;
 
-/// The document in at most `max` bytes. Where something was left out, `truncated` says what, each cut by its place.
+/// Returns the document in at most `max` bytes. `truncated` lists what was cut, by its path.
 pub(super) fn bounded(document: &Json<'_>, max: usize) -> String {
     let whole = document.to_string();
     if whole.len() <= max {
@@ -42,7 +42,7 @@ pub(super) fn bounded(document: &Json<'_>, max: usize) -> String {
             return short;
         }
     }
-    // Names and shapes alone take more: the beginning as text. Escaped, that may be longer again.
+    // The names alone are too long, so this is the beginning as text. Escaping may make it longer again.
     let mut keep = max;
     loop {
         let end = whole.floor_char_boundary(keep);
@@ -61,7 +61,7 @@ pub(super) fn bounded(document: &Json<'_>, max: usize) -> String {
     }
 }
 
-/// What is cut at one stage.
+/// The cuts of one stage.
 struct Cuts {
     texts: usize,
     items: usize,
@@ -76,7 +76,7 @@ impl Cuts {
             Json::String(text) => self
                 .text(text, at)
                 .map_or_else(|| value.clone(), |short| Json::String(short.into())),
-            // Shown as the text that it is where it has to be cut.
+            // If it must be cut, it becomes text.
             Json::Deep(text) => self
                 .text(text, at)
                 .map_or(Json::Deep(text), |short| Json::String(short.into())),
@@ -112,7 +112,7 @@ impl Cuts {
         }
     }
 
-    /// The beginning of a text that is too long.
+    /// Returns the beginning of a text that is too long.
     fn text(&mut self, text: &str, at: &str) -> Option<String> {
         if text.len() <= self.texts {
             return None;
@@ -146,7 +146,7 @@ impl Cuts {
         self.named.push(format!("{place}: {what}"));
     }
 
-    /// Names the cuts first, where a reader cannot miss them.
+    /// Puts the list of cuts first, where a reader can't miss it.
     fn noted(self, value: Json<'_>, whole: usize) -> Json<'_> {
         let more = (self.more > 0).then(|| format!("and {} more places", self.more));
         let whole = format!("the full document has {whole} bytes");

@@ -1,20 +1,24 @@
-//! How does the server answer a method? The handshake, the list of tools, and calls of them.
+//! Answers the methods of the protocol: the handshake, the list of tools, and their calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, DiscoverResult, ErrorCode, Implementation, InitializeRequestParams,
+    InitializeResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
+    ServerCapabilities, ServerConfig, ToolsCapability,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::tools;
 use crate::page::app::AppState;
-use crate::rpc::mcp::{
-    DISCOVER, HANDSHAKE_VERSION, HANDSHAKE_VERSIONS, INITIALIZE, META_SERVER, META_VERSION,
-    MODERN_VERSION, PING, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION,
-};
-use crate::rpc::{Fault, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::serve::Inside;
 
-/// What a model is told about the server.
+/// Tells a model how to use the server.
 const INSTRUCTIONS: &str = "Traces of agent runs (sessions of coding agents, trajectories, evaluation logs), read-only. \
     list_runs gives keys of runs; why says why a run stopped, with evidence; step, state, diff, search and whatif go on \
     from there. Steps are counted from 0. null is unknown, never 0. `certainty` says whether an end was recorded or \
@@ -25,22 +29,21 @@ const INSTRUCTIONS: &str = "Traces of agent runs (sessions of coding agents, tra
 pub(super) struct Session {
     pub(super) state: AppState,
     pub(super) inside: Inside,
-    /// Until then questions wait for the runs to be known.
+    /// Until then requests wait for the runs to be indexed.
     settled_by: Instant,
 }
 
 impl Session {
-    /// A session about the runs of `state`; its first questions wait for at most `settle` until they are known.
+    /// Creates a session about the runs of `state`. Its first requests wait at most `settle` until all are indexed.
     pub(super) fn new(state: AppState, settle: Duration) -> Self {
-        let now = std::time::Instant::now();
         Self {
             inside: Inside::new(state.clone()),
             state,
-            settled_by: Instant::from_std(now + settle),
+            settled_by: Instant::from_std(std::time::Instant::now() + settle),
         }
     }
 
-    /// Waits until the runs are known, but not for long; says how many are not.
+    /// Waits until the runs are indexed, within limits. Returns how many aren't.
     pub(super) async fn settle(&self) -> usize {
         let mut news = self.state.library.revision();
         loop {
@@ -53,116 +56,129 @@ impl Session {
             if unknown == 0 && !status.uncompared || Instant::now() >= self.settled_by {
                 return unknown;
             }
-            // Not every end of a look is news.
+            // The end of a scan doesn't always change the revision.
             let soon = (Instant::now() + Duration::from_millis(20)).min(self.settled_by);
             let _ = timeout_at(soon, news.changed()).await;
         }
     }
+}
 
-    /// The result of a request.
-    pub(super) async fn answer(&self, method: &str, params: Value) -> Result<Value, Fault> {
-        let version = params.get("_meta").and_then(|meta| meta.get(META_VERSION));
-        let modern = match version.map(Value::as_str) {
-            None => false,
-            Some(Some(MODERN_VERSION)) => true,
-            Some(other) => {
-                let data = json!({ "supported": [MODERN_VERSION], "requested": other });
-                return Err(
-                    Fault::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with(data),
-                );
-            }
+/// Implements the server for the SDK.
+pub(super) struct Board(Arc<Session>);
+
+impl Board {
+    pub(super) fn new(session: Session) -> Self {
+        Self(Arc::new(session))
+    }
+}
+
+impl ServerHandler for Board {
+    fn get_info(&self) -> ServerConfig {
+        let mut tools = ToolsCapability::default();
+        tools.list_changed = Some(false);
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools_with(tools)
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(server())
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    /// Remembers the version that was agreed on. The SDK would remember the one that the client asked for.
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let result = self.negotiate_initialize(&request)?;
+        request.protocol_version = result.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        Ok(result)
+    }
+
+    /// Lists only the version without a handshake, since clients of the others don't call this.
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let versions = vec![ProtocolVersion::LATEST];
+        Ok(DiscoverResult::from_server_info(versions, self.get_info()))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let mut result = ListToolsResult::with_all_items(tools::list());
+        result.meta = meta(&context);
+        Ok(result)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = tools::find(&request.name) else {
+            let names = tools::names().join(", ");
+            let why = format!("there is no tool {:?}; there are {names}", request.name);
+            return Err(ErrorData::invalid_params(why, None));
         };
-        let result = match method {
-            INITIALIZE => initialize(&params),
-            DISCOVER => json!({
-                "supportedVersions": [MODERN_VERSION],
-                "capabilities": capabilities(),
-                "instructions": INSTRUCTIONS,
-            }),
-            PING => json!({}),
-            TOOLS_LIST => json!({ "tools": tools::list() }),
-            TOOLS_CALL => self.call(params).await?,
-            other => {
-                return Err(Fault::new(
-                    METHOD_NOT_FOUND,
-                    format!("there is no method {other}"),
-                ));
-            }
+        let session = Arc::clone(&self.0);
+        let arguments = request.arguments.unwrap_or_default();
+        // A separate task turns a panic into an error, and dropping it stops the call.
+        let mut call = JoinSet::new();
+        call.spawn(async move { tool.call(&session, arguments).await });
+        let answer = tokio::select! {
+            answer = call.join_next() => answer,
+            () = context.ct.cancelled() => None,
         };
-        Ok(if modern {
-            stamped(result, method)
-        } else {
-            result
+        let result = match answer {
+            Some(Ok(Ok(text))) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Some(Ok(Err(trouble))) => {
+                CallToolResult::error(vec![ContentBlock::text(trouble.to_string())])
+            }
+            Some(Err(error)) => {
+                tracing::error!("a tool call failed: {error}");
+                let why = "the board failed to answer; its log has the details";
+                return Err(ErrorData::internal_error(why, None));
+            }
+            None => return Err(ErrorData::internal_error("the call was cancelled", None)),
+        };
+        Ok(result.with_meta(meta(&context)).into())
+    }
+
+    /// Refuses unknown methods, and known ones whose parameters the SDK couldn't read.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        let known = [
+            "initialize",
+            "ping",
+            "server/discover",
+            "tools/call",
+            "tools/list",
+        ];
+        Err(match known.contains(&&*method) {
+            true => ErrorData::invalid_params(format!("invalid parameters for {method}"), None),
+            false => {
+                let why = format!("there is no method {method}");
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None)
+            }
         })
     }
-
-    async fn call(&self, params: Value) -> Result<Value, Fault> {
-        let Value::Object(mut params) = params else {
-            return Err(Fault::new(
-                INVALID_PARAMS,
-                "tools/call takes an object with name and arguments",
-            ));
-        };
-        let name = params
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        let Some(tool) = tools::find(&name) else {
-            let names = tools::names().join(", ");
-            return Err(Fault::new(
-                INVALID_PARAMS,
-                format!("there is no tool {name:?}; there are {names}"),
-            ));
-        };
-        let arguments = match params.remove("arguments") {
-            Some(Value::Object(arguments)) => arguments,
-            None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(Fault::new(INVALID_PARAMS, "arguments are an object")),
-        };
-        let (text, is_error) = match tool.call(self, arguments).await {
-            Ok(text) => (text, false),
-            Err(trouble) => (trouble.to_string(), true),
-        };
-        Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
-    }
 }
 
-fn capabilities() -> Value {
-    json!({ "tools": { "listChanged": false } })
+fn server() -> Implementation {
+    Implementation::new("board", env!("CARGO_PKG_VERSION"))
+        .with_title("board: why agent runs stopped")
 }
 
-fn server() -> Value {
-    json!({ "name": "board", "title": "board: why agent runs stopped", "version": env!("CARGO_PKG_VERSION") })
-}
-
-/// The answer to a handshake: the version that was asked for, or the newest one that begins so.
-fn initialize(params: &Value) -> Value {
-    let asked = params
-        .get("protocolVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let version = HANDSHAKE_VERSIONS
-        .into_iter()
-        .find(|known| *known == asked)
-        .unwrap_or(HANDSHAKE_VERSION);
-    json!({
-        "protocolVersion": version,
-        "capabilities": capabilities(),
-        "serverInfo": server(),
-        "instructions": INSTRUCTIONS,
-    })
-}
-
-/// What every result of the version without a handshake carries.
-fn stamped(mut result: Value, method: &str) -> Value {
-    if let Value::Object(fields) = &mut result {
-        fields.insert("resultType".to_owned(), "complete".into());
-        fields.insert("_meta".to_owned(), json!({ META_SERVER: server() }));
-        if matches!(method, DISCOVER | TOOLS_LIST) {
-            fields.insert("ttlMs".to_owned(), 0.into());
-            fields.insert("cacheScope".to_owned(), "private".into());
-        }
-    }
-    result
+/// The `_meta` of a result. Without a handshake, each result names its server.
+fn meta(context: &RequestContext<RoleServer>) -> Option<MetaObject> {
+    let version = context.protocol_version()?;
+    let server = serde_json::to_value(server()).ok()?;
+    let fields = [("io.modelcontextprotocol/serverInfo".to_owned(), server)];
+    (!version.has_initialize()).then(|| MetaObject(fields.into_iter().collect()))
 }

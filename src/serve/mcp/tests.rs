@@ -1,14 +1,25 @@
-use std::io::{self, Cursor, Read};
+use std::io::Cursor;
 use std::path::Path;
+use std::pin::{Pin, pin};
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
+use rmcp::RoleServer;
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::Transport as _;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 
+use super::transport::{MAX_MESSAGE, MAX_OPEN};
 use super::*;
 use crate::live::Library;
 use crate::model::json::Json;
-use crate::rpc::mcp::{HANDSHAKE_VERSION, META_VERSION, MODERN_VERSION};
+
+const HANDSHAKE_VERSION: &str = "2025-11-25";
+const MODERN_VERSION: &str = "2026-07-28";
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A run that ended after three steps, and one that was stopped.
 const RUNS: [&str; 2] = ["fix_bug", "critic_stop"];
@@ -75,7 +86,7 @@ fn a_handshake_takes_the_version_that_is_asked_for_or_offers_the_newest() {
     let hello = |version: &str| {
         (
             "initialize",
-            json!({ "protocolVersion": version, "capabilities": {} }),
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } }),
         )
     };
     let answers = ask(&[
@@ -107,7 +118,8 @@ fn a_handshake_takes_the_version_that_is_asked_for_or_offers_the_newest() {
 
 #[test]
 fn a_request_may_name_its_version_itself() {
-    let meta = |version: Value| json!({ "_meta": { META_VERSION: version } });
+    let meta =
+        |version: Value| json!({ "_meta": { META_VERSION: version, META_CAPABILITIES: {} } });
     let answers = ask(&[
         ("server/discover", meta(MODERN_VERSION.into())),
         ("tools/list", meta(MODERN_VERSION.into())),
@@ -396,22 +408,7 @@ fn garbage_is_answered_and_the_talk_goes_on() {
     assert_eq!(codes(list.as_array().unwrap()), [None, None, Some(-32600)]);
 }
 
-/// Requests that arrive when a test sends them.
-struct Piped(mpsc::Receiver<String>, Vec<u8>);
-
-impl Read for Piped {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.1.is_empty() {
-            self.1 = self.0.recv().unwrap_or_default().into_bytes();
-        }
-        let len = self.1.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&self.1[..len]);
-        self.1.drain(..len);
-        Ok(len)
-    }
-}
-
-/// Passes on written output, line by line.
+/// Sends each line to a test.
 struct Told(mpsc::Sender<Value>, Vec<u8>);
 
 impl Write for Told {
@@ -441,24 +438,24 @@ fn a_run_that_goes_on_has_new_answers() {
         )
     };
     std::fs::write(run.join("steps.jsonl"), step(0)).unwrap();
-    let (requests, piped) = mpsc::channel();
+    let (mut requests, piped) = tokio::io::duplex(1 << 10);
     let (told, answers) = mpsc::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let library = Library::open(
         vec![root.path().to_owned()],
         crate::live::Options::default(),
     );
-    let talk = std::thread::spawn(move || {
-        talk(
-            library,
-            Piped(piped, Vec::new()),
-            &mut Told(told, Vec::new()),
-        )
-    });
-    let steps = || {
+    let talk = std::thread::spawn(move || talk(library, piped, &mut Told(told, Vec::new())));
+    let mut steps = || {
         let params = json!({ "name": "step", "arguments": { "run": "live" } });
         let request =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-        requests.send(format!("{request}\n")).unwrap();
+        let line = format!("{request}\n");
+        runtime
+            .block_on(requests.write_all(line.as_bytes()))
+            .unwrap();
         let answer: Value = answers.recv().unwrap();
         let document: Value =
             serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -481,45 +478,202 @@ fn a_run_that_goes_on_has_new_answers() {
     talk.join().unwrap().unwrap();
 }
 
-#[test]
-fn a_request_that_was_cancelled_is_not_answered() {
-    let request = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } });
-    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "a" } });
+/// Returns the responses to these messages. All that are there are read before any of them is answered.
+fn ask_at_once(messages: &[Value]) -> Vec<Value> {
     let state = AppState::new(Arc::new(samples()), "localhost", watch::channel(false).1);
     let session = Session::new(state, Duration::ZERO);
-    // On a single thread, all available lines are taken before any of them is answered.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let (sender, lines) = mpsc_of([request("a"), request("b"), cancel]);
-    drop(sender);
+    let lines: Vec<_> = messages.iter().map(|line| format!("{line}\n")).collect();
     let mut out = Vec::new();
-    let talk = Talk {
-        session: Arc::new(session),
-        open: JoinSet::new(),
-        ids: HashMap::new(),
-    };
-    runtime.block_on(talk.run(lines, &mut out)).unwrap();
+    let input = Cursor::new(lines.concat());
+    runtime.block_on(answer(session, input, &mut out)).unwrap();
     let answers = String::from_utf8(out).unwrap();
-    let ids: Vec<Value> = answers
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
-        .collect();
+    let lines = answers.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn list_runs(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } })
+}
+
+fn cancel(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } })
+}
+
+#[test]
+fn a_request_that_was_cancelled_is_not_answered() {
+    let answers = ask_at_once(&[list_runs("a"), list_runs("b"), cancel("a")]);
+    let ids: Vec<_> = answers.iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, ["b"]);
 }
 
-fn mpsc_of<const N: usize>(
-    lines: [Value; N],
-) -> (
-    tokio::sync::mpsc::Sender<Line>,
-    tokio::sync::mpsc::Receiver<Line>,
-) {
-    let (sender, receiver) = tokio::sync::mpsc::channel(N);
-    lines
-        .into_iter()
-        .for_each(|line| sender.try_send(Ok(line.to_string().into_bytes())).unwrap());
-    (sender, receiver)
+#[test]
+fn the_id_of_a_cancelled_request_can_be_used_again() {
+    let answers = ask_at_once(&[
+        list_runs("a"),
+        cancel("a"),
+        list_runs("a"),
+        cancel("a"),
+        list_runs("a"),
+    ]);
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(answers[0]["id"], "a");
+    assert!(answers[0]["result"].is_object(), "{}", answers[0]);
+}
+
+/// Returns the next message if it is there.
+fn received<R: AsyncRead + Unpin + Send>(
+    transport: &mut Transport<R>,
+) -> Poll<Option<ClientJsonRpcMessage>> {
+    let mut next = pin!(transport.receive());
+    next.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn no_more_requests_are_read_than_may_be_open() {
+    let lines: Vec<_> = (0..=MAX_OPEN)
+        .map(|id| {
+            format!(
+                "{}\n",
+                json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })
+            )
+        })
+        .collect();
+    let (mut transport, mut replies) = Transport::new(Cursor::new(lines.concat()));
+    let first = transport.receive().await.unwrap().into_request().unwrap().1;
+    for _ in 1..MAX_OPEN {
+        assert!(transport.receive().await.is_some());
+    }
+    let is_ready = |transport: &mut Transport<_>| received(transport).is_ready();
+    assert!(!is_ready(&mut transport));
+    let empty = rmcp::model::ServerResult::empty(());
+    let answer = rmcp::model::ServerJsonRpcMessage::response(empty, first);
+    rmcp::transport::Transport::<RoleServer>::send(&mut transport, answer)
+        .await
+        .unwrap();
+    assert!(
+        !is_ready(&mut transport),
+        "an answer that isn't written yet keeps its place"
+    );
+    assert_eq!(
+        replies.recv().await.unwrap().text,
+        r#"{"id":0,"jsonrpc":"2.0","result":{}}"#
+    );
+    assert!(is_ready(&mut transport));
+}
+
+#[tokio::test]
+async fn a_request_can_be_cancelled_while_as_many_are_open_as_may_be() {
+    let ping = |id: usize| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } });
+    let lines = (0..MAX_OPEN).map(ping).chain([cancel, ping(MAX_OPEN)]);
+    let lines: Vec<_> = lines.map(|line| format!("{line}\n")).collect();
+    let (mut transport, _replies) = Transport::new(Cursor::new(lines.concat()));
+    for _ in 0..MAX_OPEN {
+        assert!(received(&mut transport).is_ready());
+    }
+    let cancelled = received(&mut transport);
+    assert!(
+        matches!(
+            cancelled,
+            Poll::Ready(Some(ClientJsonRpcMessage::Notification(_)))
+        ),
+        "{cancelled:?}"
+    );
+    let next = received(&mut transport);
+    assert!(
+        matches!(next, Poll::Ready(Some(ClientJsonRpcMessage::Request(_)))),
+        "the cancelled request made room: {next:?}"
+    );
+}
+
+/// Ends, and has more after that, like a terminal.
+struct Resumed(Vec<String>);
+
+impl AsyncRead for Resumed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        buffer.put_slice(self.0.remove(0).as_bytes());
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn input_after_the_end_is_not_read() {
+    let ping = |id: u32| {
+        format!(
+            "{}\n",
+            json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })
+        )
+    };
+    let (mut transport, _replies) = Transport::new(Resumed(vec![ping(1), String::new(), ping(2)]));
+    assert!(received(&mut transport).is_ready());
+    // The SDK drops this future and asks again whenever it has something else to do.
+    for _ in 0..2 {
+        assert!(
+            received(&mut transport).is_pending(),
+            "the first request isn't answered"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_in_use_is_refused() {
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let (mut transport, mut replies) = Transport::new(Cursor::new(format!("{ping}\n{ping}\n")));
+    assert!(transport.receive().await.is_some());
+    let refused = tokio::select! {
+        _ = transport.receive() => unreachable!("the first request isn't answered"),
+        reply = replies.recv() => reply.unwrap().text,
+    };
+    let refused: Value = serde_json::from_str(&refused).unwrap();
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(1), &json!(-32600))
+    );
+}
+
+#[test]
+fn bad_messages_are_refused_with_their_id() {
+    for (text, id) in [
+        ("1", Value::Null),
+        (r#"{"jsonrpc":"2.0","id":[1],"method":"x"}"#, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":true,"method":"x"}"#, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, Value::Null),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            Value::Null,
+        ),
+        (r#"{"id":7,"method":"x"}"#, 7.into()),
+        (r#"{"jsonrpc":"1.0","id":7,"method":"x"}"#, 7.into()),
+        (r#"{"jsonrpc":"2.0","id":7,"method":1}"#, 7.into()),
+        (r#"{"jsonrpc":"2.0","id":"q"}"#, "q".into()),
+    ] {
+        let answers = ask_lines(text);
+        assert_eq!(answers.len(), 1, "{text}");
+        assert_eq!(answers[0]["error"]["code"], -32600, "{text}");
+        assert_eq!(answers[0].get("id"), Some(&id), "{text}");
+    }
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not understood"}}"#;
+    assert!(ask_lines(error).is_empty(), "an error isn't answered");
+}
+
+#[test]
+fn a_notification_is_never_answered() {
+    let odd = json!({ "jsonrpc": "2.0", "method": "notifications/initialized", "params": [1] });
+    assert!(ask_lines(&format!("{odd}\n[{odd}]\n")).is_empty());
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let answers = ask_lines(&format!("[{odd},{ping}]"));
+    let pong = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+    assert_eq!(answers, [json!([pong])]);
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -538,8 +692,67 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A notification. Its parameters may be invalid.
+fn notice() -> impl Strategy<Value = Value> {
+    let fields = ("[a-z]{1,8}(/[a-z]{1,8})?", any_json());
+    fields.prop_map(
+        |(method, params)| json!({ "jsonrpc": "2.0", "method": method, "params": params }),
+    )
+}
+
+fn is_notice(value: &Value) -> bool {
+    value["jsonrpc"] == "2.0" && value["method"].is_string() && value.get("id").is_none()
+}
+
+/// The id that a refusal of this value has.
+fn id_of(value: &Value) -> Value {
+    let id = value.get("id").filter(|id| id.is_string() || id.is_i64());
+    id.cloned().unwrap_or_default()
+}
+
+/// Any JSON, also notifications and batches with some of them.
+fn any_line() -> impl Strategy<Value = Value> {
+    let batch = proptest::collection::vec(prop_oneof![any_json(), notice()], 0..40);
+    prop_oneof![any_json(), notice(), batch.prop_map(Value::from)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_json_is_answered_or_ignored(value in any_line()) {
+        let line = serde_json::to_vec(&value).unwrap();
+        let (mut transport, mut replies) = Transport::new(Cursor::new(line));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let reading = async move { while transport.receive().await.is_some() {} };
+        let collecting = async {
+            let mut all = Vec::<Value>::new();
+            while let Some(reply) = replies.recv().await {
+                all.push(serde_json::from_str(&reply.text).unwrap());
+            }
+            all
+        };
+        let ((), answers) = runtime.block_on(async { tokio::join!(reading, collecting) });
+        // One refusal for each value that is no message. A batch has a list of them.
+        let (values, is_batch) = match &value {
+            Value::Array(list) if (1..=MAX_OPEN).contains(&list.len()) => (&list[..], true),
+            single => (std::slice::from_ref(single), false),
+        };
+        let refused: Vec<_> = values.iter().filter(|value| !is_notice(value)).map(id_of).collect();
+        let expected = if refused.is_empty() { vec![] } else { vec![is_batch] };
+        prop_assert_eq!(answers.iter().map(Value::is_array).collect::<Vec<_>>(), expected);
+        let single = |answer| match answer {
+            Value::Array(list) => list,
+            single => vec![single],
+        };
+        let refusals: Vec<_> = answers.into_iter().flat_map(single).collect();
+        prop_assert!(
+            refusals.iter().all(|refusal| refusal["jsonrpc"] == "2.0" && refusal["error"]["code"] == -32600),
+            "{refusals:?}"
+        );
+        let ids: Vec<_> = refusals.iter().map(|refusal| refusal["id"].clone()).collect();
+        prop_assert_eq!(ids, refused);
+    }
 
     #[test]
     fn an_answer_is_as_short_as_it_is_wanted_and_says_where_it_was_cut(document in any_json(), max in 200_usize..4_000) {

@@ -4,8 +4,8 @@
 use regex::{Regex, RegexBuilder};
 
 use super::*;
+use crate::stop::args::MAX_REGEX_BYTES;
 use crate::stop::facts::Text;
-use crate::stop::spec::MAX_REGEX_BYTES;
 
 /// Stops if the model's text matches the pattern, before the step's actions run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,11 +28,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::args::{Args, SpecError};
 use super::check::Check;
 use super::custom::SchemaCompiler;
 use super::facts::{GateSet, StepFacts};
-use super::record::RuleEntry;
-use super::spec::{Args, SpecError};
 use super::stats::Stats;
 use crate::model::{Code, Evidence, Gate, Op, Outcome, Reading, Source};
 
@@ -77,12 +76,6 @@ macro_rules! rules {
             impl From<$rule> for StopSpec {
                 fn from(rule: $rule) -> Self {
                     StopSpec::$rule(rule)
-                }
-            }
-
-            impl From<$rule> for RuleEntry {
-                fn from(rule: $rule) -> Self {
-                    StopSpec::from(rule).into()
                 }
             }
         )*

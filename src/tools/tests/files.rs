@@ -149,7 +149,7 @@ async fn a_stale_edit_changes_nothing() {
     let stale = call(&replace, edit("b")).await.unwrap_err();
     assert_eq!(
         stale.message,
-        "f: line 2 is \"changed\\n\", not what was expected; nothing is changed"
+        "f: line 2 is \"changed\\n\", not what was expected; the file was not changed"
     );
     assert_eq!(place.text("f"), "a\nchanged\n");
     call(&replace, edit("changed")).await.unwrap();

@@ -67,7 +67,7 @@ async fn a_command_runs_in_the_workspace_without_input() {
     assert!(
         no_time
             .message
-            .starts_with("a timeout_s of 0 lets nothing run"),
+            .starts_with("a timeout_s of 0 allows nothing to run"),
         "{}",
         no_time.message
     );

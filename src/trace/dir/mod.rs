@@ -13,16 +13,15 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::beneath::{Dir, Kind, refused};
-use super::content::{Content, Patience, is_lasting};
-use super::document;
-use super::frames;
+use super::content::Content;
+use super::frames::{self, is_packed};
 use super::numbered::{self, Names};
-use super::recognise::{is_packed, origin, recognise};
-use super::root::is_trace_file;
+use super::patience::{Patience, is_lasting};
+use super::recognise::{is_trace_file, origin, recognise};
 use super::several::{self, Holder, Member, Opened};
 use super::stamp::{Stamp, Stamps};
-use crate::format::{Origin, Shape, Tool};
-use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
+use crate::format::{Numbering, Origin, Shape, Tool};
+use crate::model::{Index, IssueKind, MAX_LINE_BYTES, Span, TraceFile};
 
 /// A run's directory, and the root that links inside it must not leave.
 #[derive(Debug, Clone)]
@@ -382,8 +381,63 @@ impl RunDir {
                 .is_some_and(|member| member.packed().is_some())
     }
 
+    /// Returns how the record files are named, if each record has one.
+    pub(super) fn numbering(&self) -> Option<Numbering> {
+        match self.tool()?.shape {
+            Shape::Files { numbering, .. } => Some(numbering),
+            _ => None,
+        }
+    }
+
+    /// Returns the directory of the record files.
+    ///
+    /// # Errors
+    /// The directory doesn't exist, or isn't below the root.
+    pub(super) fn records(&self) -> io::Result<Dir> {
+        let Some(Shape::Files { below, .. }) = self.tool().map(|tool| tool.shape) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        Dir::open(self.root(), &self.below().join(below))
+    }
+
+    /// Returns whether each record has its own file.
+    pub fn is_files(&self) -> bool {
+        self.numbering().is_some()
+    }
+
+    /// Returns the names of the record files in order, or nothing if records don't have their own
+    /// files.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    #[cfg(feature = "board")]
+    pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
+        let Some(numbering) = self.numbering() else {
+            return Ok(Vec::new());
+        };
+        Ok(numbered::list(&self.records()?, numbering)?
+            .into_values()
+            .collect())
+    }
+
+    /// Iterates over the names and contents of these record files. The content is empty if a file
+    /// is longer than any record that is parsed.
+    #[cfg(feature = "board")]
+    pub(super) fn each_record<'a>(
+        &self,
+        names: &'a [OsString],
+    ) -> impl Iterator<Item = (&'a OsStr, io::Result<Vec<u8>>)> {
+        names.iter().map(|name| {
+            let read = self.records().and_then(|dir| numbered::content(&dir, name));
+            (
+                name.as_os_str(),
+                read.map(|(bytes, _)| bytes.unwrap_or_default()),
+            )
+        })
+    }
+
     /// Returns whether the file is compressed as a whole.
-    pub(super) fn is_packed(&self) -> bool {
+    pub(crate) fn is_packed(&self) -> bool {
         self.single
             .as_ref()
             .is_some_and(|(_, name)| is_packed(name))
@@ -415,7 +469,7 @@ impl RunDir {
     /// Returns whether the run is in the large file `file`, which changed and whose runs are being
     /// listed again.
     #[cfg(feature = "board")]
-    pub fn is_being_listed(&self, file: &Path) -> bool {
+    pub(crate) fn is_being_listed(&self, file: &Path) -> bool {
         let member = self.member.as_ref();
         member.is_some_and(|member| member.is_being_listed(file))
     }
@@ -509,7 +563,7 @@ impl RunDir {
         // A document is rewritten as a whole, so positions are only valid in the version that was
         // read.
         let is_one = self.is_document() && !self.is_files();
-        if is_one && let Some(why) = document::unread(index, || Some(self.stat(file).ok()?.size)) {
+        if is_one && let Some(why) = why_outdated(index, || Some(self.stat(file).ok()?.size)) {
             return Err(why);
         }
         match file {
@@ -743,4 +797,47 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Result<Vec<u8>, 
             }));
         }
     }
+}
+
+impl Stamps {
+    /// Returns the current stamps of the files, or `None` if one of them can't be determined.
+    pub fn of(dir: &RunDir) -> Option<Self> {
+        let handle = dir.handle();
+        let stamp = |file| match handle.as_ref().map(|handle| dir.look(handle, file)) {
+            Ok(Ok(stamp)) => Some(Some(stamp)),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Some(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        Some(Self([
+            stamp(TraceFile::Manifest)?,
+            stamp(TraceFile::Steps)?,
+            stamp(TraceFile::Events)?,
+        ]))
+    }
+}
+
+/// Explains why the offsets in `index` don't match the current document, if they don't. `size`
+/// returns the document's size in bytes.
+fn why_outdated(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<String> {
+    let torn = || {
+        index
+            .passing_issues()
+            .iter()
+            .filter(|issue| issue.kind == IssueKind::Torn)
+    };
+    // Issues of a file that holds several runs have no offset.
+    if let Some((reason, at)) = torn().find_map(|issue| Some((&issue.reason, issue.offset?))) {
+        return Some(format!(
+            "the file was rewritten and can't be read from byte {at} on: {reason}"
+        ));
+    }
+    let differs = size().is_some_and(|size| size != index.events_file().size);
+    let why = || {
+        torn().next().map_or(
+            "the board is still reading it; try again in a moment",
+            |issue| issue.reason.as_str(),
+        )
+    };
+    differs.then(|| format!("the file was rewritten: {}", why()))
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::beneath::{self, Dir, Kind};
-use super::content::is_lasting;
 use super::dir::RunDir;
 use super::frames;
 use super::lister::Lister;
-use super::recognise::origin;
+use super::patience::is_lasting;
+use super::recognise::{is_trace_file, origin};
 use super::several::{Holder, Member};
 use super::stamp::{FileId, Stamp};
 use crate::format::{self, Origin, Shape, Tool};
@@ -719,9 +719,10 @@ impl Visit {
             .candidates()
             .filter(|_| whole.is_none() && !self.inside_run && !listing.is_run)
         {
-            let reason = match &file.origin {
-                Origin::Skipped(reason) => reason,
-                Origin::Unclear if file.seen.is_some() => &format::EMPTY.into(),
+            let reason: &str = match (&file.origin, file.seen) {
+                (Origin::Skipped(reason), _) => reason,
+                (Origin::Unclear, Some((stamp, _))) if stamp.size == 0 => format::EMPTY,
+                (Origin::Unclear, Some(_)) => format::UNKNOWN,
                 _ => continue,
             };
             has_skipped = true;
@@ -868,20 +869,6 @@ fn list(
     }
     listing.subdirs.sort();
     Ok(listing)
-}
-
-/// Returns whether a path may be that of a file that is a run.
-pub fn may_be_trace(path: &Path) -> bool {
-    path.file_name()
-        .and_then(OsStr::to_str)
-        .is_some_and(format::may_be_trace)
-}
-
-/// Returns whether a path ends in the name of one of the three files.
-pub fn is_trace_file(path: &Path) -> bool {
-    TraceFile::ALL
-        .iter()
-        .any(|file| path.ends_with(file.name()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use foldhash::quality::RandomState;
 
 use super::super::whole::Beginning;
-use super::WriteError;
+use super::error::WriteError;
 use crate::model::TraceFile;
 
 const MANIFEST_TEMP: &str = ".manifest.json.tmp";

@@ -4,9 +4,27 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use super::EventLine;
 use super::stamp::Stamper;
 use crate::model::strict::{NonFinite, NotJson, write_json};
+
+/// One line of `events.jsonl`.
+#[derive(Debug, Clone, Copy)]
+pub struct EventLine<'a, P> {
+    /// The step that the event belongs to.
+    pub step_id: u64,
+    /// The phase, such as `DECIDE`.
+    pub phase: &'a str,
+    /// The stage of the phase, which is the first field of the payload. Empty for none.
+    pub stage: &'a str,
+    /// Whether the event reports success.
+    pub ok: bool,
+    /// Other fields of the payload: a struct or map without a field `stage`, or `()`.
+    pub payload: P,
+    /// The error message.
+    pub error: Option<&'a str>,
+    /// When it happened, in microseconds since the epoch.
+    pub ts: i64,
+}
 
 /// Appends an event as one JSON object.
 ///

@@ -3,24 +3,26 @@
 //! If the process is killed, at most the current line is lost, and readers always find a complete
 //! manifest. Knows neither the engine that calls it nor the reading half.
 
+mod error;
 mod file;
 mod line;
 mod manifest;
 mod stamp;
 
-use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
+pub use self::error::WriteError;
 pub use self::file::RESERVE_FILE;
 use self::file::{LineFile, Reserve};
+pub use self::line::EventLine;
 use self::manifest::{ManifestText, Now};
 pub use self::manifest::{RunEnd, RunInfo};
 use self::stamp::Stamper;
 use super::whole::Beginning;
-use crate::model::strict::{NonFinite, NotJson, indented, write_json};
+use crate::model::strict::{NonFinite, indented, write_json};
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 use crate::{Error, Kind};
 
@@ -91,61 +93,6 @@ pub struct KeptSteps {
     pub steps: Beginning,
     /// Of its events.
     pub events: Beginning,
-}
-
-/// One line of `events.jsonl`.
-#[derive(Debug, Clone, Copy)]
-pub struct EventLine<'a, P> {
-    /// The step that the event belongs to.
-    pub step_id: u64,
-    /// The phase, such as `DECIDE`.
-    pub phase: &'a str,
-    /// The stage of the phase, which is the first field of the payload. Empty for none.
-    pub stage: &'a str,
-    /// Whether the event reports success.
-    pub ok: bool,
-    /// Other fields of the payload: a struct or map without a field `stage`, or `()`.
-    pub payload: P,
-    /// The error message.
-    pub error: Option<&'a str>,
-    /// When it happened, in microseconds since the epoch.
-    pub ts: i64,
-}
-
-/// Why a record wasn't written. No part of it is in the file.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The system returned an error.
-    Io {
-        /// The file that couldn't be written.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The record contains a value that can't be JSON.
-    NotJson {
-        /// The record: `step 3`, `event DECIDE of step 3`, `the manifest`.
-        record: String,
-        /// The path to the value, and the reason.
-        source: NotJson,
-    },
-    /// The line is too long for readers to parse.
-    TooLong {
-        /// The record.
-        record: String,
-        /// Its length in bytes.
-        bytes: u64,
-    },
-    /// A step id isn't the previous one plus one.
-    StepOrder {
-        /// The expected id.
-        expected: u64,
-        /// The actual id.
-        got: u64,
-    },
-    /// A method was called in the wrong state, with an explanation.
-    OutOfTurn(&'static str),
 }
 
 fn cannot_create(dir: &Path, error: io::Error) -> Error {
@@ -508,35 +455,6 @@ fn id_fault(run_id: &str) -> Option<&'static str> {
         Some("it contains a separator or a control character")
     } else {
         None
-    }
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WriteError::Io { path, .. } => write!(f, "cannot write {}", path.display()),
-            WriteError::NotJson { record, .. } => write!(f, "{record} cannot be written as JSON"),
-            WriteError::TooLong { record, bytes } => {
-                write!(
-                    f,
-                    "{record} has {bytes} bytes, more than the limit of {MAX_LINE_BYTES} a line"
-                )
-            }
-            WriteError::StepOrder { expected, got } => {
-                write!(f, "expected step {expected}, got step {got}")
-            }
-            WriteError::OutOfTurn(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for WriteError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            WriteError::Io { source, .. } => Some(source),
-            WriteError::NotJson { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }
 

@@ -17,8 +17,8 @@ fn contradictions(run: &str) -> Vec<String> {
     said.map(|said| said.as_str().unwrap().to_owned()).collect()
 }
 
-/// Asserts that one contradiction of `run` contains all of `parts`, that nothing of it is called recorded, and that `board check`
-/// and the table name it too.
+/// Asserts that one contradiction of `run` contains all of `parts`, that no fact in it is called
+/// recorded, and that `board check` and the table report it too.
 #[track_caller]
 fn assert_contradicts(run: &str, parts: &[&str]) {
     let said = contradictions(run);

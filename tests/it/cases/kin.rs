@@ -202,7 +202,7 @@ fn what_an_agent_took_counts_once_where_the_captured_stream_counts() {
             .sum::<i64>(),
         143
     );
-    // An agent without a file of its own still counts in the stream.
+    // An agent without a separate file still counts in the stream.
     let mut other = stream_with_agent();
     other[3]["agent_id"] = "a2".into();
     other[3]["message"] = message("m1a2", "tool_use", &calls("ca2", "Read"), (10, 1));

@@ -245,7 +245,7 @@ fn a_session_and_its_captured_stream_are_one_run() {
         (&1.into(), &"tmp/p/chats/session.jsonl".into())
     );
     assert_eq!(row["also_at"], serde_json::json!(["stream.jsonl"]));
-    // What only one of the two says of the end is said, whichever counts.
+    // If only one of the two records the end, that end is reported, whichever of them counts.
     let text = board(&["list", temp.path().to_str().unwrap()]);
     assert_says(
         &text,
@@ -293,6 +293,9 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     write("app/manifest.json", r#"{"name":"app","icons":[]}"#);
     write("notes/notes.jsonl", "");
     write("ours/events.jsonl", "{\"phase\": \"INIT\"}\n");
+    // Has a record, so it isn't empty, but the record doesn't identify its format.
+    write("bare/events.jsonl", "{\"phase\": \"END\"}\n");
+    write("bare/manifest.json", "{\"run_id\": \"a\"}");
     let dir = temp.path().to_str().unwrap();
     let list = board_json(&["list", dir]);
     assert_eq!(
@@ -306,7 +309,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     );
     assert_eq!(
         (&files["unknown format"], &files["empty file"]),
-        (&1.into(), &1.into())
+        (&3.into(), &1.into())
     );
     assert_says(
         &board(&["list", dir]),
@@ -324,7 +327,7 @@ fn a_root_may_be_one_file() {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|end| end == "eval"));
-    let log = log.expect("a sample that holds several runs");
+    let log = log.expect("a sample with several runs");
     let whole = board_json(&["list", samples.to_str().unwrap()]);
     let name = log.file_name().unwrap().to_str().unwrap().to_owned();
     let expected = rows(&whole, "steps")

@@ -491,7 +491,7 @@ fn what_the_user_says_beside_a_result_or_behind_an_end_is_in_every_export() {
         says("m3", "So."),
     ]);
     in_every_export(&lines, &["PROMPT-AGAIN", "PROMPT-THEN"], &["NOTED"]);
-    assert_eq!(run(&lines).row.task, None, "the task was not printed");
+    assert_eq!(run(&lines).row.task, None, "the task wasn't printed");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn each_file_is_a_run() {
     for root in roots() {
         let found = RootScanner::new(root.clone()).scan();
         let runs: Vec<&Path> = found.runs.values().map(RunDir::path).collect();
-        let root = root.canonicalize().expect("it is there");
+        let root = root.canonicalize().expect("it exists");
         let files = walk(&root).into_iter().filter(|path| path.is_file());
         let may_be = |path: &PathBuf| {
             path.file_name()

@@ -29,7 +29,7 @@ fn only_what_the_agent_did_itself_is_a_step() {
         (3, 1, 9, (1, 0))
     );
     assert_eq!((row.tokens, row.cost_usd), (Some(3_595), Some(0.0095)));
-    let manifest = run.index.manifest().get().expect("what is said of the run");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(
         (manifest.children, manifest.usage.cached),
         (Some(1), Some(1_900))
@@ -80,12 +80,7 @@ fn trajectories_that_go_on_or_are_started_name_each_other() {
         });
         fs::write(&path, document.to_string()).expect("written");
         let run = read(&path);
-        let manifest = run
-            .index
-            .manifest()
-            .get()
-            .cloned()
-            .expect("what is said of the run");
+        let manifest = run.index.manifest().get().cloned().expect("a manifest");
         assert_eq!(
             (manifest.tokens, manifest.usage.cached, manifest.cost_usd),
             (Some(120), Some(60), Some(0.5))
@@ -137,7 +132,7 @@ fn gaps_and_totals_that_differ_are_issues() {
     assert_eq!(
         run.step(0)["decision"]["mode"],
         "thought",
-        "what something came of is no answer"
+        "a reply with results isn't an answer"
     );
     assert_eq!(run.step(1)["decision"]["mode"], "final");
 }
@@ -296,7 +291,7 @@ fn a_trial_of_several_steps_has_a_run_for_each() {
     assert_eq!(
         keys,
         ["nightly/ledger__solved", &steps[0], &steps[1]],
-        "each once, and nothing else of the trial"
+        "each once, and nothing else from the trial"
     );
     let run = read(&trial);
     assert_eq!(run.row.critics, ["plan: reward", "build: reward"]);
@@ -361,7 +356,7 @@ fn of_files_that_share_a_session_the_nearest_is_the_parent() {
     assert_eq!(
         linked("a.json"),
         [""; 0],
-        "the child of the other one is none of its own"
+        "the other run's child isn't its child"
     );
 }
 
@@ -403,7 +398,7 @@ fn a_step_asks_a_model_as_often_as_it_says() {
     assert_eq!(
         (run.row.model_calls, run.row.cost_usd),
         (Some(6), Some(0.5)),
-        "what asked no model cost nothing"
+        "without a model request there is no cost"
     );
 }
 
@@ -433,11 +428,11 @@ fn a_total_of_others_too_is_not_what_the_run_cost() {
         .issues()
         .listed()
         .iter()
-        .filter(|issue| issue.reason.starts_with("the cost is below zero"));
+        .filter(|issue| issue.reason.starts_with("the cost is negative, so"));
     assert_eq!(
         odd.count(),
         1,
-        "of the step; what totals no one knows is none"
+        "only the step's; unknown totals are no issue"
     );
 }
 
@@ -471,7 +466,7 @@ fn what_some_steps_cost_is_not_what_the_run_cost() {
     assert_eq!(
         (read(&trial).row.tokens, read(&trial).row.cost_usd),
         (Some(210), None),
-        "its steps say $0.50"
+        "its steps record $0.50"
     );
     of_steps(
         temp.path(),
@@ -507,7 +502,7 @@ fn a_step_that_is_there_twice_counts_once_and_one_of_nobody_is_an_issue() {
     assert_eq!(
         reasons,
         [
-            "it is there twice, and counts once",
+            "the record is repeated and counts only once",
             "unknown source \"robot\", so this isn't counted as a step of the agent"
         ]
     );

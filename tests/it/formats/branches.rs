@@ -125,11 +125,11 @@ fn what_a_fork_repeats_of_another_session_counts_there() {
     assert_eq!(
         run.row.duration_ms,
         Some(13_000.0),
-        "the copies are of another time"
+        "the copies are from another time"
     );
     assert_eq!(
         run.row.cost_usd, None,
-        "the cost line counts on from where the other session stood"
+        "the cost line continues the other session's count"
     );
     assert_eq!(
         reasons(&run, IssueKind::Copied),
@@ -205,7 +205,7 @@ fn a_prompt_that_goes_on_from_an_earlier_line_leaves_a_branch() {
         ["the run went back past 1 step, which didn't lead to its end"]
     );
     let waits = session(FIRST, &all[..5]);
-    assert_eq!(waits.row.answer, None, "an answer that was left is none");
+    assert_eq!(waits.row.answer, None, "an abandoned answer doesn't count");
     assert!(
         waits.row.verdict.sentence.contains("step 0"),
         "{}",
@@ -327,7 +327,7 @@ fn a_fork_of_codex_begins_with_the_first_turn_that_is_not_older_than_it() {
         reasons(&run, IssueKind::Copied)[0]
             .starts_with(&format!("7 records copied from run {parent} ("))
     );
-    let manifest = run.index.manifest().get().expect("what is said of it");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(
         (manifest.turns, manifest.parent.as_deref()),
         (Some(1), None)
@@ -532,6 +532,6 @@ fn lines_that_share_an_id_and_say_different_things_are_not_the_same() {
     );
     assert_eq!(
         reasons(&again, IssueKind::Join),
-        ["the line is there twice, and counts once"]
+        ["the line is repeated and counts only once"]
     );
 }

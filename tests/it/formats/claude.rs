@@ -41,7 +41,7 @@ fn a_reply_on_several_lines_is_one_step_and_its_tokens_count_once() {
 }
 
 #[test]
-fn a_step_is_put_together_from_its_lines() {
+fn a_step_is_assembled_from_its_lines() {
     let run = read(&session(1));
     let step = run.step(0);
     assert_eq!(step["actions"][1]["action_id"], "toolu_01b");
@@ -78,13 +78,9 @@ fn limits_children_and_what_was_cut_are_told() {
         "Turn limit reached after step 1: 2 turns"
     );
     assert_eq!(limited.row.verdict.certainty.as_str(), "recorded");
-    let manifest = limited
-        .index
-        .manifest()
-        .get()
-        .expect("what is said of the session");
+    let manifest = limited.index.manifest().get().expect("a manifest");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
-    assert_eq!(limited.row.cost_usd, None, "no line tells of the cost");
+    assert_eq!(limited.row.cost_usd, None, "no line records the cost");
     let child = read(&sample(CHILD));
     assert_eq!(
         child.row.parent.as_deref(),
@@ -219,7 +215,7 @@ fn what_the_model_said_beside_its_calls_is_shown() {
 #[test]
 fn real_sessions_agree_with_what_is_known_of_them() {
     let is_session = |name: &str| name.starts_with("projects/") && name.ends_with(".jsonl");
-    let open = "a call has no result, so nobody knows how many failed";
+    let open = "a call has no result, so the number of failures is unknown";
     compare(
         "claude-code",
         is_session,
@@ -280,7 +276,7 @@ fn several_edits_of_one_file_are_a_change_of_it() {
         serde_json::json!({"filePath": "/w/a.py", "originalFileContents": "a a", "edits": other});
     assert!(
         change(&result).1["after"].is_null(),
-        "an edit that does not fit leaves the result unknown"
+        "after an edit that doesn't apply, the result is unknown"
     );
 }
 

@@ -29,7 +29,7 @@ fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
         ("Answered at step 2", "recorded")
     );
-    let manifest = run.index.manifest().get().expect("what is said of the run");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(
         (manifest.turns, manifest.children, manifest.latency_s),
         (Some(1), Some(1), Some(3.1))
@@ -43,7 +43,7 @@ fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
     assert_eq!(
         step["context"].get("output_tokens"),
         None,
-        "the 3 is what was written when the reply began"
+        "3 is the count from the start of the reply"
     );
     assert_eq!(step["action_results"][1]["output"], "Nobody does.");
     assert_eq!(run.step(1)["agent_id"], "a1");
@@ -67,13 +67,13 @@ fn what_a_session_took_before_it_went_on_is_not_what_the_run_took() {
     assert_eq!(
         told(&before),
         (Some(940), None, (1, 0)),
-        "a session that goes on counts what it took before"
+        "a continued session counts its earlier usage"
     );
     let helper = format!("\"claude-haiku-4-5\":{{\"inputTokens\":50,\"outputTokens\":5}},{whole}");
     assert_eq!(
         told(&helper),
         (Some(995), Some(0.004), (0, 0)),
-        "a model that helps beside it is the run's own"
+        "a helper model belongs to the run"
     );
 }
 
@@ -106,7 +106,7 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
     assert_eq!(
         (row.tokens, row.cost_usd),
         (Some(1_500), None),
-        "what one model of two cost is not told"
+        "the cost of one of the two models isn't recorded"
     );
     let result = lines.last().unwrap();
     std::fs::write(&path, lines.concat()).unwrap();
@@ -121,7 +121,7 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
     assert_eq!(
         (row.duration_ms, row.tokens, row.issues),
         (Some(3_100.0), Some(1_500), (2, 0)),
-        "the same line again"
+        "the same line repeated"
     );
     let second = result.replace("\"duration_ms\":3100", "\"duration_ms\":3000");
     assert_ne!(second, *result);
@@ -130,12 +130,12 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
     assert_eq!(
         row.duration_ms,
         Some(6_100.0),
-        "each result is of its own turn"
+        "each result covers its own turn"
     );
     assert_eq!(
         (row.tokens, row.cost_usd),
         (Some(3_000), Some(0.011_718_75)),
-        "a second result is of what came after the first"
+        "a second result covers what came after the first"
     );
 }
 
@@ -148,7 +148,7 @@ fn two_turns_that_took_as_long_as_each_other_took_twice_as_long() {
     assert_eq!(
         read(&path).row.duration_ms,
         Some(6_200.0),
-        "the session was gone on with between them"
+        "the session was continued between them"
     );
 }
 
@@ -272,20 +272,20 @@ fn real_streams_agree_with_what_is_known_of_them() {
             "sigkill-in-tool",
             "tokens of the run",
             0,
-            "no result, so nobody knows how much was written",
+            "no result, so the output is unknown",
         ),
         (
             "stream-cut-recovers",
             "tokens of the run",
             2_959,
-            "the tool counts a reply that was cut",
+            "the tool counts a truncated reply",
         ),
         ("two-subagents", "replies", 7, last),
         (
             "two-subagents",
             "replies of the run",
             0,
-            "so nobody knows how many there were",
+            "so their number is unknown",
         ),
         ("two-subagents", "input", 33_746, last),
         ("two-subagents", "cached", 19_500, last),
@@ -305,7 +305,7 @@ fn real_streams_agree_with_what_is_known_of_them() {
             "max-budget",
             "failed calls of the run",
             0,
-            "a call has no result, so nobody knows how many failed",
+            "a call has no result, so the number of failures is unknown",
         ),
         ("sigkill-in-tool", "input of the run", 0, "no result"),
         ("sigkill-in-tool", "output of the run", 0, "no result"),
@@ -313,19 +313,19 @@ fn real_streams_agree_with_what_is_known_of_them() {
             "stream-cut-recovers",
             "input of the run",
             2_830,
-            "the tool counts a reply that was cut",
+            "the tool counts a truncated reply",
         ),
         (
             "stream-cut-recovers",
             "cached of the run",
             1_650,
-            "the tool counts a reply that was cut",
+            "the tool counts a truncated reply",
         ),
         (
             "stream-cut-recovers",
             "output of the run",
             129,
-            "the tool counts a reply that was cut",
+            "the tool counts a truncated reply",
         ),
     ];
     compare(

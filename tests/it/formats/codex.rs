@@ -47,11 +47,7 @@ fn the_items_between_two_records_of_tokens_are_one_step() {
         row.answer.as_deref(),
         Some("`split` spreads the rest now; the import is still missing.")
     );
-    let manifest = run
-        .index
-        .manifest()
-        .get()
-        .expect("what is said of the session");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(
         (manifest.turns, manifest.children, manifest.usage.cached),
         (Some(1), Some(1), Some(16_300))
@@ -85,7 +81,7 @@ fn a_call_failed_where_its_exit_code_or_a_command_inside_of_it_says_so() {
     );
     assert_eq!(
         plan["action_results"][1]["status"], "not recorded",
-        "nothing says how it went"
+        "its outcome isn't recorded"
     );
     let script = run.step(2);
     assert_eq!(script["action_results"][0]["status"], "error");
@@ -189,7 +185,7 @@ fn real_sessions_agree_with_what_is_known_of_them() {
         "goal-budget",
         "failed calls of the run",
         0,
-        "what came back from another call does not say how it went",
+        "another call's output doesn't record its outcome",
     )];
     compare("codex", is_session, &super::truth::FIELDS, known);
 }
@@ -237,7 +233,7 @@ fn a_call_that_is_done_closes_a_reply_in_a_stream() {
 #[test]
 fn real_streams_agree_with_what_is_known_of_them() {
     let (unsaid, lost) = (
-        "no call outside of the program",
+        "no call outside the program",
         "a turn that failed has no tokens",
     );
     let known = &[
@@ -245,19 +241,19 @@ fn real_streams_agree_with_what_is_known_of_them() {
             "big-output",
             "replies",
             2,
-            "a patch that does not apply is no item",
+            "a patch that doesn't apply isn't an item",
         ),
         (
             "big-output",
             "calls",
             1,
-            "a patch that does not apply is no item",
+            "a patch that doesn't apply isn't an item",
         ),
         (
             "big-output",
             "failed calls",
             0,
-            "a patch that does not apply is no item",
+            "a patch that doesn't apply isn't an item",
         ),
         ("compaction", "replies", 4, "the summary is not printed"),
         ("context-exceeded", "tokens of the run", 0, lost),
@@ -265,13 +261,13 @@ fn real_streams_agree_with_what_is_known_of_them() {
             "finishes-code-mode",
             "replies",
             6,
-            "a script's commands are items of their own",
+            "a script's commands are separate items",
         ),
         (
             "finishes-code-mode",
             "calls",
             5,
-            "a script's commands are items of their own",
+            "a script's commands are separate items",
         ),
         ("goal-budget", "replies", 3, unsaid),
         ("goal-budget", "calls", 2, unsaid),

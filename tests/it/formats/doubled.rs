@@ -252,7 +252,7 @@ fn a_stream_that_begins_again_says_so() {
     assert_eq!(places(&run), [lines.len() as u64 + 1]);
     let last = run.index.issues().listed().last().expect("one");
     assert!(
-        last.reason.starts_with("the stream begins anew"),
+        last.reason.starts_with("the stream starts over"),
         "{}",
         last.reason
     );
@@ -422,7 +422,7 @@ fn totals_are_those_of_the_steps_that_they_cover() {
             assert_eq!(
                 part,
                 (None, None, None, None),
-                "{name}: session {untold} does not tell"
+                "{name}: session {untold} doesn't record it"
             );
         }
     }

@@ -23,7 +23,7 @@ fn exported(run: &Path) -> (serde_json::Value, super::Read) {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let text = std::fs::read_to_string(&file).expect("it is there");
+    let text = std::fs::read_to_string(&file).expect("it exists");
     (
         serde_json::from_str(&text).expect("it is JSON"),
         read(&file),

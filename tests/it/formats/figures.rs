@@ -453,8 +453,5 @@ fn a_sample_took_as_long_as_its_log_says() {
         &sample("tools/inspect/ledger.json").join("rent_epoch_1"),
         &["show"],
     );
-    assert_eq!(
-        run["duration_ms"], 9_000.0,
-        "by its events it would be 7,300"
-    );
+    assert_eq!(run["duration_ms"], 9_000.0, "its events would give 7,300");
 }

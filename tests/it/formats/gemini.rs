@@ -41,11 +41,7 @@ fn a_reply_that_is_written_again_replaces_the_first() {
         ),
         ("unknown", "unknown", &None)
     );
-    let manifest = run
-        .index
-        .manifest()
-        .get()
-        .expect("what is said of the session");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
     let step = run.step(0);
     assert_eq!(step["model_response"]["text"], "I read it.", "once");
@@ -61,7 +57,7 @@ fn a_reply_that_is_written_again_replaces_the_first() {
     assert_eq!(
         (&shell["status"], &shell["returncode"]),
         (&"error".into(), &1.into()),
-        "for the tool it is a success"
+        "the tool counts it as a success"
     );
     let edit = run.step(1);
     assert_eq!(
@@ -189,16 +185,13 @@ fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
         .collect();
     assert_eq!(
         issues,
-        [(
-            Some(1),
-            "the file does not begin with the header of a session"
-        )]
+        [(Some(1), "the file doesn't begin with a session header")]
     );
     let second = run.index.steps().get(1).unwrap().span;
     let at = usize::try_from(second.offset).unwrap();
     assert!(
         text[at..].starts_with(&format!("{{\"content\":{}", messages[3]["content"])),
-        "where the reply stands"
+        "the offset of the reply"
     );
     // A list that omits replies isn't the session's full history, so no steps are created from it.
     let header = serde_json::json!({"sessionId": "a", "projectHash": "b"});
@@ -218,7 +211,7 @@ fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
     assert_eq!(run.row.steps, 1);
     assert_eq!(
         reasons,
-        ["2 replies stand in a list of messages alone, and no step is made of them"]
+        ["2 replies are only in a list of messages, so they aren't counted as steps"]
     );
     let one = r#"{"$set":{"messages":[{"id":"g","timestamp":"2026-05-04T09:00:00Z","type":"gemini","content":"Hi"}]}}"#;
     std::fs::write(&path, format!("{one}\n")).unwrap();
@@ -290,7 +283,7 @@ fn real_sessions_agree_with_what_is_known_of_them() {
 
 #[test]
 fn real_streams_agree_with_what_is_known_of_them() {
-    let own = "sub-agents are not printed";
+    let own = "replies of sub-agents aren't printed";
     let known = &[
         (
             "sigint-in-stream",

@@ -88,17 +88,17 @@ fn a_sample_that_answered() {
                 "inferred",
                 "Finished at step 3 (inferred: neither error nor limit)"
             ),
-            "no record says so"
+            "no record states it"
         );
         assert_eq!(
             (row.task.as_deref(), row.model.as_deref()),
             (Some("Add up the ledger."), Some("mockllm/model"))
         );
-        let manifest = run.index.manifest().get().expect("what is said of the run");
+        let manifest = run.index.manifest().get().expect("a manifest");
         assert_eq!(
             (manifest.run_id.as_deref(), manifest.usage.cached),
             (Some("u-rent-1"), None),
-            "the helper does not say"
+            "the helper doesn't record it"
         );
         assert_eq!(manifest.final_result.as_deref(), Some("The sum is 1695."));
         assert_eq!(
@@ -116,13 +116,13 @@ fn a_sample_that_answered() {
                 ("message_limit", 50.0, None),
                 ("time_limit", 600e3, Some(9e3))
             ],
-            "the sample's own wins"
+            "the sample's own value takes precedence"
         );
         let steps = [run.step(0), run.step(1), run.step(2), run.step(3)];
         assert_eq!(steps[0]["decision"]["rationale"], "The rows first.");
         let rows = steps[0]["action_results"][0]["output"]
             .as_str()
-            .expect("a text that stands elsewhere");
+            .expect("a text stored elsewhere");
         assert_eq!(rows.lines().count(), 40);
         assert_eq!(steps[1]["actions"][0]["args"]["of"], rows);
         assert_eq!(
@@ -141,7 +141,7 @@ fn a_sample_that_answered() {
         );
         assert_eq!(
             steps[0]["context"]["input_tokens_total"], 130,
-            "what the cache held is part of it"
+            "cached tokens are part of it"
         );
         assert_eq!(steps[0]["state_diff"]["rows"]["after"], 40);
         assert_eq!(
@@ -159,7 +159,7 @@ fn a_sample_that_answered() {
         assert_eq!(
             steps[3]["critic_outputs"],
             json!(null),
-            "what it was given at its end is no step's"
+            "a score at the end belongs to no step"
         );
         let scores: Vec<_> = manifest
             .scores
@@ -210,7 +210,7 @@ fn limits_and_errors_are_recorded() {
     assert_eq!(
         (limit.row.answer.as_deref(), limit.row.tokens),
         (None, Some(280)),
-        "what came last is no answer"
+        "the last reply isn't an answer"
     );
     let failed = run("ledger.json/food/a b_epoch_1");
     assert_eq!(
@@ -233,7 +233,7 @@ fn limits_and_errors_are_recorded() {
     assert_eq!(
         none.index.format().file_name(TraceFile::Events),
         "log",
-        "there is no sample to say it"
+        "no sample records it"
     );
 }
 
@@ -308,10 +308,10 @@ fn a_path_to_one_of_several_runs() {
     assert_eq!(
         run("ledger.eval/samples/rent_epoch_1.json").row.steps,
         4,
-        "so does its place in the archive"
+        "its path in the archive works too"
     );
     let several =
-        RunDir::of_file(&sample("tools/inspect/ledger.eval")).expect_err("there are three");
+        RunDir::of_file(&sample("tools/inspect/ledger.eval")).expect_err("three runs exist");
     assert!(
         several
             .to_string()
@@ -388,7 +388,7 @@ fn samples_appear_as_the_log_grows_and_known_ones_stay_as_they_were_read() {
         TraceFile::Steps,
         index.steps().get(1).expect("a step").span,
     );
-    assert!(line.is_ok(), "it is where it is now");
+    assert!(line.is_ok(), "found at its current offset");
     fs::remove_file(temp.path().join("l.eval")).expect("removed");
     assert!(scanner.scan().runs.is_empty());
 }
@@ -416,7 +416,7 @@ fn a_document_that_is_replaced_has_other_runs() {
     let moved = run.line(|| &index, TraceFile::Steps, span);
     assert!(
         moved.is_err_and(|why| why.contains("was rewritten")),
-        "no page shows bytes of another place"
+        "no page shows bytes from another offset"
     );
     fs::write(&path, whole.replace("\"epoch\": 2", "\"epoch\": 3")).expect("written");
     assert_eq!(keys(&scanner.scan()).last(), Some(&"l.json/rent_epoch_3"));
@@ -587,12 +587,7 @@ fn messages_are_counted_where_a_limit_is_on_them() {
         log["samples"][0]["limit"] = limit;
         fs::write(&path, log.to_string()).expect("written");
         let run = read(&path);
-        let manifest = run
-            .index
-            .manifest()
-            .get()
-            .cloned()
-            .expect("what is said of the run");
+        let manifest = run.index.manifest().get().cloned().expect("a manifest");
         let used = manifest
             .limits
             .iter()
@@ -600,7 +595,7 @@ fn messages_are_counted_where_a_limit_is_on_them() {
             .and_then(|limit| limit.used);
         (used, manifest.ended.map(|end| (end.measured, end.limit)))
     };
-    assert_eq!(told(0, json!(null)).0, None, "a log may leave them out");
+    assert_eq!(told(0, json!(null)).0, None, "a log may omit them");
     assert_eq!(told(7, json!(null)).0, Some(7.0));
     let ended = told(6, json!({"type": "message", "limit": 6}));
     assert_eq!(ended, (Some(6.0), Some((Some(6.0), Some(6.0)))));
@@ -630,7 +625,7 @@ fn a_score_at_the_end_is_the_run_s_where_an_event_alone_tells_of_it() {
         last["scorer"] = "judge".into();
     });
     let run = read(&path.join("rent_epoch_1"));
-    let manifest = run.index.manifest().get().expect("what is said of the run");
+    let manifest = run.index.manifest().get().expect("a manifest");
     let scores: Vec<_> = manifest
         .scores
         .iter()
@@ -646,7 +641,7 @@ fn a_score_at_the_end_is_the_run_s_where_an_event_alone_tells_of_it() {
     assert_eq!(
         critics,
         [1, 0, 0, 0],
-        "the one between the steps is of a step"
+        "the one between the steps belongs to a step"
     );
 }
 
@@ -676,7 +671,7 @@ fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
         }
     });
     let of = || read(&path.join("rent_epoch_2")).row.tokens;
-    assert_eq!(of(), Some(280), "as the sample says");
+    assert_eq!(of(), Some(280), "as the sample records it");
     let text = fs::read_to_string(&path).expect("written");
     let more = text.replacen(
         "\"model_usage\":{",

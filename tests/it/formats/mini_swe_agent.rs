@@ -36,7 +36,7 @@ fn a_submitted_trajectory() {
     let issue = run.index.issues().listed().last().expect("an issue");
     assert_eq!(
         issue.reason,
-        "the run counts 4 replies of the model, and 3 are in the file"
+        "the run's own count of replies is 4, but the file has 3"
     );
     assert_eq!(row.verdict.sentence, "Submitted at step 2");
     assert_eq!(row.verdict.certainty.as_str(), "recorded");
@@ -50,7 +50,7 @@ fn a_submitted_trajectory() {
     assert_eq!(
         run.index.steps().get(1).and_then(|step| step.returncode),
         Some(1),
-        "an exit code is no error by itself"
+        "an exit code alone isn't an error"
     );
 }
 
@@ -74,12 +74,12 @@ fn what_the_run_is_said_to_cost_is_held_against_its_steps() {
     assert_eq!(
         told(0.0125, 4),
         [""; 0],
-        "a reply that is not in the file cost something"
+        "a reply that isn't in the file has a cost"
     );
     assert_eq!(told(0.01, 3), [""; 0], "cents");
     assert_eq!(told(0.004, 4), says("$0.0040"), "more steps than that");
     assert_eq!(told(0.0195, 4), [""; 0]);
-    assert_eq!(told(0.0195, 3), says("$0.0195"), "each reply is there");
+    assert_eq!(told(0.0195, 3), says("$0.0195"), "each reply exists");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_bare_list_of_messages_tells_of_its_end_by_the_last_command() {
     assert_eq!(
         run.step(1)["decision"]["mode"],
         "thought",
-        "a reply without a command is no answer"
+        "a reply without a command isn't an answer"
     );
 }
 

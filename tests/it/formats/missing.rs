@@ -26,7 +26,7 @@ fn usage(run: &Read) -> (Option<u64>, Usage) {
         .manifest()
         .get()
         .map(|manifest| (manifest.tokens, manifest.usage))
-        .expect("what is said of the run")
+        .expect("a manifest")
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn half_of_what_a_reply_took_is_not_what_it_took() {
     assert_eq!(
         (step.tokens, step.usage.get().output),
         (None, Some(51)),
-        "what it wrote is known"
+        "the output tokens are known"
     );
     // Tokens written to the cache may be omitted if there were none.
     let plain = changed(session, "\"cache_creation_input_tokens\":0,", "");
@@ -118,7 +118,7 @@ fn what_caches_held_is_told_where_each_step_tells_it() {
 #[test]
 fn more_from_a_cache_than_was_read_is_odd() {
     let reasons = |run: &Read| -> Vec<(IssueKind, Option<u64>)> {
-        let odd = "more tokens came from the cache than were read";
+        let odd = "more cached tokens than input tokens are recorded";
         let issues = run.index.issues();
         issues
             .listed()
@@ -137,7 +137,7 @@ fn more_from_a_cache_than_was_read_is_odd() {
     assert_eq!(
         reasons(&more),
         [(IssueKind::Field, Some(15))],
-        "of the step, where it is told"
+        "of the step that records it"
     );
     let exec = changed(
         "codex-exec/answered.jsonl",
@@ -155,10 +155,10 @@ fn more_from_a_cache_than_was_read_is_odd() {
 fn what_a_conversation_took_up_to_one_step_is_not_what_it_took() {
     let name = "openhands-v0/iteration-limit.json";
     let text = fs::read_to_string(sample("tools").join(name)).expect("the sample");
-    let last = text.rfind(",\"llm_metrics\":").expect("what it took");
+    let last = text.rfind(",\"llm_metrics\":").expect("the usage");
     let end = last + text[last..].find("}}").expect("its end") + 2;
     let run = changed(name, &text[last..end], "");
-    let manifest = run.index.manifest().get().expect("what is said of the run");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(
         (manifest.tokens, manifest.usage, manifest.cost_usd),
         (None, Usage::default(), None)

@@ -81,7 +81,7 @@ fn the_calls_of_a_reply_are_one_step() {
         ("The agent finished at step 6", "recorded")
     );
     assert_eq!(row.answer.as_deref(), Some("a.py prints 2."));
-    let manifest = run.index.manifest().get().expect("what is said of it");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(
         (manifest.run_id.as_deref(), manifest.turns),
         (Some("11111111-0000-4000-8000-0000000000a1"), Some(1))
@@ -93,7 +93,7 @@ fn the_calls_of_a_reply_are_one_step() {
 }
 
 #[test]
-fn a_step_is_put_together_from_its_files() {
+fn a_step_is_assembled_from_its_files() {
     let run = read(&conversation(1));
     let first = run.step(0);
     assert_eq!(first["decision"]["rationale"], "Which files are there?");
@@ -231,7 +231,7 @@ fn events_as_lines_are_known_by_what_they_say() {
     assert_eq!(
         read(&sample("tools/openhands/events")).row.steps,
         3,
-        "the directory is named in place of its file"
+        "the directory is named instead of its file"
     );
     // The same file name, but written by this crate.
     let temp = tempfile::tempdir().expect("a directory");
@@ -264,7 +264,7 @@ fn a_file_whose_name_alone_is_known_becomes_what_it_says() {
     assert_eq!(
         keys(),
         ["one/events.jsonl"],
-        "an empty file beside it says nothing"
+        "an empty file next to it changes nothing"
     );
     fs::write(
         temp.path().join("one/steps.jsonl"),
@@ -385,7 +385,7 @@ fn what_is_removed_or_comes_late_is_read_anew() {
     assert_eq!(
         told(&index),
         told(&read_index(&dir)),
-        "one of the newest was written again"
+        "one of the newest was rewritten"
     );
     fs::write(temp.path().join("base_state.json"), "{\"id\": ").expect("written");
     index.apply(reader.refresh(u64::MAX));

@@ -46,7 +46,7 @@ fn the_calls_of_a_reply_are_one_step() {
     let first = run.step(0);
     assert_eq!(
         first["model_response"]["text"], "I look at both files.",
-        "once, although both calls tell of it"
+        "once, although both calls contain it"
     );
     assert_eq!(
         first["actions"][0]["args"],
@@ -73,7 +73,7 @@ fn a_limit_is_told_by_the_state_of_the_agent() {
     assert_eq!(
         (run.row.tokens, run.row.cost_usd),
         (Some(1_145), Some(0.0085)),
-        "what it took so far, as told last"
+        "the newest record of its usage so far"
     );
     let verdict = &run.row.verdict;
     assert_eq!(

@@ -36,7 +36,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
     assert_eq!(
         names(&sample("tools/otlp")),
         ["a", "b", "c"],
-        "the one that tells of no agent is none"
+        "a trace without an agent isn't a run"
     );
     let run = trace('a');
     let row = &run.row;
@@ -49,7 +49,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
     assert_eq!(
         row.duration_ms,
         Some(8_500.0),
-        "as long as the span that all others are below"
+        "as long as the span that contains all others"
     );
     assert_eq!(
         (row.task.as_deref(), row.model.as_deref()),
@@ -69,7 +69,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
     assert_eq!(
         row.verdict.certainty.as_str(),
         "inferred",
-        "no span says why a trace ended well"
+        "no span records why a trace ended well"
     );
     let first = run.step(0);
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_limit_is_told_in_the_words_of_its_exception() {
     assert_eq!(
         (run.row.steps, run.row.tokens),
         (2, Some(108)),
-        "older names of attributes"
+        "older attribute names"
     );
     assert_eq!(run.step(0)["actions"][0]["args"]["x"], 1);
 }
@@ -124,12 +124,12 @@ fn a_trace_goes_on_until_its_first_span_ended() {
     let step = run.step(0);
     assert_eq!(
         step["actions"][0]["name"], "search",
-        "known by the span of the tool alone"
+        "known only from the tool's span"
     );
     assert_eq!(
         step["model_response"],
         serde_json::json!({"text": null}),
-        "what it said is left out"
+        "its text is omitted"
     );
     assert_eq!(step["action_results"][0]["output"], Value::Null);
 }
@@ -169,7 +169,7 @@ fn a_step_is_over_where_the_last_of_its_tools_is() {
     let run = read(&path.join("e".repeat(32)));
     assert_eq!(took(&run), [Some(299_000_000), Some(10_000_000)]);
     // Without a span that contains all others, the run lasts from the first start to the last end.
-    let manifest = run.index.manifest().get().expect("what is said of the run");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(manifest.latency_s, Some(299.0));
 }
 
@@ -294,7 +294,7 @@ fn what_some_replies_cost_is_not_what_the_trace_cost_and_a_span_without_an_id_is
         assert_eq!(
             of(&of_nobody),
             (2, Some(0.75), 1),
-            "their parent is not there"
+            "their parent is missing"
         );
     }
     assert_eq!(
@@ -525,7 +525,7 @@ fn a_trace_without_its_root_took_as_long_as_what_is_there() {
     assert_eq!(
         run.row.life.liveness.word(),
         "unknown",
-        "nothing says that it ended"
+        "its end isn't recorded"
     );
     assert_eq!(run.row.duration_ms, Some((ended - began) as f64 / 1e6));
 }

@@ -21,11 +21,7 @@ fn a_session_is_read_by_its_lines() {
         row.verdict.sentence,
         "Finished at step 2 (inferred: the last reply made no tool calls)"
     );
-    let manifest = run
-        .index
-        .manifest()
-        .get()
-        .expect("what is said of the session");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
     assert_eq!(
         (manifest.tool.as_deref(), manifest.project.as_deref()),
@@ -127,7 +123,7 @@ fn real_sessions_agree_with_what_is_known_of_them() {
 
 #[test]
 fn real_streams_agree_with_what_is_known_of_them() {
-    let own = "sub-agents are not printed";
+    let own = "replies of sub-agents aren't printed";
     let known = [
         ("subagent", "replies", 3, own),
         ("subagent", "calls", 1, own),

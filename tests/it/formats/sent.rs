@@ -50,7 +50,7 @@ fn exported(run: &Path) -> (Vec<Value>, Read) {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let text = std::fs::read_to_string(&file).expect("it is there");
+    let text = std::fs::read_to_string(&file).expect("it exists");
     let spans = spans(&serde_json::from_str(&text).expect("it is JSON"));
     let back = read(&file.join(spans[0]["traceId"].as_str().expect("an id")));
     (spans, back)
@@ -242,7 +242,7 @@ fn a_total_that_is_less_than_its_parts_is_named() {
             .status
             .success()
     );
-    let text = std::fs::read_to_string(&file).expect("it is there");
+    let text = std::fs::read_to_string(&file).expect("it exists");
     let mut json: Value = serde_json::from_str(&text).expect("it is JSON");
     let trace = spans(&json)[0]["traceId"]
         .as_str()
@@ -264,7 +264,7 @@ fn a_total_that_is_less_than_its_parts_is_named() {
     assert_eq!(
         told(3_600),
         (Some(3_600), vec![]),
-        "what is no step may ask a model, too"
+        "a span that isn't a step may request a model too"
     );
     let says = "The records disagree on the tokens: 3,000 (the trace's own total), 3,595 (the sum of the steps)";
     assert_eq!(told(3_000), (None, vec![says.to_owned()]));
@@ -280,7 +280,7 @@ fn spans_are_as_the_conventions_say() {
             .iter()
             .map(|span| id(span, "spanId").expect("an id"))
             .collect();
-        assert_eq!(ids.len(), spans.len(), "{name}: each has an id of its own");
+        assert_eq!(ids.len(), spans.len(), "{name}: each has a unique id");
         assert!(
             spans
                 .iter()
@@ -358,7 +358,7 @@ fn spans_are_as_the_conventions_say() {
     assert_eq!(
         failed.len(),
         1,
-        "an error that the run went on after, of which an event alone tells"
+        "an error after which the run continued, recorded only in an event"
     );
     assert_eq!(
         (
@@ -587,7 +587,7 @@ fn an_observation_gets_no_call_and_a_result_without_a_status_no_success() {
     assert_eq!(
         (row.tool_calls, row.tool_errors),
         (Some(1), None),
-        "nothing says how the call went"
+        "the call's outcome isn't recorded"
     );
     let file = temp.path().join("trace.json");
     assert!(
@@ -595,7 +595,7 @@ fn an_observation_gets_no_call_and_a_result_without_a_status_no_success() {
             .status
             .success()
     );
-    let text = std::fs::read_to_string(&file).expect("it is there");
+    let text = std::fs::read_to_string(&file).expect("it exists");
     let spans = spans(&serde_json::from_str(&text).expect("it is JSON"));
     let back = read(&file.join(spans[0]["traceId"].as_str().expect("an id")));
     let tools: Vec<&Value> = spans

@@ -33,7 +33,7 @@ fn a_submitted_trajectory() {
             .as_deref()
             .is_some_and(|task| task.starts_with("shares(100, 3) loses one"))
     );
-    let manifest = run.index.manifest().get().expect("what is said of the run");
+    let manifest = run.index.manifest().get().expect("a manifest");
     assert_eq!(manifest.tool.as_deref(), Some("SWE-agent 1.1.0"));
     assert_eq!(manifest.project.as_deref(), Some("/ledger"));
     assert!(
@@ -59,7 +59,7 @@ fn a_step_shows_what_it_changed_beside_its_neighbour() {
     );
     assert!(
         run.step(0)["state_diff"]["open_file"]["before"].is_null(),
-        "what was before the first step is not said"
+        "the state before the first step isn't recorded"
     );
     assert!(run.step(3)["state_diff"].is_null(), "nothing changed");
     // Before 1.0, a step's state is the one that it started with.

@@ -32,7 +32,7 @@ fn a_conversation_that_its_user_ended() {
         (row.steps, row.errors, row.events, row.issues),
         (3, 1, 12, (1, 0))
     );
-    assert_eq!(row.duration_ms, Some(13_500.0), "as it says itself");
+    assert_eq!(row.duration_ms, Some(13_500.0), "as it records itself");
     // 110, 172 and 208.
     assert_eq!(
         (row.tokens, row.cost_usd, row.turns),
@@ -50,7 +50,7 @@ fn a_conversation_that_its_user_ended() {
             "recorded"
         )
     );
-    let manifest = run.index.manifest().get().expect("what is said of it");
+    let manifest = run.index.manifest().get().expect("a manifest");
     let scores: Vec<(&str, f64)> = manifest
         .scores
         .iter()

@@ -77,7 +77,7 @@ fn a_session_whose_program_is_gone_or_that_nobody_types_into_does_not_wait() {
     assert_eq!(
         liveness(CLAUDE, 5, |text| text),
         "finished",
-        "the program told its costs where it ended"
+        "the program recorded its costs when it ended"
     );
     let driven = |text: String| {
         without("cost-state")(text).replace(
@@ -280,7 +280,7 @@ fn a_call_that_waits_for_leave_waits_for_the_user_until_it_is_given() {
     assert_eq!(
         liveness(CODEX, 100, |text| asked(text) + &begun),
         "unknown",
-        "it had leave, and went on"
+        "it got approval and continued"
     );
 }
 
@@ -294,13 +294,13 @@ fn a_question_that_nobody_is_there_to_answer_is_no_end_and_no_death() {
     assert_eq!(
         (gone.life.liveness.word(), gone.verdict.outcome.as_str()),
         ("unknown", "unknown"),
-        "it told its costs"
+        "it recorded its costs"
     );
     let runs_on = |text: String| up_to("\"id\":\"toolu_01c\"", "\"id\":\"toolu_01c\"")(text);
     assert_eq!(
         liveness(CLAUDE, 100, runs_on),
         "unknown",
-        "a command asks nobody"
+        "a command doesn't wait for anyone"
     );
 }
 

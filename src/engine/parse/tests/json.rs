@@ -356,7 +356,7 @@ fn a_record_has_the_keys_of_the_format() {
     assert_eq!(
         wrong.details,
         format!(
-            "At character 18: {:?} is no value; text stands in quotes.",
+            "At character 18: {:?} is not a value; put text in quotes.",
             format!("é{}…", "x".repeat(38))
         )
     );

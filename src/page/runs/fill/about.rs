@@ -346,8 +346,8 @@ impl List<'_> {
         )
     }
 
-    /// Counts the skipped files by reason, the most frequent first: `11 files: not read yet: looks
-    /// like a Copilot CLI session`.
+    /// Counts the skipped files by reason, the most frequent first: `11 files: unsupported format:
+    /// looks like a Copilot CLI session`.
     pub(crate) fn skipped_reasons(&self) -> Vec<String> {
         let mut reasons: Vec<_> = total(self.ctx).files.into_iter().collect();
         reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

@@ -1,4 +1,4 @@
-//! Which questions does the server answer? One tool a question: what it takes, and which document of the API answers it.
+//! The tools of the server: what each takes, and which document of the API it returns.
 
 mod run;
 mod search;
@@ -8,6 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use rmcp::model::ToolAnnotations;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -17,14 +18,14 @@ use super::session::Session;
 use crate::model::json::Json;
 use crate::page::part::href;
 
-/// An answer has at most so many bytes unless it is asked for more; a model reads some 10,000 tokens.
+/// The default length of an answer, about 10,000 tokens.
 const DEFAULT_BYTES: usize = 32_000;
 const LEAST_BYTES: usize = 1_000;
 const MOST_BYTES: usize = 1 << 20;
-/// The one argument that every tool takes.
+/// The argument that all tools take.
 const MAX_BYTES: &str = "max_bytes";
 
-/// Why a question has no answer: what, why, and what to do.
+/// Why a call failed, and what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) what: String,
@@ -52,7 +53,7 @@ impl Trouble {
         self
     }
 
-    /// What the API says.
+    /// Reads an error of the API.
     fn of_problem(problem: &Json<'_>) -> Self {
         let text = |name| {
             problem
@@ -90,16 +91,16 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// A document of the API, whole.
+/// A document of the API.
 type Document = Result<String, Trouble>;
 type Asked<'a> = Pin<Box<dyn Future<Output = Document> + Send + 'a>>;
 
-/// A question that a client may ask.
+/// A tool that a client may call.
 pub(super) struct Tool {
     name: &'static str,
     title: &'static str,
     description: &'static str,
-    schema: fn() -> Value,
+    schema: fn() -> Map<String, Value>,
     ask: for<'a> fn(&'a Session, Value) -> Asked<'a>,
 }
 
@@ -175,16 +176,16 @@ const TOOLS: [Tool; 7] = [
     },
 ];
 
-/// The tools as a client is told of them.
-pub(super) fn list() -> Vec<Value> {
+/// The tools as clients see them.
+pub(super) fn list() -> Vec<rmcp::model::Tool> {
+    let hints = ToolAnnotations::new()
+        .read_only(true)
+        .idempotent(true)
+        .open_world(false);
     let tool = |tool: &Tool| {
-        json!({
-            "name": tool.name,
-            "title": tool.title,
-            "description": tool.description,
-            "inputSchema": (tool.schema)(),
-            "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
-        })
+        rmcp::model::Tool::new(tool.name, tool.description, (tool.schema)())
+            .with_title(tool.title)
+            .with_annotations(hints.clone())
     };
     TOOLS.iter().map(tool).collect()
 }
@@ -198,7 +199,7 @@ pub(super) fn find(name: &str) -> Option<&'static Tool> {
 }
 
 impl Tool {
-    /// Answers, in as many bytes as the caller wants.
+    /// Answers in at most as many bytes as the caller asks for.
     pub(super) async fn call(
         &self,
         session: &Session,
@@ -217,7 +218,7 @@ impl Tool {
                 number.clamp(LEAST_BYTES, MOST_BYTES)
             }
         };
-        // Some models write down what they leave out.
+        // Some models send null for an argument they don't use.
         arguments.retain(|_, value| !value.is_null());
         let unknown = session.settle().await;
         let answer = (self.ask)(session, Value::Object(arguments))
@@ -248,7 +249,7 @@ impl Tool {
         Ok(bounded(&document, max))
     }
 
-    /// The names of what it takes.
+    /// The names of the arguments.
     fn arguments(&self) -> Vec<String> {
         let schema = (self.schema)();
         let fields = schema.get("properties").and_then(Value::as_object);
@@ -266,15 +267,18 @@ fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
         .map_err(|error| Trouble::new(UNREAD).because(error.to_string()))
 }
 
-/// What a tool takes, as a schema.
-fn schema<T: JsonSchema>() -> Value {
+/// The JSON schema of a tool's arguments.
+fn schema<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
     schema.remove("title");
-    let mut schema = Value::from(schema);
+    let mut schema = match Value::from(schema) {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
     if let Some(Value::Object(fields)) = schema.get_mut("properties") {
         fields
             .values_mut()
@@ -292,7 +296,7 @@ fn schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// What may be left out need not say that it may be null, too, nor that it is empty then.
+/// Drops what an optional field needn't repeat: that it may be null, and its default.
 fn plain(field: &mut Map<String, Value>) {
     field.remove("default");
     field.remove("format");
@@ -306,7 +310,7 @@ fn plain(field: &mut Map<String, Value>) {
     }
 }
 
-/// Asks the API.
+/// Gets a document of the API.
 async fn get(session: &Session, path: &str, query: &[(&str, &str)]) -> Document {
     match session.inside.get(&href::with_query(path, query)).await {
         Ok((true, body)) => Ok(body),

@@ -1,4 +1,4 @@
-//! What is asked of the table of runs, of one run, and of two?
+//! Tools about the table of runs, one run, and two runs.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,13 @@ use crate::model::json::Json;
 use crate::page::part::href;
 use crate::page::runs::named::named;
 
-/// So many runs are listed unless more are asked for.
+/// How many runs a list has by default.
 const RUNS: usize = 30;
-/// So many steps are listed unless more are asked for.
+/// How many steps a list has by default.
 const STEPS: usize = 50;
-/// So many rows before the parting of two runs are given, and after it.
+/// How many rows are shown before and after the point where two runs diverge.
 const AROUND: usize = 5;
-/// What a list says of each run; `why` and the others tell the rest.
+/// The columns of a list of runs. The other tools have the rest.
 const FIELDS: [&str; 33] = [
     "key",
     "verdict",
@@ -89,7 +89,7 @@ pub(super) struct Step {
     /// The run: its key from list_runs, its path, or its id
     run: String,
     /// The step to show, counted from 0. Without it, the steps are listed
-    // Answers and the command line call it step.
+    // Responses and the command line call it `step`.
     #[serde(default, alias = "step")]
     n: Option<usize>,
     /// With n: includes the events of the step, which mostly repeat its content
@@ -192,7 +192,7 @@ pub(super) async fn step(session: &Session, args: Step) -> Document {
         return with_key(step, &key);
     }
     let step = picked(&step, |name, value| match (name, value) {
-        // Their number in place of them.
+        // Only their number.
         ("events", Json::Array(events)) => Some(events.len().to_string()),
         ("first_event" | "repaired_events", _) => None,
         (_, value) => Some(value.to_string()),
@@ -221,7 +221,7 @@ pub(super) async fn state(session: &Session, args: State) -> Document {
     with_key(asked, &key)
 }
 
-/// The ordinal of the last step. A run with skipped steps has more steps than ordinals, so no count of steps gives it.
+/// The ordinal of the last step. It can't be counted: a run with skipped steps has more steps than ordinals.
 async fn last_step(session: &Session, key: &RunKey) -> Result<usize, Trouble> {
     let steps = get(session, &below(key, "steps"), &[("limit", "1")]).await?;
     let total = Json::parse(&steps).and_then(|steps| steps.get("total").and_then(Json::as_f64));
@@ -247,7 +247,7 @@ pub(super) async fn diff(session: &Session, args: Diff) -> Document {
     let parts = whole
         .get("first_divergence")
         .is_some_and(|first| *first != Json::Null);
-    // The rows in common come first; where nothing differs the last ones tell as much as any.
+    // The runs are equal up to there. Runs that are equal throughout show their last rows.
     let rows = whole
         .get("aligned")
         .and_then(Json::as_array)
@@ -292,7 +292,7 @@ pub(super) async fn whatif(session: &Session, args: WhatIf) -> Document {
     get(session, &below(&key, "whatif"), &rules).await
 }
 
-/// The run that a client means.
+/// Finds the run that a client names.
 pub(super) fn run(session: &Session, text: &str) -> Result<RunKey, Trouble> {
     named(&session.state.library, text).map_err(|close| {
         let trouble = Trouble::new(format!("no run named {text}"));
@@ -307,7 +307,7 @@ fn below(key: &RunKey, part: &str) -> String {
     format!("/api{}/{part}", href::run(key.as_str()))
 }
 
-/// The document with the key of its run before it, since a client may have named that by its path or id.
+/// Puts the key of the run first, since the client may have named the run by its path or id.
 fn with_key(document: String, key: &RunKey) -> Document {
     let Some(Json::Object(mut fields)) = Json::parse(&document) else {
         return Ok(document);
@@ -318,7 +318,7 @@ fn with_key(document: String, key: &RunKey) -> Document {
     Ok(Json::Object(fields).to_string())
 }
 
-/// The document with other values, as JSON text, in place of its own; one without any is left out.
+/// Replaces values of the document by JSON text, and drops those without a replacement.
 fn picked(document: &str, other: impl Fn(&str, Json<'_>) -> Option<String>) -> String {
     let Some(Json::Object(fields)) = Json::parse(document) else {
         return document.to_owned();

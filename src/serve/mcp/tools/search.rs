@@ -1,4 +1,4 @@
-//! Where does a text stand? Asks until the search is done, or its time is up.
+//! Full-text search. Polls until the search is done or its time is up.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::super::session::Session;
 use super::{Document, Trouble, get};
 use crate::model::json::Json;
 
-/// So many places are given unless more are asked for.
+/// How many hits an answer has by default.
 const HITS: usize = 40;
-/// A search goes on for so long; then what was found until then is given.
+/// The time limit. After it the answer has the hits so far.
 const TIME: Duration = Duration::from_secs(30);
-/// How soon a search that goes on is asked again; asking waits by itself, too.
+/// The pause between polls. Each poll waits for a while too.
 const AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Deserialize, JsonSchema)]

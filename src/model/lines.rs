@@ -1,0 +1,47 @@
+//! Defines how the lines of a run are read on demand.
+
+use super::files::{MAX_LINE_BYTES, Span, TraceFile};
+use super::record::Record;
+
+/// A source of a run's lines, read on demand.
+pub trait Lines {
+    /// Returns the bytes of a line.
+    ///
+    /// # Errors
+    /// Returns why the line can't be read, as a sentence.
+    fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String>;
+
+    /// Returns the bytes of a line that the board parses.
+    ///
+    /// # Errors
+    /// As [`Lines::line`], and if the line is longer than [`MAX_LINE_BYTES`].
+    fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
+        if span.len > MAX_LINE_BYTES {
+            return Err(format!(
+                "it has {} bytes, more than the board parses",
+                span.len
+            ));
+        }
+        self.line(file, span)
+    }
+
+    /// Returns a line that the board parses, as text.
+    ///
+    /// # Errors
+    /// As [`Lines::short_line`].
+    fn record(&self, file: TraceFile, span: Span) -> Result<Record<'static>, String> {
+        self.short_line(file, span).map(Record::read)
+    }
+
+    /// Returns the manifest's bytes.
+    ///
+    /// # Errors
+    /// Returns why the manifest can't be read, as a sentence.
+    fn manifest(&self) -> Result<Vec<u8>, String>;
+
+    /// Checks that a file that a line refers to is inside the run's directory.
+    ///
+    /// # Errors
+    /// Returns why the file can't be shown, as a sentence.
+    fn has_asset(&self, recorded: &str) -> Result<(), String>;
+}

@@ -1,0 +1,48 @@
+//! Holds one rule of a set in the form in which it's checked.
+
+use super::check::Check;
+use super::custom::StopCriterion;
+use super::facts::{GateSet, StepFacts};
+use super::record::EntryRule;
+use super::rules::Condition;
+use super::stats::Stats;
+use crate::model::{Gate, Origin};
+
+/// A compiled rule of a set, with its id and gates.
+pub(super) struct Entry<S> {
+    pub(super) id: String,
+    pub(super) from: Origin,
+    pub(super) gates: GateSet,
+    pub(super) ask: Ask<S>,
+    /// The rule as recorded.
+    pub(super) written: EntryRule,
+}
+
+/// How a rule is evaluated.
+pub(super) enum Ask<S> {
+    Built(Box<dyn Condition>),
+    Live(Box<dyn StopCriterion<S>>),
+    /// A rule in code that isn't available. Only its recorded answers are.
+    Recorded,
+}
+
+impl<S> Entry<S> {
+    /// Checks the rule without a state. For a rule in code, returns its recorded answer.
+    pub(super) fn replayed(
+        &self,
+        due: GateSet,
+        gate: Gate,
+        stats: &Stats,
+        facts: &StepFacts,
+    ) -> Check {
+        if let Ask::Built(rule) = &self.ask {
+            return rule.check(due, stats, facts);
+        }
+        let mut answers = facts.opaque.iter();
+        let answer = answers.find(|answer| answer.id == self.id && answer.gate == gate);
+        answer.map_or_else(
+            || Check::Unknown("its recorded answer".into()),
+            |answer| answer.check.clone(),
+        )
+    }
+}
