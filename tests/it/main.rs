@@ -56,6 +56,7 @@ mod away;
 mod bombs;
 mod cases;
 mod changed;
+mod circles;
 mod cli;
 mod compare;
 mod delegates;

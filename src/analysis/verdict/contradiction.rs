@@ -88,8 +88,8 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
         .manifest()
         .get()
         .and_then(|manifest| manifest.ended.as_deref());
-    if let Some(ended) = ended.filter(|ended| !ended.denied.is_empty()) {
-        let used = ended::each_of(&ended.denied);
+    if let Some(ended) = ended.filter(|ended| !ended.refuted.is_empty()) {
+        let used = ended::each_of(&ended.refuted);
         return Some(format!(
             "The recorded end {} says that a limit was reached, but the numbers are {used}",
             ended.word

@@ -53,8 +53,11 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
             });
             sentence += &format!("{used} · the records disagree on the limit ({values})");
         }
-        _ if !ended.denied.is_empty() => {
-            sentence += &format!(" · but the recorded numbers are {}", each_of(&ended.denied));
+        _ if !ended.refuted.is_empty() => {
+            sentence += &format!(
+                " · but the recorded numbers are {}",
+                each_of(&ended.refuted)
+            );
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
             let used = super::used_of(measured, limit, ended.unit);

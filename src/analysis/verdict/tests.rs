@@ -187,7 +187,7 @@ fn what_cannot_be_read_is_not_told_as_unwritten() {
         reason: String::new(),
     };
     let after =
-        |passing: Vec<Issue>| told::without_events(&index(passing), Some("step 1".to_owned()));
+        |passing: Vec<Issue>| stop_word::without_events(&index(passing), Some("step 1".to_owned()));
     assert_eq!(after(vec![]), "Died after step 1: no events were written");
     assert_eq!(
         after(vec![issue(TraceFile::Steps)]),
@@ -198,11 +198,11 @@ fn what_cannot_be_read_is_not_told_as_unwritten() {
         "Unknown end after step 1: the events can't be read"
     );
     assert_eq!(
-        told::nothing_yet(&index(vec![])),
+        stop_word::nothing_yet(&index(vec![])),
         "Started; nothing written yet"
     );
     assert_eq!(
-        told::nothing_yet(&index(vec![issue(TraceFile::Steps)])),
+        stop_word::nothing_yet(&index(vec![issue(TraceFile::Steps)])),
         "Nothing readable yet"
     );
 }

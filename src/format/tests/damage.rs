@@ -84,7 +84,7 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
             .into_iter()
             .for_each(|(n, head)| heads[n] = head);
         delta
-            .left
+            .abandoned
             .into_iter()
             .for_each(|(n, is_abandoned)| heads[n].is_abandoned = is_abandoned);
         assert_eq!(delta.events.len(), some.len(), "every record is one event");

@@ -214,7 +214,7 @@ impl Index {
             tally.without_facts.add(n);
         }
         if step.is_abandoned {
-            tally.left.add(n);
+            tally.abandoned.add(n);
         }
         tally.run.add(step);
         let has_error = || {

@@ -480,7 +480,7 @@ fn what_some_steps_cost_is_not_what_the_run_cost() {
     .expect("copied");
     let run = read(&trial);
     assert_eq!(
-        (run.row.tokens, run.row.tokens_untold, run.row.cost_usd),
+        (run.row.tokens, run.row.tokens_unknown, run.row.cost_usd),
         (Some(5_070), 0, Some(0.875))
     );
 }

@@ -647,7 +647,7 @@ fn a_score_at_the_end_is_the_run_s_where_an_event_alone_tells_of_it() {
 
 #[test]
 fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
-    assert_eq!(run("ledger.json/rent_epoch_1").row.tokens_untold, 0);
+    assert_eq!(run("ledger.json/rent_epoch_1").row.tokens_unknown, 0);
     let (_temp, path) = changed(|log| {
         log["samples"][0]["events"][5]["output"]
             .as_object_mut()
@@ -655,7 +655,7 @@ fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
             .remove("usage");
     });
     let row = read(&path.join("rent_epoch_1")).row;
-    assert_eq!((row.tokens, row.tokens_untold), (Some(685), 1));
+    assert_eq!((row.tokens, row.tokens_unknown), (Some(685), 1));
     assert_eq!(
         row.tokens_words().as_deref(),
         Some("at least 685; 1 step does not record tokens")

@@ -79,11 +79,11 @@ fn half_of_what_a_reply_took_is_not_what_it_took() {
     let session = "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a03.jsonl";
     let whole = read(&sample("tools").join(session));
     assert_eq!(
-        (whole.row.tokens, whole.row.tokens_untold),
+        (whole.row.tokens, whole.row.tokens_unknown),
         (Some(4_651), 0)
     );
     let half = changed(session, "\"input_tokens\":700,", "");
-    assert_eq!((half.row.tokens, half.row.tokens_untold), (None, 1));
+    assert_eq!((half.row.tokens, half.row.tokens_unknown), (None, 1));
     let step = half.index.steps().get(0).expect("a step");
     assert_eq!(
         (step.tokens, step.usage.get().output),

@@ -96,7 +96,7 @@ fn a_reply_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!(
         read(&sample("tools/openhands-v0/finished.json"))
             .row
-            .tokens_untold,
+            .tokens_unknown,
         0
     );
     for event in events.as_array_mut().expect("a list") {
@@ -112,7 +112,7 @@ fn a_reply_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     let path = temp.path().join("one.json");
     std::fs::write(&path, events.to_string()).expect("written");
     let row = read(&path).row;
-    assert_eq!((row.tokens, row.tokens_untold), (Some(960), 3));
+    assert_eq!((row.tokens, row.tokens_unknown), (Some(960), 3));
     assert_eq!(
         row.tokens_words().as_deref(),
         Some("at least 960; 3 steps do not record tokens")

@@ -161,7 +161,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         Standing::Fired,
         &note,
     );
-    let is_denied = !ended.denied.is_empty();
+    let is_denied = !ended.refuted.is_empty();
     let is_refuted = rule.reading.is_refuted() || is_denied;
     let note = match disputed {
         Some(values) => format!("the records disagree on the limit: {values}"),
