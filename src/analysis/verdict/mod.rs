@@ -295,7 +295,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             // No process waits for a user here, but that doesn't show that the program was killed.
             let closed = life.basis == Basis::Closed && index.format().untold.is_empty();
             let sentence = if closed {
-                format!("No end is recorded{}", facts.step_after("after"))
+                format!("No end recorded{}", facts.step_after("after"))
             } else {
                 facts.untold()
             };
@@ -562,7 +562,7 @@ impl<'a> Facts<'a> {
     fn untold(&self) -> String {
         match self.index.format().untold {
             "" => self.broken_off(),
-            untold => format!("No end is recorded{}: {untold}", self.step_after("after")),
+            untold => format!("No end recorded{}: {untold}", self.step_after("after")),
         }
     }
 
@@ -633,15 +633,15 @@ impl<'a> Facts<'a> {
             );
         }
         let last = match self.index.name(event.phase) {
-            "" => "last event has no phase".to_owned(),
-            phase => format!("last event was {phase}"),
+            "" => "an event without a phase",
+            phase => phase,
         };
         let gone = if life.basis == Basis::Process {
-            "and its process is gone"
+            "its process is gone, and "
         } else {
-            "then nothing"
+            ""
         };
-        format!("Died {}: {last}, {gone}", self.place())
+        format!("Died {}: {gone}no events follow {last}", self.place())
     }
 
     /// Describes what the records of another tool's run lack at the end, and what that may mean.

@@ -264,7 +264,7 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
         ),
         (
             Packed::deflated(name, br#"{"id": 1}"#),
-            "No end is recorded",
+            "No end recorded",
         ),
     ];
     let path = temp.path().join("l.eval");
