@@ -35,6 +35,20 @@ pub(crate) struct Lead<'a> {
 
 impl HtmlSafe for Lead<'_> {}
 
+impl Lead<'_> {
+    /// Splits the result into its first sentence, the headline, and the others.
+    fn parts(&self) -> (&str, &str) {
+        let whole: &str = &self.answers.headline;
+        match whole.find(". ") {
+            Some(at) => {
+                let (headline, rest) = whole.split_at(at + 1);
+                (headline, rest.trim_start())
+            }
+            None => (whole, ""),
+        }
+    }
+}
+
 /// The index of an answer, the answer, and a note if the rule is the run's own.
 type Shown<'a> = (usize, &'a Answer, &'static str);
 
