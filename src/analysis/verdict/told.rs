@@ -108,9 +108,7 @@ impl Facts<'_> {
                     ),
                     false => format!("{number} steps in a row"),
                 };
-                format!(
-                    "Stopped by a stagnation criterion: no change for {span}"
-                )
+                format!("Stopped by a stagnation criterion: no change for {span}")
             }
             None if answered => format!("{} ({words})", self.named(word)),
             None => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
