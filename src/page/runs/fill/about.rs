@@ -196,11 +196,14 @@ impl List<'_> {
         [
             ("median steps", or_missing(medians.steps, half)),
             (
-                "duration",
+                "median duration",
                 or_missing(medians.duration_ms.and_then(duration), |text| text),
             ),
-            ("tokens", or_missing(medians.tokens, tokens)),
-            ("last score", or_missing(medians.last_score, format::score)),
+            ("median tokens", or_missing(medians.tokens, tokens)),
+            (
+                "median last score",
+                or_missing(medians.last_score, format::score),
+            ),
         ]
     }
 
