@@ -136,6 +136,7 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
     let names: Vec<String> = standing.prepared.names().collect();
     let name = match names.as_slice() {
         [one] => one.clone(),
+        [_, _] => "Combining both rules".to_owned(),
         all => format!("Combining all {} rules", all.len()),
     };
     effect_of(&name, last, sweep, sweep.measure_of(last))

@@ -248,10 +248,9 @@ impl RulesAnswer<'_> {
             answers.estimated,
             "Some token counts are estimates because the provider didn't report them.".to_owned(),
         );
-        add(
-            !answers.inferred.is_empty(),
-            format!("Inferred, not recorded: {}.", answers.inferred.join("; ")),
-        );
+        for words in &answers.inferred {
+            add(true, format!("Inferred, not recorded: {words}."));
+        }
         add(answers.lost > 0, answers.of_the_lost());
         let died = answers.begun && !answers.live;
         add(

@@ -153,7 +153,7 @@ impl List<'_> {
             })
             .collect();
         if !others.is_empty() {
-            let name = format!("{} others", count(others.len() as u64));
+            let name = counted(others.len(), "other reason");
             let count = others.iter().map(|end| end.count).sum();
             shares.push(share(&name, count, self.only(mark, true, &words)));
         }
