@@ -280,7 +280,7 @@ impl Facts<'_> {
                 .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
             let gave_up = if failure.is_given_up() {
-                "; it was recoverable, but the recovery policy gave up"
+                "; the recovery policy gave up"
             } else {
                 ""
             };
