@@ -44,7 +44,7 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
         State::Cancelled => format!("Cancelled: {found}, after {}.", of(tally.runs_done)),
         State::Failed => format!(
-            "The search failed because of a bug in the board: {found}, after {}.",
+            "The search failed because of a bug in the board. So far: {found}, after {}.",
             of(tally.runs_done)
         ),
     }
