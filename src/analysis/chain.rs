@@ -281,7 +281,7 @@ pub(super) fn failure<'a>(
     let event = || index.error_of(n).map(|(_, text)| &**text);
     let code = || {
         step.returncode
-            .map(|code| format!("a command returned {code}"))
+            .map(|code| format!("a command exited with code {code}"))
     };
     step.error
         .as_deref()

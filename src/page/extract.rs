@@ -203,7 +203,7 @@ impl FromRequestParts<AppState> for StepParam {
             Ok(n) if n < total => Ok(Self(run, n)),
             Ok(n) => Err(no_such_step(&run, total, n)),
             Err(_) => {
-                let detail = format!("{} Use the number of a step.", has_steps(&run, total));
+                let detail = format!("{} Use a step number.", has_steps(&run, total));
                 let error = WebError::bad_request("This run has no step", &detail).named(&text);
                 Err(error.link("Open the run", href::run(run.key().as_str())))
             }

@@ -160,6 +160,18 @@ impl RunView<'_> {
         )
         .map_or_else(String::new, |clock| clock.iso)
     }
+
+    /// Formats a time with its date and zone: `22 Feb 2026, 09:15:02.123 (+01:00)`.
+    pub(crate) fn exact(&self, micros: i64) -> String {
+        format::clock(
+            Stamp {
+                micros,
+                zoned: true,
+            },
+            self.zone,
+        )
+        .map_or_else(String::new, |clock| clock.title)
+    }
 }
 
 /// Returns the colour class and the displayed name of a phase.

@@ -105,7 +105,7 @@ fn an_unfinished_run_lives_as_long_as_its_process() {
     assert_eq!(died["liveness"], "died");
     assert_eq!(
         died["verdict"],
-        "Died in step 1: last event was ACT, and its process is gone"
+        "Died in step 1: its process is gone, and no events follow ACT"
     );
     assert_eq!(
         waiting["liveness"], "stalled",

@@ -133,7 +133,7 @@ fn a_threshold_is_drawn_counted_and_offered_as_a_rule() {
     let wrong = self::page(&board, "/runs/fix_bug/scores?threshold=low");
     assert_eq!(
         texts(&wrong, "#chartform [role=alert]"),
-        ["the threshold must be a number, such as 0.3"]
+        ["The threshold must be a number, such as 0.3."]
     );
     let unknown = self::page(&board, "/runs/fix_bug/scores?threshold=1&critic=x");
     assert!(
@@ -491,7 +491,7 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
             "#chartform [role=alert]",
         )
     };
-    let none = ["choose at least two steps; showing all"];
+    let none = ["Choose at least two steps. Showing all."];
     for wrong in [
         "from=5&to=5",
         "from=0&to=0",

@@ -72,7 +72,7 @@ fn page_json_and_command_find_the_same() {
         "each run shows how it ended"
     );
     assert!(
-        texts(&page, "#found [role=status]")[0].contains(&format!("{found} fields in ")),
+        texts(&page, "#found [role=status]")[0].contains(&format!("{found} matching fields in ")),
         "{marks:?}"
     );
     for link in hrefs(&page, "#found li > p > a") {

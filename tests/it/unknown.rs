@@ -52,7 +52,7 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
         texts(&steps, "#tabs a")
     );
     assert!(!texts(&steps, "#runhead dt").contains(&"turns".to_owned()));
-    let untold = "No steps are recorded; their number is unknown";
+    let untold = "No steps are recorded and their number is unknown";
     assert_eq!(texts(&steps, "#stepview"), [format!("{untold}.")]);
     let of_tab =
         |tab: &str, what: &str| texts(&page(&board, &format!("/runs/{UNTOLD}?tab={tab}")), what);

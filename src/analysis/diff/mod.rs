@@ -183,11 +183,11 @@ impl KeyChange<'_> {
             What::Changed {
                 change: Change::Added(_),
                 or_null: true,
-            } => (path, "new, or was null".to_owned()),
+            } => (path, "set (was absent or null)".to_owned()),
             What::Changed {
                 change: Change::Removed(_),
                 or_null: true,
-            } => (path, "removed, or is null".to_owned()),
+            } => (path, "cleared (now absent or null)".to_owned()),
             What::Changed { change, .. } => {
                 let (path, change) = change.narrowed(path);
                 (path, change.words())

@@ -328,13 +328,13 @@ fn a_step_of_a_real_run() {
         "loss": {"before": 3.25, "after": 3.0}
     }"#;
     let expected = [
-        ("best", "new, or was null"),
+        ("best", "set (was absent or null)"),
         ("cursor", "number, +1"),
         ("graph", "object, +1 field → 2"),
         ("loss", "number, −0.25"),
         ("plan_steps[1]", "1 of 3 fields"),
         ("queue", "list, same 3 items, reordered"),
-        ("score", "removed, or is null"),
+        ("score", "cleared (now absent or null)"),
         ("token", "changed, redacted"),
     ];
     assert_eq!(

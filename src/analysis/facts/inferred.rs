@@ -15,7 +15,7 @@ use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
 /// Describes the facts that are inferred rather than read.
 const INFERRED: &[&str] = &[
-    "times come from event timestamps (the wall clock of the recorded machine)",
+    "times come from event timestamps (the recording machine's clock)",
     "the state counts as changed if state_diff names a field, and as unknown if an observation shows any other change",
     "a step counts as failed if the engine hit an error or its only call failed (a return code alone doesn't count)",
 ];

@@ -7,8 +7,8 @@ use crate::analysis::format;
 /// them as equal.
 const SAME: f64 = 0.005;
 
-/// Describes the course of a lane: `rises from every score to the next`, `steady at 0.70`, `swings
-/// between 0.08 and 0.92`.
+/// Describes the course of a lane: `rises every time`, `steady at 0.70`, `swings between
+/// 0.08 and 0.92`.
 ///
 /// Skips steps without a score.
 pub fn course(lane: &Lane) -> String {
@@ -26,10 +26,8 @@ pub fn course(lane: &Lane) -> String {
     let up = pairs().filter(|(before, after)| after > before).count();
     let down = pairs().filter(|(before, after)| after < before).count();
     let all = |way: &str| {
-        format!(
-            "{way} from {} score to the next",
-            if ways == 1 { "one" } else { "every" }
-        )
+        let times = if ways == 1 { "once" } else { "every time" };
+        format!("{way} {times}")
     };
     let some = |never: &str, way: &str, count: usize| {
         format!(

@@ -276,10 +276,12 @@ impl Summary {
     pub fn no_step(&self, index: &Index) -> &'static str {
         match (index.groups().is_empty(), self.life.liveness.may_grow()) {
             (true, true) => "No steps have begun yet",
-            (true, false) if self.steps_unknown => "No steps are recorded; their number is unknown",
+            (true, false) if self.steps_unknown => {
+                "No steps are recorded and their number is unknown"
+            }
             (true, false) => "No steps were recorded",
             (false, true) => "No steps have been written yet",
-            (false, false) => "No steps are recorded; only their events are",
+            (false, false) => "Only the events of steps are recorded",
         }
     }
 

@@ -295,7 +295,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             // No process waits for a user here, but that doesn't show that the program was killed.
             let closed = life.basis == Basis::Closed && index.format().no_end_reason.is_empty();
             let sentence = if closed {
-                format!("No end is recorded{}", facts.step_after("after"))
+                format!("No end recorded{}", facts.step_after("after"))
             } else {
                 facts.unrecorded_end()
             };
@@ -562,10 +562,7 @@ impl<'a> Facts<'a> {
     fn unrecorded_end(&self) -> String {
         match self.index.format().no_end_reason {
             "" => self.broken_off(),
-            unrecorded_end => format!(
-                "No end is recorded{}: {unrecorded_end}",
-                self.step_after("after")
-            ),
+            reason => format!("No end recorded{}: {reason}", self.step_after("after")),
         }
     }
 
@@ -636,15 +633,15 @@ impl<'a> Facts<'a> {
             );
         }
         let last = match self.index.name(event.phase) {
-            "" => "last event has no phase".to_owned(),
-            phase => format!("last event was {phase}"),
+            "" => "an event without a phase",
+            phase => phase,
         };
         let gone = if life.basis == Basis::Process {
-            "and its process is gone"
+            "its process is gone, and "
         } else {
-            "then nothing"
+            ""
         };
-        format!("Died {}: {last}, {gone}", self.place())
+        format!("Died {}: {gone}no events follow {last}", self.place())
     }
 
     /// Describes what the records of another tool's run lack at the end, and what that may mean.

@@ -108,9 +108,7 @@ impl Facts<'_> {
                     ),
                     false => format!("{number} steps in a row"),
                 };
-                format!(
-                    "Stopped by a stagnation criterion: what it compares didn't change for {span}"
-                )
+                format!("Stopped by a stagnation criterion: no change for {span}")
             }
             None if answered => format!("{} ({words})", self.named(word)),
             None => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
@@ -282,7 +280,7 @@ impl Facts<'_> {
                 .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
             let gave_up = if failure.is_given_up() {
-                "; it was recoverable, but the recovery policy gave up"
+                "; the recovery policy gave up"
             } else {
                 ""
             };

@@ -145,11 +145,11 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
     assert_eq!(
         died(&[], &[OPENS_0]),
-        "Died in step 0: last event was DECIDE, then nothing"
+        "Died in step 0: no events follow DECIDE"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0]),
-        "Died after step 0: last event was DECIDE, then nothing"
+        "Died after step 0: no events follow DECIDE"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, STOP]),

@@ -145,7 +145,7 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
         "Exported by board {} on {} from {}.",
         env!("CARGO_PKG_VERSION"),
-        view.iso(view.now),
+        view.exact(view.now),
         view.summary.path
     )];
     if view.is_alive() {

@@ -110,7 +110,14 @@ impl<'a> RunHead<'a> {
             None => Phrase::from(format!("{took} · "))
                 .link("timestamps go backwards", href::tab(view.key(), "issues")),
         });
-        add(if view.is_alive() { "so far" } else { "took" }, took);
+        add(
+            if view.is_alive() {
+                "so far"
+            } else {
+                "duration"
+            },
+            took,
+        );
         add("tokens", summary.tokens_words().map(Phrase::from));
         add("cost", summary.cost_words().map(Phrase::from));
         add(

@@ -169,10 +169,10 @@ impl<'a> Verdict<'a> {
             }
             Basis::ManifestTime => "Last update (manifest; events have no timestamps)",
             Basis::FileTime if view.index.last_ts().is_some() => {
-                "Last update (file time, newer than the last event)"
+                "Last update (file modification time, newer than the last event)"
             }
             Basis::FileTime => {
-                "Last update (file time, which copying resets; the records have no timestamps)"
+                "Last update (file modification time, because records have no timestamps; copying resets it)"
             }
         };
         let Some(sign) = life.sign else {

@@ -119,7 +119,11 @@ impl<'a> SeveralPage<'a> {
         critics.dedup();
         critics.truncate(MAX_CRITICS);
         let shell = Shell {
-            title: format!("Scores: {title}"),
+            title: if shown.is_empty() {
+                "Scores".to_owned()
+            } else {
+                format!("Scores: {title}")
+            },
             ..shell
         };
         let find = find.to_owned();

@@ -174,10 +174,7 @@ fn a_lane_counts_below_its_threshold_and_has_a_range_where_it_must() {
         &run([r#""score": 0.5"#, "", r#""score": 0.1"#]),
         query,
         |lane| {
-            assert_eq!(
-                lane.course(),
-                "falls from one score to the next; 1 of 2 below 0.30"
-            );
+            assert_eq!(lane.course(), "falls once; 1 of 2 below 0.30");
             assert_eq!(titles(lane), ["step 0 · x 0.50", "step 2 · x 0.10"]);
             assert!(lane.level().is_some() && lane.caption().is_empty());
         },

@@ -200,7 +200,12 @@ impl<'a> Body<'a> {
             limit: MAX_HITS,
             ..self.context.clone()
         };
-        let words = format!("Show {}", count(tally.kept as u64));
+        let all_kept = if tally.kept == tally.found {
+            "all "
+        } else {
+            ""
+        };
+        let words = format!("Show {all_kept}{}", count(tally.kept as u64));
         (self.shown(tally) < tally.kept).then(|| (words, all.url("/search", ("", ""))))
     }
 
@@ -218,7 +223,7 @@ impl<'a> Body<'a> {
     fn note(&self, found: &LineMatch, hit: &Hit) -> &'static str {
         match (found.line.as_text, hit.in_key) {
             (true, _) => "not JSON, searched as text",
-            (false, true) => "the field's name",
+            (false, true) => "field name",
             (false, false) => "",
         }
     }

@@ -96,21 +96,24 @@ fn the_answer_says_how_much_of_how_much() {
     );
     assert_eq!(
         answer(State::Running, 6, 6, 200),
-        "6 of at least 6 fields, after 40 of 110 runs."
+        "6 of at least 6 matching fields, after 40 of 110 runs."
     );
     assert_eq!(
         answer(State::Running, 6, 5_000, 4),
-        "4 of at least 5,000 fields, after 40 of 110 runs."
+        "4 of at least 5,000 matching fields, after 40 of 110 runs."
     );
-    assert_eq!(answer(State::Done, 6, 6, 200), "6 fields in 2 of 110 runs.");
+    assert_eq!(
+        answer(State::Done, 6, 6, 200),
+        "6 matching fields in 2 of 110 runs."
+    );
     assert_eq!(
         answer(State::Done, 6, 5_000, 200),
-        "6 of 5,000 fields in 2 of 110 runs."
+        "6 of 5,000 matching fields in 2 of 110 runs."
     );
     assert_eq!(answer(State::Done, 0, 0, 200), "No matches in 110 runs.");
     assert_eq!(
         answer(State::Cancelled, 6, 6, 200),
-        "Cancelled: at least 6 fields, after 40 of 110 runs."
+        "Cancelled: at least 6 matching fields, after 40 of 110 runs."
     );
 }
 

@@ -11,7 +11,7 @@ use crate::page::part::job::State;
 pub(crate) fn place(found: &LineMatch) -> String {
     let place = found.place;
     match (found.file, place.step, place.event) {
-        _ if place.beside_records => "the document".to_owned(),
+        _ if place.beside_records => "document".to_owned(),
         (TraceFile::Manifest, ..) => "manifest".to_owned(),
         (_, Some(step), Some(event)) => format!("step {step}, event {event}"),
         (_, Some(step), None) => format!("step {step}"),
@@ -20,15 +20,15 @@ pub(crate) fn place(found: &LineMatch) -> String {
     }
 }
 
-/// Summarises the result: `12 fields in 3 of 110 runs.` A field that contains the text twice counts
-/// once.
+/// Summarises the result: `12 matching fields in 3 of 110 runs.` A field that contains the text
+/// twice counts once.
 pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     let at_least = if state == State::Done {
         ""
     } else {
         "at least "
     };
-    let fields = counted(tally.found, "field");
+    let fields = counted(tally.found, "matching field");
     let found = if shown < tally.found || state == State::Running {
         format!("{} of {at_least}{fields}", count(shown as u64))
     } else {
@@ -44,7 +44,7 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
         State::Cancelled => format!("Cancelled: {found}, after {}.", of(tally.runs_done)),
         State::Failed => format!(
-            "The search failed because of a bug in the board: {found}, after {}.",
+            "The search failed because of a bug in the board. So far: {found}, after {}.",
             of(tally.runs_done)
         ),
     }
@@ -52,11 +52,11 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
 
 /// Formats the amount searched and the time taken: `120 MB in 0.2 s`.
 pub(crate) fn searched(tally: &Tally) -> String {
-    format!(
-        "{} in {:.1} s",
-        bytes(tally.bytes_done),
-        tally.took.as_secs_f64()
-    )
+    let took = match tally.took.as_secs_f64() {
+        short if short < 0.1 => "less than 0.1 s".to_owned(),
+        seconds => format!("{seconds:.1} s"),
+    };
+    format!("{} in {took}", bytes(tally.bytes_done))
 }
 
 /// Lists what couldn't be searched, one sentence each.

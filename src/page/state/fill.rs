@@ -232,12 +232,15 @@ fn walk(view: &RunView<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLin
     let next = all.iter().find(|step| **step > n).copied();
     let link = |step: usize| Link::new(format!("step {}", view.label(step)), at(step, &known.key));
     Walk {
-        description: format!(
-            "{} of {} up to here",
-            known.changes,
-            format::counted(all.len(), "change")
-        )
-        .into(),
+        description: match all.len() {
+            0 => "no changes".into(),
+            _ => format!(
+                "{} of {} up to here",
+                known.changes,
+                format::counted(all.len(), "change")
+            )
+            .into(),
+        },
         prev: prev.map(link),
         next: next.map(link),
     }

@@ -185,7 +185,8 @@ impl<'a> Curve<'a> {
         let step = round_step(recorded, 5);
         let text = |number| {
             if self.measure == Measure::Tokens {
-                format::tokens(number)
+                // Ticks are round numbers.
+                format::tokens(number).replace(".0", "")
             } else {
                 format::count(number)
             }

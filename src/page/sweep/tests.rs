@@ -138,7 +138,7 @@ fn rules_have_a_table_with_all_of_them_together() {
         },
         State::Done,
     );
-    assert!(html.contains("Combining all 2 rules saves"), "{html}");
+    assert!(html.contains("Combining both rules saves"), "{html}");
     for row in ["rule-0", "rule-1", "rule-2"] {
         assert!(html.contains(&format!("id=\"{row}\"")), "{row}");
     }

@@ -45,6 +45,17 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
     }
 }
 
+/// Splits an answer before "It stops": the headline, and the sentences that follow it.
+pub(crate) fn parts(answer: &str) -> (&str, &str) {
+    match answer.rfind(". It stops ") {
+        Some(at) => {
+            let (headline, rest) = answer.split_at(at);
+            (headline, rest.trim_start_matches(". "))
+        }
+        None => (answer, ""),
+    }
+}
+
 /// Describes the question: `max_steps at 40 limits and 2 rules`.
 fn what(standing: &Standing<'_>) -> String {
     let limits = standing.prepared.values().len();
@@ -102,16 +113,16 @@ fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> St
         }
         (Choice::NoAnswers, _) => {
             format!(
-                "None of these runs has an answer to lose, so no limit of {name} is better than another"
+                "No limit of {name} is better than another: none of these runs has an answer to lose"
             )
         }
         (Choice::Tie(place), _) => {
             let one = effect(place).unwrap_or_default();
-            format!("Several limits of {name} lose the same number of answers. One of them: {one}")
+            format!("Several limits of {name} lose equally few answers. For example: {one}")
         }
         (Choice::One(place), _) => {
             format!(
-                "Every limit that saves {unit} loses answers. Best: {}",
+                "Best limit: {}. Every limit that saves {unit} loses answers",
                 effect(place).unwrap_or_default()
             )
         }
@@ -125,6 +136,7 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
     let names: Vec<String> = standing.prepared.names().collect();
     let name = match names.as_slice() {
         [one] => one.clone(),
+        [_, _] => "Combining both rules".to_owned(),
         all => format!("Combining all {} rules", all.len()),
     };
     effect_of(&name, last, sweep, sweep.measure_of(last))

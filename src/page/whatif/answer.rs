@@ -35,6 +35,20 @@ pub(crate) struct Lead<'a> {
 
 impl HtmlSafe for Lead<'_> {}
 
+impl Lead<'_> {
+    /// Splits the result into its first sentence, the headline, and the others.
+    fn parts(&self) -> (&str, &str) {
+        let whole: &str = &self.report.headline;
+        match whole.find(". ") {
+            Some(at) => {
+                let (headline, rest) = whole.split_at(at + 1);
+                (headline, rest.trim_start())
+            }
+            None => (whole, ""),
+        }
+    }
+}
+
 /// The index of an answer, the answer, and a note if the rule is the run's own.
 type Shown<'a> = (usize, &'a RuleEffect, &'static str);
 
@@ -234,10 +248,9 @@ impl RulesAnswer<'_> {
             report.estimated,
             "Some token counts are estimates because the provider didn't report them.".to_owned(),
         );
-        add(
-            !report.inferred.is_empty(),
-            format!("Inferred, not recorded: {}.", report.inferred.join("; ")),
-        );
+        for words in &report.inferred {
+            add(true, format!("Inferred, not recorded: {words}."));
+        }
         add(report.lost > 0, report.of_the_lost());
         let died = report.begun && !report.live;
         add(

@@ -245,7 +245,7 @@ mod swe_agent {
         );
         assert_says(
             row["verdict"].as_str().unwrap(),
-            &["No end is recorded after step 2"],
+            &["No end recorded after step 2"],
         );
     }
 
@@ -799,7 +799,7 @@ fn a_document_that_is_written_once_never_waits_for_the_model() {
     );
     assert_says(
         row["verdict"].as_str().unwrap(),
-        &["No end is recorded after step 0"],
+        &["No end recorded after step 0"],
     );
 }
 

@@ -55,7 +55,7 @@ fn only_what_the_agent_did_itself_is_a_step() {
         run.step(1)["model_response"]["text"],
         "A helper shall look for other places."
     );
-    let said = "No end is recorded after step 2: ATIF doesn't record how a run ended";
+    let said = "No end recorded after step 2: ATIF doesn't record how a run ended";
     assert_eq!(
         (
             row.verdict.sentence.as_str(),

@@ -146,7 +146,7 @@ fn states_are_told_in_words() {
             "own rule",
             "Stopped by loop detection after step 1",
         ),
-        ("running", "", "unknown", "No end is recorded after step 1"),
+        ("running", "", "unknown", "No end recorded after step 1"),
     ] {
         document["trajectory"][5]["extras"] =
             serde_json::json!({"agent_state": state, "reason": reason});

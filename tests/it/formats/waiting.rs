@@ -132,7 +132,7 @@ fn of_a_file_that_tells_no_end_nobody_says_that_its_run_died() {
         row(61)
             .verdict
             .sentence
-            .starts_with("No end is recorded after step 2")
+            .starts_with("No end recorded after step 2")
     );
     assert_eq!(
         [5, 61].map(|minutes| row(minutes).verdict.outcome.as_str()),

@@ -330,7 +330,7 @@ fn the_first_trouble_is_the_earliest_sign() {
     let code = r#""decision": {"mode": "act"}, "action_results": [{"status": "success", "returncode": 2}]"#;
     assert_eq!(
         trouble(calls("a").step(code).step(failed)),
-        said(1, "a command returned 2")
+        said(1, "a command exited with code 2")
     );
     assert_eq!(
         trouble(Run::default().scored("a", 0.9).scored("b", 0.5)),

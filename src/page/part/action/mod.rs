@@ -354,7 +354,7 @@ fn marks(invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> V
     let category = invocation.and_then(|invocation| invocation.category.as_deref());
     marks.extend(category.map(|category| Sign::plain("mk err", category)));
     let code = result.and_then(|result| result.exit);
-    marks.extend(code.map(|code| Sign::plain("mk err", format!("returncode {code}"))));
+    marks.extend(code.map(|code| Sign::plain("mk err", format!("exit code {code}"))));
     marks
 }
 

@@ -317,11 +317,10 @@ fn range_words(view: &RunView<'_>, first: usize, end: usize, within: &Extremes) 
             .lowest
             .map(|(score, _)| format!("lowest score {}", format::score(score))),
     );
-    details.extend(
-        within
-            .longest
-            .map(|(took, _)| format!("longest {}", micros(took))),
-    );
+    details.extend(within.longest.map(|(took, _)| match end - first {
+        1 => micros(took),
+        _ => format!("longest {}", micros(took)),
+    }));
     // Each run in a directory numbers its steps from the start.
     let run_starts = view.index.lap_starts();
     if run_starts.len() > 1 {

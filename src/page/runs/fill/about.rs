@@ -153,7 +153,7 @@ impl List<'_> {
             })
             .collect();
         if !others.is_empty() {
-            let name = format!("{} others", count(others.len() as u64));
+            let name = counted(others.len(), "other reason");
             let count = others.iter().map(|end| end.count).sum();
             shares.push(share(&name, count, self.only(mark, true, &words)));
         }
@@ -196,11 +196,14 @@ impl List<'_> {
         [
             ("median steps", or_missing(medians.steps, half)),
             (
-                "duration",
+                "median duration",
                 or_missing(medians.duration_ms.and_then(duration), |text| text),
             ),
-            ("tokens", or_missing(medians.tokens, tokens)),
-            ("last score", or_missing(medians.last_score, format::score)),
+            ("median tokens", or_missing(medians.tokens, tokens)),
+            (
+                "median last score",
+                or_missing(medians.last_score, format::score),
+            ),
         ]
     }
 

@@ -262,10 +262,7 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
             Packed::deflated(name, b"no JSON"),
             "the file is not a single JSON document",
         ),
-        (
-            Packed::deflated(name, br#"{"id": 1}"#),
-            "No end is recorded",
-        ),
+        (Packed::deflated(name, br#"{"id": 1}"#), "No end recorded"),
     ];
     let path = temp.path().join("l.eval");
     for (case, (packed, why)) in cases.into_iter().enumerate() {
