@@ -146,7 +146,7 @@ fn write_rules(
     if rows.is_empty() {
         return Ok(());
     }
-    let title = if ended { "stop rules" } else { "room left" };
+    let title = if ended { "stop rules" } else { "headroom" };
     writeln!(
         out,
         "\n{}  {}",
@@ -199,7 +199,7 @@ fn write_rules(
         };
         let by = match rule.limit_from {
             Some(LimitFrom::Inferred) => "  limit inferred".to_owned(),
-            Some(from) => format!("  by {}", from.as_str()),
+            Some(from) => format!("  limit set by {}", from.as_str()),
             None => String::new(),
         };
         let note = if rule.note.is_empty() {

@@ -318,7 +318,7 @@ impl Member {
                 1 => "1 run".to_owned(),
                 count => format!("{count} runs"),
             };
-            let runs = format!("it holds {count}: {}{more}", shown.join(", "));
+            let runs = format!("it contains {count}: {}{more}", shown.join(", "));
             let fault = listing
                 .fault
                 .as_ref()

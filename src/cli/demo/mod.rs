@@ -26,7 +26,7 @@ const LIVE: &str = "long";
 #[derive(Debug, clap::Args)]
 #[command(after_help = scenarios())]
 pub(super) struct Args {
-    /// The directory in which each run gets a directory
+    /// Where to write the runs, one directory each
     #[arg(default_value = "./runs")]
     root: PathBuf,
     /// Write only this scenario; repeatable
@@ -146,7 +146,7 @@ fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
         ),
     );
     Err(error.hint(
-        "choose another ROOT, or remove what exists; --scenario NAME writes only that scenario",
+        "choose another ROOT, or remove the existing runs; --scenario NAME writes only that scenario",
     ))
 }
 

@@ -78,7 +78,17 @@ pub(super) fn begin(
     apart(&runs, file)?;
     let new = || create(&runs, file.name(), look);
     let earlier = match (&args.resume, args.from) {
-        (None, _) => {
+        // Clap lets this pass if there is a task, since the task rules out --resume.
+        (None, Some(_)) => {
+            let error = Error::new(
+                Kind::Usage,
+                "--from forks a recorded run, but none is given",
+            );
+            return Err(
+                error.hint("add --resume RUN, and remove the task: a fork keeps its run's task")
+            );
+        }
+        (None, None) => {
             let writer = Box::new(new()?);
             let dir = writer.dir().to_owned();
             return Ok((Begin::Anew { task, writer }, dir));

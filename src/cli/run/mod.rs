@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
     /// Instead of resuming, fork the run: start a new one with the steps before STEP
-    #[arg(long, value_name = "STEP", requires = "resume")]
+    #[arg(long, value_name = "STEP", value_parser = super::whole_number::<u64>, requires = "resume")]
     from: Option<u64>,
     /// Print one JSON document
     #[arg(long)]

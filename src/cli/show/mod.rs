@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
     /// Show one step in full, by its ordinal (from 0)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the events of the run or step
     #[arg(long)]

@@ -20,7 +20,7 @@ impl Stagnation {
         label: "State unchanged",
         usage: "stagnation=N",
         example: "stagnation=3",
-        when: "steps in a row that didn't change the state >= steps",
+        when: "steps in a row without a state change >= N",
         off: Some("stagnation=0"),
         unit: "steps without change",
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),

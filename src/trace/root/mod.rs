@@ -454,13 +454,13 @@ impl RootScanner {
             Ok((root, Some(name))) => return self.scan_file(&root, name),
             Ok(_) => {
                 return RootScan {
-                    fault: Some("it is not a directory".to_owned()),
+                    fault: Some("it isn't a directory".to_owned()),
                     ..found
                 };
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return RootScan {
-                    fault: Some("it does not exist yet".to_owned()),
+                    fault: Some("it doesn't exist".to_owned()),
                     ..found
                 };
             }
