@@ -27,7 +27,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "trajectory",
-        untold: "SWE-agent records it only when the run ends",
+        untold: "SWE-agent writes the exit status only when a run ends",
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },

@@ -109,7 +109,7 @@ impl Facts<'_> {
                     false => format!("{number} steps in a row"),
                 };
                 format!(
-                    "Stopped by a stagnation criterion: what it compares didn't change for {span}"
+                    "Stopped by a stagnation criterion: the values it compares didn't change for {span}"
                 )
             }
             None if answered => format!("{} ({words})", self.named(word)),

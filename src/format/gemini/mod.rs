@@ -33,7 +33,7 @@ pub(super) static SESSION: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "session file",
-        untold: "Gemini CLI doesn't record it (answered, stopped at a limit, killed, or waiting for its user)",
+        untold: "Gemini CLI doesn't record how a session ends (with an answer, at a limit, killed, or waiting for its user)",
         is_session: true,
         is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_in(record, n)))),

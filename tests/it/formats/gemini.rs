@@ -28,7 +28,7 @@ fn a_reply_that_is_written_again_replaces_the_first() {
         row.task.as_deref(),
         Some("Splitting 100 by 3 loses a cent.")
     );
-    let untold = "Gemini CLI doesn't record it (answered, stopped at a limit, killed, or waiting for its user)";
+    let untold = "Gemini CLI doesn't record how a session ends (with an answer, at a limit, killed, or waiting for its user)";
     assert_eq!(
         row.verdict.sentence,
         format!("No end is recorded after step 2: {untold}")

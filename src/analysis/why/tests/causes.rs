@@ -75,7 +75,7 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
         (
             "stagnation",
             "stagnant_steps=3",
-            "Stopped by a stagnation criterion: what it compares didn't change for 3 steps in a row",
+            "Stopped by a stagnation criterion: the values it compares didn't change for 3 steps in a row",
             "Stagnation criterion",
         ),
         (
