@@ -364,7 +364,7 @@ async fn a_server_that_hangs_is_given_up() {
     assert!(
         error
             .message
-            .ends_with("the reply was not complete within 100 ms"),
+            .ends_with("the reply wasn't complete within 100 ms"),
         "{error}"
     );
 }
