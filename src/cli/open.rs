@@ -47,7 +47,7 @@ impl Opened {
             // If the file contains several runs, none is chosen. Problems with other paths are
             // determined below.
             Err(error) if error.kind() == io::ErrorKind::NotFound && error.get_ref().is_some() => {
-                let what = format!("{} isn't one run: {error}", path.display());
+                let what = format!("no single run at {}: {error}", path.display());
                 return Err(Error::new(Kind::NotFound, what)
                     .hint("append the name of a run to the path: FILE/RUN"));
             }
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_run_that_cannot_be_read_right_now_exits_as_an_unreadable_one() {
         let with = |kind| {
-            let reason = "cannot be read right now: there is no space to decompress it".to_owned();
+            let reason = "can't be read right now: there is no space to decompress it".to_owned();
             let passing = vec![Issue {
                 kind,
                 file: TraceFile::Events,
