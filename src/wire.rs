@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use crate::error::{Error, Kind, Result};
 
 /// Prefix of errors raised before anything was sent.
-const CANNOT_CONNECT: &str = "cannot connect: ";
+const CANNOT_CONNECT: &str = "can't connect: ";
 
 /// The reason a body ended early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;

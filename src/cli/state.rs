@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let last = run.index.steps().len().checked_sub(1);
     let Some(n) = args.step.or(last) else {
-        let none = run.summary.no_step(&run.index);
+        let none = run.summary.no_step(&run.index).replacen("No", "no", 1);
         return Err(Error::new(Kind::NotFound, format!("{}: {none}", run.summary.path)).into());
     };
     super::show::check_step(&run, n)?;

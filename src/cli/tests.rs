@@ -129,7 +129,7 @@ fn show_a_run() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems): board check ROOT/one
+    issues    5 (3 problems); see board check ROOT/one
 
     answer
       all
@@ -279,7 +279,7 @@ fn show_events() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems): board check ROOT/one
+    issues    5 (3 problems); see board check ROOT/one
 
     answer
       all

@@ -213,12 +213,12 @@ mod tests {
 
     #[test]
     fn a_certificate_of_an_unknown_authority_is_not_asked_for_again_and_what_to_do_is_said() {
-        let why = "cannot connect: invalid peer certificate: UnknownIssuer";
+        let why = "can't connect: invalid peer certificate: UnknownIssuer";
         let fault = Fault::no_answer("store.example", why);
         assert!(
             fault
                 .what()
-                .contains("store.example: cannot connect: invalid peer certificate")
+                .contains("store.example: can't connect: invalid peer certificate")
         );
         assert!(
             matches!(&fault, Fault::Wrong(..))
@@ -227,7 +227,7 @@ mod tests {
                     .is_some_and(|hint| hint.contains("SSL_CERT_FILE"))
         );
         assert!(matches!(
-            Fault::no_answer("a", "cannot connect: Connection refused (os error 111)"),
+            Fault::no_answer("a", "can't connect: Connection refused (os error 111)"),
             Fault::Passing(_, None)
         ));
     }

@@ -211,6 +211,7 @@ fn absent(
             counted(lost.count, "step")
         ),
         None if is_untold(index) => format!("{name} has no more recorded steps"),
+        None if index.steps().is_empty() => format!("{name} has no steps"),
         None => format!("{name} has no more steps"),
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Rejected: the demo runs are recordings now
+    /// No longer supported: the demo runs are recordings
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
     seed: Option<String>,
 }

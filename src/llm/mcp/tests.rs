@@ -207,7 +207,7 @@ async fn what_does_not_begin_as_a_server_is_told() {
     assert!(
         told("[mcp.x]\nurl = \"http://127.0.0.1:1/mcp\"\n")
             .await
-            .contains("cannot connect")
+            .contains("can't connect")
     );
 }
 
