@@ -153,7 +153,7 @@ fn ask(rules: &[String]) -> Result<RuleSet> {
     {
         let error = Error::new(Kind::Usage, format!("can't evaluate the rule {text}"))
             .because(SpecError::new(why));
-        return Err(error.hint(format!("example: --rule '{example}'")));
+        return Err(error.hint(format!("for example: --rule '{example}'")));
     }
     rule_set(&typed)
         .map_err(|error| Error::new(Kind::Usage, "can't evaluate these rules").because(error))

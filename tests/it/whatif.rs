@@ -346,27 +346,27 @@ fn the_command_refuses_what_it_cannot_ask() {
         (
             "max_steps=-3",
             "because: max_steps needs a whole number",
-            "hint: example: --rule 'max_steps=8'",
+            "hint: for example: --rule 'max_steps=8'",
         ),
         (
             "stop=3",
             "because: unknown rule `stop`",
-            "hint: example: --rule '",
+            "hint: for example: --rule '",
         ),
         (
             "content_match=(",
             "because: the pattern",
-            "hint: example: --rule 'content_match=",
+            "hint: for example: --rule 'content_match=",
         ),
         (
             "structured_output=none.json",
             "because: can't read the schema file none.json",
-            "hint: example: ",
+            "hint: for example: ",
         ),
         (
             "structured_output=README.md",
             "because: the schema file README.md is not JSON",
-            "hint: example: ",
+            "hint: for example: ",
         ),
         (
             "structured_output=Cargo.toml/",

@@ -78,7 +78,7 @@ impl Condition for Stagnation {
             };
         }
         if row.gap {
-            Check::Unknown("the state signature of some steps".into())
+            Check::Unknown("whether some steps changed the state".into())
         } else {
             Check::Pass(reading)
         }
