@@ -167,6 +167,11 @@ fn write_rules(
         .max()
         .unwrap_or_default()
         .min(MAX_NAME);
+    let state_width = rows
+        .iter()
+        .map(|rule| rule.state(ended).chars().count())
+        .max()
+        .unwrap_or_default();
     for rule in rows {
         let name = format!("{:<width$}", name(rule));
         let amount = |value: Option<f64>| {
@@ -207,9 +212,14 @@ fn write_rules(
         } else {
             format!("  ({})", visible_line(&rule.note))
         };
+        let pad = match by.is_empty() && note.is_empty() {
+            true => 0,
+            false => state_width.saturating_sub(state.chars().count()),
+        };
         let line = format!(
-            "  {name} {compared:<22} {}{by}{note}",
-            look.paint(ink, &state)
+            "  {name} {compared:<22} {}{}{by}{note}",
+            look.paint(ink, &state),
+            " ".repeat(pad)
         );
         writeln!(out, "{line}")?;
     }

@@ -184,7 +184,7 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::new(Kind::Unreadable, "cannot start").because(error))?;
+        .map_err(|error| Error::new(Kind::Unreadable, "can't start the runtime").because(error))?;
     let dir = live::own_dir(recording, root)?;
     if !quiet {
         let (dir, root) = (dir.display(), root.display());
