@@ -422,6 +422,51 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
+fn a_wrong_number_or_address_is_explained() {
+    let run = in_corpus("q060/q060_minimal");
+    let run = run.as_str();
+    for (args, words) in [
+        (
+            &["show", run, "--step", "x"][..],
+            "must be a whole number, such as 3",
+        ),
+        (
+            &["serve", "--port", "70000"][..],
+            "must be a port number from 0 to 65535",
+        ),
+        (
+            &["serve", "--s3-requests", "0"][..],
+            "must be a whole number ≥ 1",
+        ),
+        (
+            &["export", run, "--otlp", "ftp://x/y"][..],
+            "can't send to ftp://x/y: ftp isn't supported",
+        ),
+        (&["search", run, ""][..], "board: the search text is empty"),
+    ] {
+        let said = board(args);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(said.stderr.contains(words), "{args:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_fork_without_its_run_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = dir.path().join("agent.toml");
+    let text = "[model]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\napi_key_env = \"\"\n";
+    fs::write(&agent, text).unwrap();
+    let (agent, runs) = (
+        agent.display().to_string(),
+        dir.path().join("runs").display().to_string(),
+    );
+    let said = board(&["run", &agent, "do it", "--from", "3", "--runs", &runs]);
+    fails(&said, 2);
+    assert!(said.stderr.contains("add --resume RUN"), "{}", said.stderr);
+    assert!(!Path::new(&runs).exists(), "nothing was started");
+}
+
+#[test]
 fn a_root_that_is_a_file_is_refused() {
     let file = in_corpus("README.md");
     for command in ["list", "serve"] {

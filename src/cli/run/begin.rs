@@ -78,17 +78,7 @@ pub(super) fn begin(
     apart(&runs, file)?;
     let new = || create(&runs, file.name(), look);
     let earlier = match (&args.resume, args.from) {
-        // Clap lets this pass if there is a task, since the task rules out --resume.
-        (None, Some(_)) => {
-            let error = Error::new(
-                Kind::Usage,
-                "--from forks a recorded run, but none is given",
-            );
-            return Err(
-                error.hint("add --resume RUN, and remove the task: a fork keeps its run's task")
-            );
-        }
-        (None, None) => {
+        (None, _) => {
             let writer = Box::new(new()?);
             let dir = writer.dir().to_owned();
             return Ok((Begin::Anew { task, writer }, dir));

@@ -88,6 +88,16 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    // Clap doesn't require --resume if there is a task, since the two exclude each other.
+    if args.from.is_some() && args.resume.is_none() {
+        let error = Error::new(
+            Kind::Usage,
+            "--from forks a recorded run, but none is given",
+        );
+        return Err(error
+            .hint("add --resume RUN, and remove the task: a fork keeps its run's task")
+            .into());
+    }
     // Before any file is opened, since the files open now were inherited by this process.
     let given = Inherited::find();
     let file = AgentFile::load(&args.file)?;
