@@ -79,7 +79,7 @@ pub(super) fn refuse(path: &Path) -> Result<()> {
 }
 
 fn requests(text: &str) -> std::result::Result<u32, String> {
-    text.parse()
+    text.parse::<u32>()
         .ok()
         .filter(|number| *number > 0)
         .ok_or_else(|| "must be a whole number ≥ 1".to_owned())
