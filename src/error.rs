@@ -92,7 +92,14 @@ impl Error {
 /// Returns the messages of an error's causes, starting with the direct cause.
 pub fn causes(error: &Error) -> impl Iterator<Item = String> {
     let first = std::error::Error::source(error);
-    std::iter::successors(first, |cause| cause.source()).map(ToString::to_string)
+    let all = std::iter::successors(first, |cause| cause.source()).map(ToString::to_string);
+    // Some libraries repeat a cause in the text of the error around it.
+    let mut before = String::new();
+    all.filter(move |cause| {
+        let is_new = !before.ends_with(cause.as_str());
+        before.clone_from(cause);
+        is_new
+    })
 }
 
 impl fmt::Display for Error {

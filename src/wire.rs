@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use crate::error::{Error, Kind, Result};
 
 /// Prefix of errors raised before anything was sent.
-const CANNOT_CONNECT: &str = "cannot connect: ";
+const CANNOT_CONNECT: &str = "can't connect: ";
 
 /// The reason a body ended early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -53,7 +53,7 @@ impl Wire {
         }
         tcp.enforce_http(false);
         let tls = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
-            Error::new(Kind::Unreadable, "cannot read the system's certificates")
+            Error::new(Kind::Unreadable, "can't read the system's certificates")
                 .because(error)
                 .hint("install the package ca-certificates, or set SSL_CERT_FILE to a certificate file")
         })?;

@@ -195,7 +195,10 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
                 add(
                     IssueKind::Count,
                     file,
-                    format!("the manifest counts {counted}, but the file has {there}"),
+                    format!(
+                        "the manifest counts {counted} record{}, but the file has {there}",
+                        if counted == 1 { "" } else { "s" }
+                    ),
                 );
             }
         }
@@ -594,7 +597,7 @@ mod tests {
         );
         assert_eq!(
             said(4),
-            ["the manifest counts 4, but the file has 3", twice]
+            ["the manifest counts 4 records, but the file has 3", twice]
         );
     }
 

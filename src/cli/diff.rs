@@ -8,7 +8,7 @@ use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, cut, write_json};
 use crate::analysis::compare::{Comparison, Config, Row, compare, measures_of_two};
-use crate::analysis::format::{MISSING, counted, visible_line};
+use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::page::compare::json::{Side, compared, settings};
 
 /// The number of rows printed before and after the point of divergence.
@@ -139,16 +139,14 @@ fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -
 }
 
 fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result<()> {
-    let keys = counted(config.count(), "setting");
-    let verb = if config.count() == 1 {
-        "differs"
-    } else {
-        "differ"
+    let differ = match config.count() {
+        1 => "1 differs".to_owned(),
+        several => format!("{} differ", count(several as u64)),
     };
-    let equal = config.equal.len();
+    let equal = count(config.equal.len() as u64);
     writeln!(
         out,
-        "\n{}  {keys} {verb}, {equal} equal",
+        "\n{}  {differ}, {equal} equal",
         look.paint(Ink::Heading, "settings")
     )?;
     for setting in &config.differs {

@@ -80,7 +80,7 @@ fn query_help() -> String {
   steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  \"two words\"
 Fields:
   {}
-Fields that can't be sorted by:
+Fields that don't work with --sort:
   {}",
         lines(names),
         lines(unsorted.chain(["state.KEY"]).collect())

@@ -16,7 +16,8 @@ use crate::serve::mcp::{Ended, talk};
 Its tools are list_runs, why, step, state, search, diff and whatif, all of them read-only. Exits when stdin closes."
 )]
 pub(super) struct Args {
-    /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist
+    /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist.
+    /// Also object stores, as in `board serve`
     /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,

@@ -47,9 +47,9 @@ impl Opened {
             // If the file contains several runs, none is chosen. Problems with other paths are
             // determined below.
             Err(error) if error.kind() == io::ErrorKind::NotFound && error.get_ref().is_some() => {
-                let what = format!("{} is not one run: {error}", path.display());
+                let what = format!("no single run at {}: {error}", path.display());
                 return Err(Error::new(Kind::NotFound, what)
-                    .hint("append the name of a run to the path: LOG/RUN"));
+                    .hint("append the name of a run to the path: FILE/RUN"));
             }
             // `board list` reports the same for such a file.
             Err(error) if error.kind() != io::ErrorKind::NotFound && !path.is_dir() => {
@@ -213,6 +213,17 @@ fn name(path: &Path) -> String {
         .into_owned()
 }
 
+/// Returns the text of an error for a line that already begins with the path.
+pub(super) fn without_path(path: &str, error: &str) -> String {
+    match error
+        .strip_prefix(path)
+        .and_then(|rest| rest.strip_prefix(' '))
+    {
+        Some(rest) => format!("it {rest}"),
+        None => error.to_owned(),
+    }
+}
+
 fn unreadable(path: &Path, reason: &str) -> Error {
     Error::new(
         Kind::Unreadable,
@@ -322,7 +333,7 @@ mod tests {
     #[test]
     fn a_run_that_cannot_be_read_right_now_exits_as_an_unreadable_one() {
         let with = |kind| {
-            let reason = "cannot be read right now: there is no space to decompress it".to_owned();
+            let reason = "can't be read right now: there is no space to decompress it".to_owned();
             let passing = vec![Issue {
                 kind,
                 file: TraceFile::Events,

@@ -23,7 +23,7 @@ use crate::trace::{RootScanner, RunDir, read_index};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "board search [OPTIONS] [ROOT] <TEXT>",
-    after_help = "Searches every text, key and number in manifest.json, steps.jsonl and events.jsonl, or in the file of another tool,
+    after_help = "Searches all texts, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
 with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
 listed: lines and records over 8 MB, and content outside the records of documents over 16 MB."
 )]
@@ -54,8 +54,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         (None, None) => return Err(Error::new(Kind::Usage, "the search text is missing").into()),
     };
     let root = root.unwrap_or(Path::new("./runs"));
-    let needle =
-        Needle::new(text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
+    // The reason is a sentence, as a page shows it.
+    let needle = Needle::new(text).map_err(|why| {
+        let why = why.trim_end_matches('.').replacen("The", "the", 1);
+        Error::new(Kind::Usage, why)
+    })?;
     super::stores::refuse(root)?;
     let runs = runs(root, args.query.as_deref())?;
     let tally = Tally {

@@ -20,7 +20,7 @@ use crate::trace::RootScanner;
 pub(super) struct Args {
     /// Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist.
     /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the
-    /// credentials that the tools of their cloud use
+    /// same credentials as the cloud's own tools
     /// [default: the roots in the settings, else ./runs]
     #[arg(value_name = "ROOT")]
     roots: Vec<PathBuf>,
@@ -31,10 +31,10 @@ pub(super) struct Args {
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
     /// The port to listen on; 0 picks a free one
-    #[arg(long, default_value_t = 8765)]
+    #[arg(long, default_value_t = 8765, value_parser = port)]
     port: u16,
-    /// Require this token, at least 16 characters; BOARD_TOKEN keeps it out of the process list.
-    /// Generated and printed if other machines can reach the address
+    /// Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the
+    /// process list. If other machines can reach the address, a missing token is generated and printed
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// Open the board in the browser
@@ -278,4 +278,9 @@ fn open(url: &str) {
     {
         tracing::warn!("can't open a browser with {program}: {error}");
     }
+}
+
+fn port(text: &str) -> std::result::Result<u16, String> {
+    text.parse()
+        .map_err(|_| "must be a port number from 0 to 65535".to_owned())
 }

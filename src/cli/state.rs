@@ -22,7 +22,7 @@ pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
     /// The step, by its ordinal (from 0) [default: the last step]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the history of one value up to that step: a key, plan[0].status, or /plan/0/status
     #[arg(long, value_name = "PATH")]
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let last = run.index.steps().len().checked_sub(1);
     let Some(n) = args.step.or(last) else {
-        let none = run.summary.no_step(&run.index);
+        let none = run.summary.no_step(&run.index).replacen("No", "no", 1);
         return Err(Error::new(Kind::NotFound, format!("{}: {none}", run.summary.path)).into());
     };
     super::show::check_step(&run, n)?;
@@ -81,27 +81,36 @@ fn write_state(
     );
     writeln!(out, "{}", look.paint(Ink::Heading, &title))?;
     let from = match state.base {
-        Base::Nowhere => "no full state is recorded, only changes".to_owned(),
-        Base::Init(event) => format!("from event {event} and the changes since"),
+        Base::Nowhere => "only changes are recorded, no full state".to_owned(),
+        Base::Init(event) => format!("built from event {event} and the changes after it"),
         Base::Observed(step) => format!(
-            "from the state observed by step {} and the changes since",
+            "built from the state that step {} observed and the changes after it",
             run.index.label(step)
         ),
         Base::Found { step, event } => {
             format!(
-                "from event {event}, the state before step {} changed it",
+                "taken from event {event}, before step {} changed it",
                 run.index.label(step)
             )
         }
     };
     if state.keys.is_empty() && state.base == Base::Nowhere {
         let records = match run.index.format().can.state {
-            Can::No => "this tool records no state",
-            Can::Partly | Can::Yes => "no full state is recorded",
+            Can::No => "this tool doesn't record state",
+            Can::Partly | Can::Yes => "neither a full state nor changes are recorded",
         };
-        writeln!(out, "{records}; no changes are recorded")?;
+        writeln!(out, "{records}")?;
     } else {
-        writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
+        let has_marks = state
+            .keys
+            .iter()
+            .any(|known| known.outside.is_none() && known.written == Some(n));
+        let marks = if has_marks {
+            "; * marks what this step changed"
+        } else {
+            ""
+        };
+        writeln!(out, "{}\n", look.paint(Ink::Dim, &format!("{from}{marks}")))?;
     }
     let width = state
         .keys
@@ -113,9 +122,9 @@ fn write_state(
     for known in &state.keys {
         let by = match (known.outside, known.written) {
             (Some(step), _) => format!("outside reduce, seen at {}", run.index.label(step)),
-            (_, Some(step)) if step == n => format!("at {} *", run.index.label(step)),
-            (_, Some(step)) => format!("at {}", run.index.label(step)),
-            (_, None) => "from the start".to_owned(),
+            (_, Some(step)) if step == n => format!("step {} *", run.index.label(step)),
+            (_, Some(step)) => format!("step {}", run.index.label(step)),
+            (_, None) => "initial".to_owned(),
         };
         let value = known
             .value
@@ -146,7 +155,7 @@ fn write_state(
             |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), cut);
         writeln!(
             out,
-            "{:<width$}  {} -> {}",
+            "{:<width$}  {} → {}",
             visible_line(&found.key),
             side(&found.before),
             side(&found.after)
@@ -189,13 +198,13 @@ fn write_history(
         );
         writeln!(
             out,
-            "{step} {} -> {}",
+            "{step} {} → {}",
             side(&change.before),
             side(&change.after)
         )?;
     }
     let value = value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
-    writeln!(out, "{} {value}", look.paint(Ink::Dim, "after it  "))
+    writeln!(out, "{} {value}", look.paint(Ink::Dim, "result    "))
 }
 
 fn cut(value: &str) -> String {

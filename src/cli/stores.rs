@@ -10,13 +10,13 @@ use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 /// Options for following object stores.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stores {
-    /// List roots in object stores this often, or less often if needed to stay within --s3-requests
+    /// List each object store this often, or less often if needed to stay within --s3-requests
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     s3_every: Duration,
-    /// Send at most this many list requests a minute per such root; each lists 1,000 objects
-    #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Send each object store at most this many list requests a minute; each lists 1,000 objects
+    #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = requests)]
     s3_requests: u32,
-    /// Cache at most this much of each such root on this machine: 500MB, 20GB
+    /// Cache at most this much of each object store on this machine, such as 500MB or 20GB
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = size)]
     s3_cache: u64,
 }
@@ -76,6 +76,13 @@ pub(super) fn refuse(path: &Path) -> Result<()> {
     let what =
         format!("{text} is in an object store, which only `board serve` and `board mcp` read");
     Err(Error::new(Kind::Usage, what).hint(format!("serve it instead: board serve {text}")))
+}
+
+fn requests(text: &str) -> std::result::Result<u32, String> {
+    text.parse::<u32>()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "must be a whole number ≥ 1".to_owned())
 }
 
 fn size(text: &str) -> std::result::Result<u64, String> {

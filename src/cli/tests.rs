@@ -129,7 +129,7 @@ fn show_a_run() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems): board check ROOT/one
+    issues    5 (3 problems); see board check ROOT/one
 
     answer
       all
@@ -197,7 +197,7 @@ fn a_run_that_is_a_file_is_called_by_the_path_that_was_given() {
     assert_eq!(first("why ROOT/one"), "one  answered");
     assert_snapshot!(board(root.path(), "state ROOT/logs/stream.jsonl").1, @r#"
     state after step 0 of ROOT/logs/stream.jsonl
-    no full state is recorded; no changes are recorded
+    neither a full state nor changes are recorded
     "#);
 }
 
@@ -279,7 +279,7 @@ fn show_events() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems): board check ROOT/one
+    issues    5 (3 problems); see board check ROOT/one
 
     answer
       all
@@ -342,7 +342,7 @@ fn check_names_every_place() {
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 4 issues (3 problems)
-    ROOT/empty: not checked: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
+    ROOT/empty: not checked: it isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
     board: 1 of 3 paths couldn't be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);
@@ -378,7 +378,7 @@ fn what_is_not_there_leads_on() {
         ),
         (
             "list ROOT/none",
-            "board: no runs in ROOT/none: it does not exist yet\n\
+            "board: no runs in ROOT/none: it doesn't exist\n\
              hint: pass the directory or file first, then the query: board list ./runs 'steps>5'\n",
         ),
     ] {

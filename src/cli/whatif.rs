@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::config::Settings;
 use super::look::{Ink, Look};
-use super::open::Opened;
+use super::open::{Opened, without_path};
 use super::{Done, write_json};
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                     writeln!(
                         out,
                         "{path}: not evaluated: {}",
-                        visible_line(&error.to_string())
+                        visible_line(&without_path(&shown, &error.to_string()))
                     )?;
                 }
                 first_error.get_or_insert(error);
@@ -141,7 +141,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 /// Parses the rules.
 fn ask(rules: &[String]) -> Result<RuleSet> {
     if rules.is_empty() {
-        let error = Error::new(Kind::Usage, "no rules are given");
+        let error = Error::new(Kind::Usage, "no rules given");
         return Err(error.hint(
             "pass at least one: board whatif RUN --rule max_steps=8 --rule token_budget=10000",
         ));
@@ -153,7 +153,7 @@ fn ask(rules: &[String]) -> Result<RuleSet> {
     {
         let error = Error::new(Kind::Usage, format!("can't evaluate the rule {text}"))
             .because(SpecError::new(why));
-        return Err(error.hint(format!("example: --rule '{example}'")));
+        return Err(error.hint(format!("for example: --rule '{example}'")));
     }
     rule_set(&typed)
         .map_err(|error| Error::new(Kind::Usage, "can't evaluate these rules").because(error))
@@ -180,7 +180,7 @@ fn schema(file: &str) -> Result<Value, String> {
 /// because it may be long.
 const COLUMNS: [(&str, bool); 7] = [
     ("rule", false),
-    ("against the record", false),
+    ("vs. record", false),
     ("step", true),
     ("steps saved", true),
     ("tokens", true),
@@ -304,7 +304,11 @@ fn why(run: &Opened, answer: &RuleEffect) -> String {
         (None, Some(needs), Some(from)) => {
             format!("{own}unknown from step {}{latest}: {needs}", label(from))
         }
-        _ => format!("{own}{}", result.detail),
+        // A page shows the detail alone, as a sentence.
+        _ => match result.detail.strip_prefix("Didn't") {
+            Some(rest) => format!("{own}didn't{rest}"),
+            None => format!("{own}{}", result.detail),
+        },
     }
 }
 

@@ -157,7 +157,7 @@ fn write_rules(
     if rows.is_empty() {
         return Ok(());
     }
-    let title = if ended { "stop rules" } else { "room left" };
+    let title = if ended { "stop rules" } else { "headroom" };
     writeln!(
         out,
         "\n{}  {}",
@@ -178,6 +178,11 @@ fn write_rules(
         .max()
         .unwrap_or_default()
         .min(MAX_NAME);
+    let state_width = rows
+        .iter()
+        .map(|rule| rule.state(ended).chars().count())
+        .max()
+        .unwrap_or_default();
     for rule in rows {
         let name = format!("{:<width$}", name(rule));
         let amount = |value: Option<f64>| {
@@ -210,7 +215,7 @@ fn write_rules(
         };
         let by = match rule.limit_from {
             Some(LimitFrom::Inferred) => "  limit inferred".to_owned(),
-            Some(from) => format!("  by {}", from.as_str()),
+            Some(from) => format!("  limit set by {}", from.as_str()),
             None => String::new(),
         };
         let note = if rule.note.is_empty() {
@@ -218,9 +223,14 @@ fn write_rules(
         } else {
             format!("  ({})", visible_line(&rule.note))
         };
+        let pad = match by.is_empty() && note.is_empty() {
+            true => 0,
+            false => state_width.saturating_sub(state.chars().count()),
+        };
         let line = format!(
-            "  {name} {compared:<22} {}{by}{note}",
-            look.paint(ink, &state)
+            "  {name} {compared:<22} {}{}{by}{note}",
+            look.paint(ink, &state),
+            " ".repeat(pad)
         );
         writeln!(out, "{line}")?;
     }

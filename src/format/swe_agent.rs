@@ -27,7 +27,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
             ..Capabilities::NONE
         },
         file: "trajectory",
-        no_end_reason: "SWE-agent writes one only when the run ends",
+        no_end_reason: "SWE-agent writes the exit status only when a run ends",
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },

@@ -107,7 +107,7 @@ fn scan(
 }
 
 fn not_started(shared: &Shared, error: &std::io::Error) {
-    let why = format!("cannot start the watching thread: {error}");
+    let why = format!("can't start the watching thread: {error}");
     shared
         .set_status(|status| (status.mode, status.stalled) = (Mode::Poll(why.clone()), Some(why)));
 }

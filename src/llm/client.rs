@@ -174,8 +174,7 @@ impl Client {
         let mut answer = Answer::default();
         let asking = async {
             let posted = timeout(timeouts.first_byte, self.http.post(body)).await;
-            let posted =
-                posted.map_err(|_| late("the reply did not begin", timeouts.first_byte))?;
+            let posted = posted.map_err(|_| late("the reply didn't start", timeouts.first_byte))?;
             let response = posted.map_err(|lost| Failure {
                 is_refusal: is_unreached(&lost),
                 ..Failure::transient(lost)
@@ -189,7 +188,7 @@ impl Client {
             }
         };
         let asked = timeout(timeouts.whole, asking).await;
-        match asked.unwrap_or_else(|_| Err(late("the reply was not complete", timeouts.whole))) {
+        match asked.unwrap_or_else(|_| Err(late("the reply wasn't complete", timeouts.whole))) {
             // This includes a reply without text and calls: the caller judges it, and its tokens
             // count.
             Ok(()) => Ok(answer),

@@ -225,7 +225,7 @@ impl<T: Tool> Tool for Scrubbed<T> {
             Ok(output) => {
                 let output = serde_json::to_value(output);
                 let output = output.map_err(|error| {
-                    ToolError::new(format!("the result cannot be written: {error}"))
+                    ToolError::new(format!("the result can't be written as JSON: {error}"))
                 })?;
                 Ok(self.secret.scrub_value(output))
             }

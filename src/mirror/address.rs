@@ -58,19 +58,18 @@ impl Address {
     /// The scheme is unknown, the bucket is missing or has an impossible name, or the prefix has an empty part.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
-            let what = format!("{text} is not the address of a bucket: {why}");
+            let what = format!("{text} isn't a valid object store address: {why}");
             Error::new(Kind::Usage, what).hint(
-                "use s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; for a store with the API of S3 \
-                 outside AWS, set AWS_ENDPOINT_URL",
+                "use s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; for an S3-compatible \
+                 store outside AWS, set AWS_ENDPOINT_URL",
             )
         };
-        let (cloud, rest) =
-            Cloud::split(text).ok_or_else(|| wrong("it starts with no known scheme"))?;
+        let (cloud, rest) = Cloud::split(text).ok_or_else(|| wrong("unknown scheme"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_plain =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
         if bucket.is_empty() {
-            return Err(wrong("the name of the bucket is missing"));
+            return Err(wrong("the bucket name is missing"));
         }
         if !bucket.chars().all(is_plain) || bucket.starts_with('.') {
             return Err(wrong(

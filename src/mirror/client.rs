@@ -129,7 +129,7 @@ impl Target {
             Some("https") => Ok(true),
             Some("http") => Ok(false),
             _ => {
-                let what = "the endpoint of the store isn't an address with only a host and a path";
+                let what = "the store's endpoint must be a URL with only a host and a path";
                 Err(Error::new(Kind::Usage, what)
                     .hint("an endpoint looks like https://s3.example.com or http://127.0.0.1:9000"))
             }

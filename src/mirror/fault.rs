@@ -77,7 +77,7 @@ impl Fault {
                  AZURE_USE_AZURE_CLI=true, or for a public container set AZURE_SKIP_SIGNATURE=true"
             }
         };
-        let what = format!("cannot get credentials: {what}");
+        let what = format!("can't get credentials: {what}");
         Self::Client(what, Some(hint.to_owned()))
     }
 
@@ -86,8 +86,8 @@ impl Fault {
         let what = format!("{host}: {why}");
         // A retry doesn't make a certificate valid.
         if why.contains("invalid peer certificate") {
-            let hint = "if the certificate is signed by your own authority, name a file with the authority's certificate in \
-                        SSL_CERT_FILE; AWS_CA_BUNDLE is not read";
+            let hint = "if your own CA signed the certificate, set SSL_CERT_FILE to a file with the CA's certificate; \
+                        AWS_CA_BUNDLE isn't used";
             return Self::Wrong(what, Some(hint.to_owned()));
         }
         Self::Passing(what, None)
@@ -114,8 +114,8 @@ impl Fault {
         let detail = &refusal.authentication_error_detail;
         let is_skewed = detail.contains("date header too old");
         let wrong = |what, hint: &str| Self::Wrong(what, Some(hint.to_owned()));
-        let clock = "the clock of this machine is wrong by more than 15 minutes";
-        let session = "the session of these keys has expired; the board reads the files of AWS again for new ones";
+        let clock = "this machine's clock is off by more than 15 minutes";
+        let session = "the session of these keys has expired; the board rereads the AWS files to find new ones";
         match (status, &*refusal.code) {
             (301 | 307 | 400, _) if is_elsewhere => Self::Elsewhere(region.to_owned()),
             (412 | 416, _) | (404, "NoSuchKey" | "BlobNotFound") => Self::Outdated,
@@ -165,14 +165,16 @@ fn rights(cloud: Cloud, settings: &Settings) -> String {
         }
         (_, Login::Keys(keys), _) => {
             let id = &keys.id;
-            return format!("the key {id} needs the rights s3:ListBucket and s3:GetObject there");
+            return format!(
+                "the key {id} needs the permissions s3:ListBucket and s3:GetObject there"
+            );
         }
         (_, Login::Options | Login::Instance, _) => {
-            "the role needs the rights s3:ListBucket and s3:GetObject there"
+            "the role needs the permissions s3:ListBucket and s3:GetObject there"
         }
-        (_, _, Some(why)) => return format!("it was asked without a key: {why}"),
+        (_, _, Some(why)) => return format!("no credentials were sent: {why}"),
         (..) => {
-            "it was asked without a key, which only public buckets answer; set AWS_ACCESS_KEY_ID and \
+            "no credentials were sent, and only public buckets allow that; set AWS_ACCESS_KEY_ID and \
              AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         }
     };
@@ -211,12 +213,12 @@ mod tests {
 
     #[test]
     fn a_certificate_of_an_unknown_authority_is_not_asked_for_again_and_what_to_do_is_said() {
-        let why = "cannot connect: invalid peer certificate: UnknownIssuer";
+        let why = "can't connect: invalid peer certificate: UnknownIssuer";
         let fault = Fault::no_answer("store.example", why);
         assert!(
             fault
                 .what()
-                .contains("store.example: cannot connect: invalid peer certificate")
+                .contains("store.example: can't connect: invalid peer certificate")
         );
         assert!(
             matches!(&fault, Fault::Wrong(..))
@@ -225,7 +227,7 @@ mod tests {
                     .is_some_and(|hint| hint.contains("SSL_CERT_FILE"))
         );
         assert!(matches!(
-            Fault::no_answer("a", "cannot connect: Connection refused (os error 111)"),
+            Fault::no_answer("a", "can't connect: Connection refused (os error 111)"),
             Fault::Passing(_, None)
         ));
     }

@@ -50,7 +50,10 @@ pub(super) async fn whole(store: &Store, dir: &Path, listed: &Object) -> Result<
             let answer = store.get(listed, None).await?;
             let encoding = answer.attributes.get(&Attribute::ContentEncoding);
             if let Some(how) = encoding.filter(|how| !is_plain(how)) {
-                let what = format!("it is stored as {}, which board does not unpack", &**how);
+                let what = format!(
+                    "its content encoding is {}, which the board can't decode",
+                    &**how
+                );
                 return Err(Fault::Wrong(what, None));
             }
             let object = as_answered(&answer.meta, listed);
@@ -67,7 +70,7 @@ pub(super) async fn whole(store: &Store, dir: &Path, listed: &Object) -> Result<
             if is_sum && hex(&found) != object.etag {
                 // Damage is not the same twice. If the bytes are, the tags of this store aren't checksums.
                 if before.replace(found) != Some(found) {
-                    let what = "the bytes that came do not have their checksum".to_owned();
+                    let what = "the received bytes don't match their checksum".to_owned();
                     return Err(Fault::Passing(what, None));
                 }
                 store.tags_are_sums.store(false, Ordering::Relaxed);
@@ -192,14 +195,15 @@ async fn copy(
         let piece = piece.map_err(|error| Fault::of(&error))?;
         copied += piece.len() as u64;
         if copied > size {
-            let what = format!("the store sent more than the {size} bytes that its listing says");
+            let what =
+                format!("the store sent more than the {size} bytes that its listing promises");
             return Err(Fault::Wrong(what, None));
         }
         each(&piece);
         file.write_all(&piece).map_err(|error| disk(&error))?;
     }
     if copied < size {
-        let what = format!("the answer was cut off: {copied} bytes of {size}");
+        let what = format!("the response was truncated: {copied} of {size} bytes");
         return Err(Fault::Passing(what, None));
     }
     Ok(())

@@ -176,7 +176,7 @@ impl Follower {
         self.fetch_asked();
         self.odd = plan.odd;
         if listed.unreadable > 0 {
-            let reason = "the listing has entries that cannot be read".to_owned();
+            let reason = "the listing has unreadable entries".to_owned();
             self.odd.push(Odd {
                 key: format!("{} more", listed.unreadable),
                 reason,
@@ -342,7 +342,7 @@ impl Follower {
             },
             // The next listing has the new object.
             Err(Fault::Outdated) => {
-                let why = "the store has another object there by now, or none";
+                let why = "the store has replaced or deleted the object";
                 return self.shared.evicted.fail(&object.key, why);
             }
             Err(fault) => fault,
@@ -436,7 +436,7 @@ async fn list(
     let too_much = |what: String| {
         let hint =
             "a longer address, such as s3://bucket/runs/2026, lists fewer objects".to_owned();
-        Fault::Wrong(format!("the listing was given up: {what}"), Some(hint))
+        Fault::Wrong(format!("stopped listing: {what}"), Some(hint))
     };
     loop {
         let limit = bounds.page_time;
@@ -474,7 +474,7 @@ async fn list(
             return Ok(listed);
         };
         if !seen.insert(next.clone()) {
-            let what = "the listing leads in a circle";
+            let what = "the listing repeats a page";
             return Err(Fault::Wrong(what.to_owned(), None));
         }
         if seen.len() >= bounds.pages {
@@ -520,7 +520,7 @@ async fn fetch(
         whole(store, beside, object).await
     };
     let time = OBJECT_TIME + Duration::from_secs(object.size / SLOWEST_BYTES_A_SECOND);
-    let what = format!("it did not come within {} s", time.as_secs());
+    let what = format!("it didn't arrive within {} s", time.as_secs());
     let fetched = tokio::time::timeout(time, coming).await;
     fetched.unwrap_or(Err(Fault::Passing(what, None)))
 }

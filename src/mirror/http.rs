@@ -127,7 +127,7 @@ impl Http {
                 .into_data()
                 .unwrap_or_default();
             if bytes.len() + piece.len() > limit {
-                return Err(format!("the answer is longer than {limit} bytes"));
+                return Err(format!("the response is longer than {limit} bytes"));
             }
             bytes.extend_from_slice(&piece);
         }
@@ -137,7 +137,7 @@ impl Http {
 
 /// Describes a truncated body.
 fn cut(error: &BodyError) -> String {
-    format!("the answer was cut off: {}", chain(&**error))
+    format!("the response was truncated: {}", chain(&**error))
 }
 
 /// Limits the wait for a piece of a body.
@@ -145,7 +145,7 @@ pub(super) async fn within<T>(
     patience: Duration,
     piece: impl Future<Output = T>,
 ) -> Result<T, String> {
-    let late = |_| format!("the answer stopped for {} s", patience.as_secs());
+    let late = |_| format!("the response stalled for {} s", patience.as_secs());
     timeout(patience, piece).await.map_err(late)
 }
 
@@ -218,7 +218,7 @@ impl HttpService for Connector {
             Purpose::List => {
                 let passing = |why| Fault::Passing(why, None);
                 let text = http.read(body, MAX_PAGE_BYTES).await.map_err(passing)?;
-                let odd = |why| passing(format!("the listing cannot be read: {why}"));
+                let odd = |why| passing(format!("can't read the listing: {why}"));
                 let page = listing::page(&String::from_utf8_lossy(&text)).map_err(odd)?;
                 head.extensions.insert(page);
                 Bytes::from_static(EMPTY_PAGE.as_bytes()).into()

@@ -63,7 +63,7 @@ impl Keep {
     /// Opens the cache of `address` in `store` below `base`, or below a temporary directory.
     pub(super) fn open(base: Option<&Path>, address: &Address, store: &str) -> Result<Self> {
         let failed = |error| {
-            let what = format!("cannot keep a cache for {address}");
+            let what = format!("can't keep a cache for {address}");
             let hint =
                 "set XDG_CACHE_HOME to another directory; with --no-cache the cache is temporary";
             Error::new(Kind::Unreadable, what).because(error).hint(hint)
@@ -174,7 +174,7 @@ impl Keep {
                 let mut whole = File::options().append(true).open(&path)?;
                 if whole.metadata()?.len() != after {
                     self.lose(&object.key)?;
-                    return Err(io::Error::other("the file in the cache is not as it was"));
+                    return Err(io::Error::other("the cached file was changed"));
                 }
                 // Its offset is after the overlap.
                 io::copy(&mut file.into_file(), &mut whole)?;
@@ -266,7 +266,7 @@ fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    let what = format!("{MAX_BOARDS} boards follow this store already");
+    let what = format!("{MAX_BOARDS} boards already follow this store");
     Err(io::Error::other(what))
 }
 

@@ -20,13 +20,13 @@ pub(super) fn place(key: &str) -> Result<PathBuf, &'static str> {
 fn name(part: &str) -> Result<&str, &'static str> {
     let wrong = match part {
         "" => "a part of its name is empty",
-        "." | ".." => "its name leads elsewhere",
+        "." | ".." => "its name would lead outside the cache",
         _ if part.chars().any(char::is_control) => "control characters in its name",
         _ if part.len() > MAX_NAME_BYTES => "a part of its name is longer than 255 bytes",
-        _ if cfg!(windows) && !fits_windows(part) => "Windows has no such names",
+        _ if cfg!(windows) && !fits_windows(part) => "its name isn't valid on Windows",
         // Would be a different path, here or on another system.
         _ if Path::new(part).components().count() != 1 || part.contains('\\') => {
-            "its name leads elsewhere"
+            "its name would lead outside the cache"
         }
         _ => return Ok(part),
     };

@@ -93,13 +93,15 @@ pub(super) fn plan(
     for (key, object) in &wanted {
         let reason = match place(key) {
             Err(reason) => reason.to_owned(),
-            Ok(_) if is_directory(key, &wanted) => "other objects lie below it".to_owned(),
+            Ok(_) if is_directory(key, &wanted) => {
+                "its key is also the directory of other objects".to_owned()
+            }
             Ok(_) if object.size > limits.bytes => format!(
-                "not on this machine: its {} bytes are more than the cache holds; --s3-cache lets it hold more",
+                "not cached: its {} bytes exceed the cache limit; raise --s3-cache",
                 object.size
             ),
             Ok(_) if limits.folds && !is_spelled_alike(key, &mut spelled) => {
-                "its name differs from another one by capital letters only".to_owned()
+                "its name differs from another one only in case".to_owned()
             }
             Ok(_) => continue,
         };
@@ -121,7 +123,7 @@ pub(super) fn plan(
         .partition(|object| kept.contains_key(&object.key));
     plan.odd.extend(unknown.into_iter().map(|object| Odd {
         reason: format!(
-            "not on this machine: it has {} bytes, and the cache holds newer ones; --s3-cache lets it hold more",
+            "not cached: it has {} bytes, and newer objects fill the cache; raise --s3-cache",
             object.size
         ),
         key: object.key,

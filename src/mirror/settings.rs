@@ -152,7 +152,7 @@ impl Settings {
             .get(&format!("profile {profile}"))
             .or_else(|| config.get(profile));
         if selected.is_some() && of_keys.is_none() && of_config.is_none() {
-            let what = format!("there is no profile {profile} in the files of AWS");
+            let what = format!("the AWS files have no profile {profile}");
             return Err(Error::new(Kind::Usage, what)
                 .hint("AWS_PROFILE names a section of ~/.aws/credentials or ~/.aws/config"));
         }
@@ -218,7 +218,7 @@ impl Settings {
             None => {
                 let unusable = unusable.into_iter().find(|name| of_profile(name).is_some());
                 self.why_none = unusable.map(|name| {
-                    format!("the profile {profile} has {name}, which the board does not follow; {EXPORT}")
+                    format!("the profile {profile} has {name}, which the board doesn't support; {EXPORT}")
                 });
                 let is_aws = self
                     .endpoint
@@ -248,7 +248,7 @@ fn sections(file: &Path) -> Result<Sections> {
         Ok(text) => Ok(parse(&text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Sections::new()),
         Err(error) => {
-            let what = format!("cannot read the settings of AWS in {}", file.display());
+            let what = format!("can't read the AWS settings in {}", file.display());
             Err(Error::new(Kind::Unreadable, what).because(error))
         }
     }

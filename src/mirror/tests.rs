@@ -389,7 +389,7 @@ fn the_cache_keeps_within_its_limit_and_says_what_is_left_out() {
     );
     let reason = &status.odd[0].reason;
     assert!(
-        reason.contains("not on this machine: it has 400 bytes") && reason.contains("newer"),
+        reason.contains("not cached: it has 400 bytes") && reason.contains("newer"),
         "{reason}"
     );
 }
@@ -528,7 +528,7 @@ fn a_body_without_an_end_is_cut_off_at_the_listed_size() {
     let mirror = store.follow(None, 1 << 30);
     let status = until(&mirror, "it is named", |status| status.odd_total == 1);
     assert_eq!(status.odd[0].key, "a.jsonl");
-    let said = "the store sent more than the 4 bytes that its listing says";
+    let said = "the store sent more than the 4 bytes that its listing promises";
     assert_eq!(status.odd[0].reason, said);
     until(&mirror, "it is tried again", |status| status.odd_total == 0);
     assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
@@ -806,7 +806,7 @@ fn without_a_role_the_refusal_of_an_anonymous_request_is_shown() {
     assert!(trouble.what.contains("answered 403 AccessDenied"));
     let hint = trouble.hint.unwrap();
     assert!(
-        hint.contains("without a key") && hint.contains("AWS_PROFILE"),
+        hint.contains("no credentials were sent") && hint.contains("AWS_PROFILE"),
         "{hint}"
     );
 }

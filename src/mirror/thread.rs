@@ -99,9 +99,8 @@ impl Mirror {
         patience: Patience,
         first_wait: Duration,
     ) -> Result<Self> {
-        let failed = |error| {
-            Error::new(Kind::Unreadable, format!("{address} cannot be followed")).because(error)
-        };
+        let failed =
+            |error| Error::new(Kind::Unreadable, format!("can't follow {address}")).because(error);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -197,7 +196,10 @@ impl Drop for Mirror {
         self.stop.send_replace(true);
         if lock(&self.ended).recv_timeout(END) == Err(RecvTimeoutError::Timeout) {
             // The cache stays usable whenever the thread ends.
-            tracing::warn!("{} is still busy and is not waited for", self.address());
+            tracing::warn!(
+                "{} is still busy; exiting without waiting for it",
+                self.address()
+            );
             return;
         }
         // Removes a temporary cache first. A panic in the thread was reported when it happened.
@@ -255,7 +257,7 @@ impl Shared {
                     let hint = hint.collect::<String>();
                     tracing::warn!("{}: {}{hint}", self.address, trouble.what);
                 }
-                None if state.told.0 => tracing::info!("{} answers again", self.address),
+                None if state.told.0 => tracing::info!("{} is responding again", self.address),
                 _ => {}
             }
             state.told = now;

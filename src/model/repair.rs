@@ -96,7 +96,7 @@ pub(crate) fn read_object<T>(
         Retreat::Salvaged { text, lost } => (
             text,
             lost.iter()
-                .map(|name| (IssueKind::Field, format!("field {name} cannot be read")))
+                .map(|name| (IssueKind::Field, format!("field {name} can't be read")))
                 .collect(),
         ),
         Retreat::Foreign(what) => {
@@ -165,7 +165,7 @@ fn reason(error: &serde_json::Error) -> String {
 /// Keeps the fields that can be read one by one. The last of a repeated key counts, as in Python.
 fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(text) else {
-        return Retreat::NotJson("an object key cannot be decoded".to_owned());
+        return Retreat::NotJson("an object key can't be decoded".to_owned());
     };
     // A map, because a hostile line may have a million fields.
     let mut kept: BTreeMap<String, &str> = BTreeMap::new();

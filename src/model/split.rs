@@ -96,10 +96,12 @@ impl Torn {
             (true, 1) => "1 NUL byte comes before this record on the same line".to_owned(),
             (true, bytes) => format!("{bytes} NUL bytes come before this record on the same line"),
             (false, 1) => {
-                "1 byte of a torn record comes before this one on the same line".to_owned()
+                "1 byte of an incomplete record comes before this one on the same line".to_owned()
             }
             (false, bytes) => {
-                format!("{bytes} bytes of a torn record come before this one on the same line")
+                format!(
+                    "{bytes} bytes of an incomplete record come before this one on the same line"
+                )
             }
         }
     }

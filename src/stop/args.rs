@@ -32,7 +32,6 @@ type Load<'a> = &'a mut dyn FnMut(&str) -> Result<Value, String>;
 
 /// A rule in the short form that is being parsed.
 pub(crate) struct Args<'a> {
-    pub(super) text: &'a str,
     pub(super) name: &'a str,
     pub(super) value: Option<&'a str>,
     pub(super) load: Load<'a>,
@@ -41,12 +40,11 @@ pub(crate) struct Args<'a> {
 impl Args<'_> {
     /// Returns the value as a whole number.
     pub(super) fn number(&self) -> Result<u64, SpecError> {
-        let Self { name, text, .. } = self;
-        let number = self.value.and_then(|value| value.trim().parse().ok());
+        let Self { name, value, .. } = self;
+        let number = value.and_then(|value| value.trim().parse().ok());
         number.ok_or_else(|| {
-            SpecError::new(format!(
-                "{name} needs a whole number, as in {name}=8, not {text:?}"
-            ))
+            let not = value.map_or_else(String::new, |value| format!(", not {value:?}"));
+            SpecError::new(format!("{name} needs a whole number, as in {name}=8{not}"))
         })
     }
 

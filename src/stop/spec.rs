@@ -93,7 +93,6 @@ impl StopSpec {
             )));
         };
         (row.parse)(&mut Args {
-            text,
             name,
             value,
             load: &mut load,
@@ -122,7 +121,7 @@ impl FromStr for StopSpec {
     /// Parses a rule like [`StopSpec::parse_with`], but without reading schema files.
     fn from_str(text: &str) -> Result<Self, SpecError> {
         Self::parse_with(text, |file| {
-            Err(format!("the schema file {file:?} cannot be read here"))
+            Err(format!("the schema file {file:?} can't be read here"))
         })
     }
 }

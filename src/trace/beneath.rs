@@ -138,7 +138,7 @@ mod system {
             match openat(&self.0, name, OFlags::RDONLY.union(FILE), Mode::empty()) {
                 Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::new(
                     io::ErrorKind::WouldBlock,
-                    "another program holds it for itself",
+                    "another program has locked it",
                 )),
                 opened => Ok(opened?.into()),
             }

@@ -59,8 +59,5 @@ pub(super) fn unread(error: &io::Error) -> (IssueKind, String) {
     if is_lasting(error) {
         return (IssueKind::Unreadable, error.to_string());
     }
-    (
-        IssueKind::Away,
-        format!("cannot be read right now: {error}"),
-    )
+    (IssueKind::Away, format!("can't be read right now: {error}"))
 }

@@ -172,7 +172,7 @@ pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed
     torn += usize::from(begun && !values.is_whole());
     let fault = match (torn, left_out) {
         (0, _) if beyond > 0 => Some(format!(
-            "the file holds more than {most} runs (skipped values of other runs: {beyond})"
+            "the file contains more than {most} runs (skipped values of other runs: {beyond})"
         )),
         (0, 0) => None,
         (0, left_out) => Some(format!("values that belong to no run: {left_out}")),

@@ -334,7 +334,7 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
         }
     };
     if look.busy {
-        let reason = "cannot be read right now: another program has locked it; retrying".to_owned();
+        let reason = "can't be read right now: another program has locked it; retrying".to_owned();
         tell(IssueKind::Away, None, None, reason);
     }
     if look.rest > 0 && !look.more {

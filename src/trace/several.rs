@@ -318,7 +318,7 @@ impl Member {
                 1 => "1 run".to_owned(),
                 count => format!("{count} runs"),
             };
-            let runs = format!("it holds {count}: {}{more}", shown.join(", "));
+            let runs = format!("it contains {count}: {}{more}", shown.join(", "));
             let fault = listing
                 .fault
                 .as_ref()
@@ -419,7 +419,7 @@ impl Member {
             (TraceFile::Steps | TraceFile::Events, None) if listing.runs.is_empty() => None,
             // The file has gained runs by now, and each has a name.
             (TraceFile::Steps | TraceFile::Events, None) => {
-                return Err(refused("the file holds several runs"));
+                return Err(refused("the file contains several runs"));
             }
         };
         at.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the file has no such run"))
@@ -930,7 +930,7 @@ fn most(size: u64) -> usize {
 /// Returns the issue for a file that holds more runs than are listed.
 pub(super) fn too_many(listed: usize, beyond: usize) -> String {
     format!(
-        "the file holds {} runs; only the first {listed} are listed",
+        "the file contains {} runs; only the first {listed} are listed",
         listed + beyond
     )
 }

@@ -202,7 +202,7 @@ def follow(binary, proxy, s3, cache):
     until("the deleted one", lambda: board.steps("runs/live") is None)
     holds("truncated, replaced and deleted objects")
 
-    for spoil, said in [(503, "503"), (403, "403"), ("cut", "cut off"), ("hang", None)]:
+    for spoil, said in [(503, "503"), (403, "403"), ("cut", "response was truncated"), ("hang", None)]:
         proxy.held.clear()
         proxy.spoil = spoil
         put("late/steps.jsonl", steps[0] + str(spoil).encode() + b"\n")

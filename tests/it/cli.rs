@@ -161,9 +161,9 @@ fn help_of_every_command() {
       whatif       Show where other stop rules would have stopped recorded runs
       scores       Print critic scores by step, one column per critic
       diff         Show where two runs diverge and how they differ; exits with 1 if they do
-      check        Check the files of runs for issues; exits with 1 if there are any
+      check        Check the files of runs for issues; exits with 1 if it finds any
       export       Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
-      table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
+      table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
       demo         Write demo runs: recorded agents, one for every way a run can end
       mcp          Serve runs to coding agents over the Model Context Protocol on stdin and stdout
       run          Run an agent described by a file and record it; exits with 1 if it doesn't complete
@@ -183,19 +183,19 @@ fn help_of_every_command() {
     Usage: board serve [OPTIONS] [ROOT]...
 
     Arguments:
-      [ROOT]...  Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist. s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the credentials that the tools of their cloud use [default: the roots in the settings, else ./runs]
+      [ROOT]...  Directories with runs, searched up to 8 levels deep; missing ones are picked up once they exist. s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX read object stores, with the same credentials as the cloud's own tools [default: the roots in the settings, else ./runs]
 
     Options:
           --sessions              Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
           --host <HOST>           The address to listen on [default: 127.0.0.1]
           --port <PORT>           The port to listen on; 0 picks a free one [default: 8765]
-          --token <TOKEN>         Require this token, at least 16 characters; BOARD_TOKEN keeps it out of the process list. Generated and printed if other machines can reach the address
+          --token <TOKEN>         Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the process list. If other machines can reach the address, a missing token is generated and printed
           --open                  Open the board in the browser
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
-          --s3-every <SECONDS>    List roots in object stores this often, or less often if needed to stay within --s3-requests [default: 10]
-          --s3-requests <NUMBER>  Send at most this many list requests a minute per such root; each lists 1,000 objects [default: 60]
-          --s3-cache <SIZE>       Cache at most this much of each such root on this machine: 500MB, 20GB [default: 10GB]
+          --s3-every <SECONDS>    List each object store this often, or less often if needed to stay within --s3-requests [default: 10]
+          --s3-requests <NUMBER>  Send each object store at most this many list requests a minute; each lists 1,000 objects [default: 60]
+          --s3-cache <SIZE>       Cache at most this much of each object store on this machine, such as 500MB or 20GB [default: 10GB]
           --config <FILE>         Settings file, in TOML [default: ~/.config/board/config.toml]
           --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help                  Print help
@@ -229,7 +229,7 @@ fn help_of_every_command() {
       continues format writer project turns children files started updated issues
       problems partial duplicate_of also_at copies_say copied_from copied agent tool err
       state.KEY changed
-    Fields that can't be sorted by:
+    Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models title task partial also_at
       copies_say agent tool err state.KEY
     "#);
@@ -247,7 +247,7 @@ fn help_of_every_command() {
           --json        Print one JSON document
       -h, --help        Print help
 
-    Searches every text, key and number in manifest.json, steps.jsonl and events.jsonl, or in the file of another tool,
+    Searches all texts, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
     with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
     listed: lines and records over 8 MB, and content outside the records of documents over 16 MB.
     "#);
@@ -296,7 +296,7 @@ fn help_of_every_command() {
       -h, --help  Print help
     "#);
     insta::assert_snapshot!(help(&["check", "--help"]), @r#"
-    Check the files of runs for issues; exits with 1 if there are any
+    Check the files of runs for issues; exits with 1 if it finds any
 
     Usage: board check [OPTIONS] <RUN>...
 
@@ -338,16 +338,16 @@ fn help_of_every_command() {
       -h, --help           Print help
 
     A rule is name=value or JSON:
-      max_steps=N                        completed steps >= steps
-      max_rounds=N                       decisions >= rounds
-      token_budget=N                     input and output tokens > max_total
-      max_cost=USD                       cost of completed steps in dollars >= usd
-      max_runtime=SECONDS                run time at the end of a step >= seconds
-      timeout=SECONDS                    run time at the decision > seconds
-      stagnation=N                       steps in a row that didn't change the state >= steps
-      loop_detection=N                   equal texts in a row >= window
-      consecutive_errors=N               failed steps in a row >= max
-      critic_below=NAME:SCORE[:STEPS]    scores below score in a row >= steps
+      max_steps=N                        completed steps >= N
+      max_rounds=N                       decisions >= N
+      token_budget=N                     input and output tokens > N
+      max_cost=USD                       cost of completed steps >= USD
+      max_runtime=SECONDS                run time at the end of a step >= SECONDS
+      timeout=SECONDS                    run time at a decision > SECONDS
+      stagnation=N                       steps in a row without a state change >= N
+      loop_detection=N                   identical texts in a row >= N
+      consecutive_errors=N               failed steps in a row >= N
+      critic_below=NAME:SCORE[:STEPS]    scores in a row below SCORE >= STEPS
       final_result                       the final result is not empty
       structured_output[=SCHEMA.json]    the answer, or a fenced block in it, is JSON that matches the schema
       keyword=TEXT                       the answer contains the keyword
@@ -367,7 +367,7 @@ fn help_of_every_command() {
     Usage: board demo [OPTIONS] [ROOT]
 
     Arguments:
-      [ROOT]  The directory in which each run gets a directory [default: ./runs]
+      [ROOT]  Where to write the runs, one directory each [default: ./runs]
 
     Options:
           --scenario <NAME>  Write only this scenario; repeatable
@@ -419,6 +419,51 @@ fn wrong_usage_is_2() {
         );
         assert!(!said.stderr.is_empty());
     }
+}
+
+#[test]
+fn a_wrong_number_or_address_is_explained() {
+    let run = in_corpus("q060/q060_minimal");
+    let run = run.as_str();
+    for (args, words) in [
+        (
+            &["show", run, "--step", "x"][..],
+            "must be a whole number, such as 3",
+        ),
+        (
+            &["serve", "--port", "70000"][..],
+            "must be a port number from 0 to 65535",
+        ),
+        (
+            &["serve", "--s3-requests", "0"][..],
+            "must be a whole number ≥ 1",
+        ),
+        (
+            &["export", run, "--otlp", "ftp://x/y"][..],
+            "can't send to ftp://x/y: ftp isn't supported",
+        ),
+        (&["search", run, ""][..], "board: the search text is empty"),
+    ] {
+        let said = board(args);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(said.stderr.contains(words), "{args:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_fork_without_its_run_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = dir.path().join("agent.toml");
+    let text = "[model]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\napi_key_env = \"\"\n";
+    fs::write(&agent, text).unwrap();
+    let (agent, runs) = (
+        agent.display().to_string(),
+        dir.path().join("runs").display().to_string(),
+    );
+    let said = board(&["run", &agent, "do it", "--from", "3", "--runs", &runs]);
+    fails(&said, 2);
+    assert!(said.stderr.contains("add --resume RUN"), "{}", said.stderr);
+    assert!(!Path::new(&runs).exists(), "nothing was started");
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn odd_pairs_have_a_page() {
         says("a=task_validation_failed&b=task_validation_failed"),
         "Neither run has any steps."
     );
-    assert!(says("a=task_validation_failed&b=loop").contains("A has no more steps"));
+    assert!(says("a=task_validation_failed&b=loop").contains("A has no steps"));
     assert!(
         says("run=loop&run=fix_bug&run=a%20b%2Fq060_sigkill").starts_with("3 runs side by side.")
     );

@@ -60,7 +60,7 @@ fn the_list_takes_every_order_that_its_help_does_not_exclude() {
     let help = board(&["list", "--help"]).stdout;
     let (_, fields) = help.split_once("Fields:\n").unwrap();
     let (fields, without) = fields
-        .split_once("Fields that can't be sorted by:\n")
+        .split_once("Fields that don't work with --sort:\n")
         .unwrap();
     let without: Vec<&str> = without.split_whitespace().collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))

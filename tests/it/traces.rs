@@ -71,7 +71,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_jsonl_empty",
-        "steps.jsonl: problem: the manifest counts 6, but the file has 0",
+        "steps.jsonl: problem: the manifest counts 6 records, but the file has 0",
     ),
     (
         "emulated_q060_last_line_without_newline",

@@ -312,11 +312,11 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(said.stdout, @r"
     sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
-      rule                     against the record  step  steps saved  tokens   time  answer   why
-      max_steps=3              earlier                2            2   3,351  1.9 s  –        3 steps >= 3
-      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  unknown from step 0: a score from the critic nobody is not recorded
-      budget.steps=20          not reached            –            –       –      –  –        as recorded: Didn't fire before the run ended
-      budget.tokens=4000       same                   4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
+      rule                     vs. record   step  steps saved  tokens   time  answer   why
+      max_steps=3              earlier         2            2   3,351  1.9 s  –        3 steps >= 3
+      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  unknown from step 0: a score from the critic nobody is not recorded
+      budget.steps=20          not reached     –            –       –      –  –        as recorded: didn't fire before the run ended
+      budget.tokens=4000       same            4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
     ");
     let json = command(&[
         "sample_runs/budget_tokens",
@@ -346,27 +346,27 @@ fn the_command_refuses_what_it_cannot_ask() {
         (
             "max_steps=-3",
             "because: max_steps needs a whole number",
-            "hint: example: --rule 'max_steps=8'",
+            "hint: for example: --rule 'max_steps=8'",
         ),
         (
             "stop=3",
             "because: unknown rule `stop`",
-            "hint: example: --rule '",
+            "hint: for example: --rule '",
         ),
         (
             "content_match=(",
             "because: the pattern",
-            "hint: example: --rule 'content_match=",
+            "hint: for example: --rule 'content_match=",
         ),
         (
             "structured_output=none.json",
             "because: can't read the schema file none.json",
-            "hint: example: ",
+            "hint: for example: ",
         ),
         (
             "structured_output=README.md",
             "because: the schema file README.md is not JSON",
-            "hint: example: ",
+            "hint: for example: ",
         ),
         (
             "structured_output=Cargo.toml/",

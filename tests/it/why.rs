@@ -63,9 +63,14 @@ fn explanations(root: &Path, every: usize) -> Vec<String> {
             !text.contains(&*root.to_string_lossy()),
             "no local path in {text}"
         );
+        // The note of a rule is aligned with the others', two or more spaces after the result.
+        let is_unknown = |line: &str| {
+            line.split_once(" unknown  ")
+                .is_some_and(|(_, note)| note.trim_start().starts_with('('))
+        };
         let lines = text
             .lines()
-            .filter(|line| !(line.starts_with("  ") && line.contains(" unknown  (")));
+            .filter(|line| !(line.starts_with("  ") && is_unknown(line)));
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
     runs(root).into_iter().step_by(every).map(told).collect()

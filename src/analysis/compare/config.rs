@@ -31,11 +31,11 @@ pub struct Config {
 pub struct Setting {
     /// The path in the manifest, or the name in the trace.
     pub path: String,
-    /// The value in run A as JSON text; `None` if it is not recorded.
+    /// The value in run A as JSON text; null if it isn't recorded.
     #[serde(serialize_with = "as_json")]
     #[schemars(with = "serde_json::Value")]
     pub a: Option<String>,
-    /// The value in run B, likewise.
+    /// The value in run B as JSON text; null if it isn't recorded.
     #[serde(serialize_with = "as_json")]
     #[schemars(with = "serde_json::Value")]
     pub b: Option<String>,

@@ -213,6 +213,7 @@ fn absent(
             counted(lost.count, "step")
         ),
         None if are_steps_unknown(index) => format!("{name} has no more recorded steps"),
+        None if index.steps().is_empty() => format!("{name} has no steps"),
         None => format!("{name} has no more steps"),
     }
 }

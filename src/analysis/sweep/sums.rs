@@ -47,7 +47,7 @@ pub struct Sweep {
     pub runs: u64,
     /// The number of runs that ended well with an answer.
     pub answers: u64,
-    /// The number of runs that are still running. They count as far as they're written.
+    /// The number of runs that are still running. Only what they have recorded so far counts.
     pub going: u64,
     /// The number of runs with estimated tokens.
     pub estimated: u64,
@@ -92,8 +92,8 @@ pub struct Effect {
     /// Answers of runs that it can't be evaluated for.
     #[serde(rename = "answers_unknown")]
     pub unknown_answers: u64,
-    /// The first [`MAX_LOST`] runs by name that would lose their answer, with the step at which
-    /// each is stopped.
+    /// The first runs by name that would lose their answer, at most 50, with the step at which each
+    /// is stopped.
     #[serde(rename = "lost", serialize_with = "keys_with_steps")]
     #[schemars(with = "Vec<Lost<'static>>")]
     pub lost_in: BTreeMap<RunKey, Option<u64>>,

@@ -91,7 +91,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     if let Some(ended) = ended.filter(|ended| !ended.refuted.is_empty()) {
         let used = ended::each_of(&ended.refuted);
         return Some(format!(
-            "The recorded end {} says that a limit was reached, but the numbers are {used}",
+            "The recorded end {} says that a limit was reached, but the trace records {used}",
             ended.word
         ));
     }
@@ -103,7 +103,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     let bound = ended.map_or("", |ended| ended.bound.words());
     let used = format!("{bound}{used}");
     Some(format!(
-        "{who} says that a limit was reached, but the numbers are {used}"
+        "{who} says that a limit was reached, but the trace records {used}"
     ))
 }
 

@@ -54,17 +54,11 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
             sentence += &format!("{used} · the records disagree on the limit ({values})");
         }
         _ if !ended.refuted.is_empty() => {
-            sentence += &format!(
-                " · but the recorded numbers are {}",
-                each_of(&ended.refuted)
-            );
+            sentence += &format!(" · but the trace records {}", each_of(&ended.refuted));
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
             let used = super::used_of(measured, limit, ended.unit);
-            sentence += &format!(
-                " · but the recorded numbers are {}{used}",
-                ended.bound.words()
-            );
+            sentence += &format!(" · but the trace records {}{used}", ended.bound.words());
         }
         (Some(measured), Some(limit)) if ended.bound != Bound::Exact => {
             let bound = ended.bound.words();
@@ -90,7 +84,13 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     }
     let words = ended.words();
     if !words.is_empty() {
-        sentence += &format!(": {}", words.trim_end_matches('.'));
+        // A second colon would make the sentence hard to read.
+        let mark = if sentence.contains(": ") {
+            " · "
+        } else {
+            ": "
+        };
+        sentence += &format!("{mark}{}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
         sentence += &match &*ended.word {

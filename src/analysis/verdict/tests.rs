@@ -576,7 +576,7 @@ fn two_verdicts_of_one_rule_are_told_by_what_differs() {
 
 #[test]
 fn a_run_that_cannot_be_read_right_now_gets_no_verdict_of_its_own() {
-    let reason = "cannot be read right now: No space left on device (os error 28)";
+    let reason = "can't be read right now: No space left on device (os error 28)";
     let away = |file| Issue {
         kind: IssueKind::Away,
         file,

@@ -88,7 +88,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
     assert_eq!(told[3].detail, "Didn't fire before the run ended");
     assert_eq!(
         told[4].needs.as_deref(),
-        Some("the state signature of some steps is not recorded")
+        Some("whether some steps changed the state is not recorded")
     );
     assert_eq!(
         told[6].detail,
@@ -221,7 +221,7 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
         ),
         (
             "max_steps=-3",
-            "max_steps needs a whole number, as in max_steps=8, not \"max_steps=-3\"",
+            "max_steps needs a whole number, as in max_steps=8, not \"-3\"",
         ),
         (
             "critic_below=tests",

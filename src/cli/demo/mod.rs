@@ -26,7 +26,7 @@ const LIVE: &str = "long";
 #[derive(Debug, clap::Args)]
 #[command(after_help = scenarios())]
 pub(super) struct Args {
-    /// The directory in which each run gets a directory
+    /// Where to write the runs, one directory each
     #[arg(default_value = "./runs")]
     root: PathBuf,
     /// Write only this scenario; repeatable
@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Rejected: the demo runs are recordings now
+    /// No longer supported: the demo runs are recordings
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
     seed: Option<String>,
 }
@@ -146,7 +146,7 @@ fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
         ),
     );
     Err(error.hint(
-        "choose another ROOT, or remove what exists; --scenario NAME writes only that scenario",
+        "choose another ROOT, or remove the existing runs; --scenario NAME writes only that scenario",
     ))
 }
 
@@ -184,7 +184,7 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::new(Kind::Unreadable, "cannot start").because(error))?;
+        .map_err(|error| Error::new(Kind::Unreadable, "can't start the runtime").because(error))?;
     let dir = live::own_dir(recording, root)?;
     if !quiet {
         let (dir, root) = (dir.display(), root.display());

@@ -47,10 +47,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL|FILE")]
     otlp: Option<PathBuf>,
     /// Open the page at this step, by its ordinal (from 0)
-    #[arg(long, value_name = "N", conflicts_with_all = ["atif", "otlp"])]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<usize>, conflicts_with_all = ["atif", "otlp"])]
     step: Option<usize>,
     /// Open the page with this many events of the step replayed; 1 is the first
-    #[arg(long, value_name = "M", requires = "step")]
+    #[arg(long, value_name = "M", value_parser = super::whole_number::<usize>, requires = "step")]
     event: Option<usize>,
     /// Blank the values of keys that name a secret, and the same values elsewhere
     #[arg(long)]
@@ -82,6 +82,17 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         .filter(|to| is_address(to))
     {
         return send(args, &run, look, url, out);
+    }
+    if let Some((scheme, _)) = args
+        .otlp
+        .as_deref()
+        .and_then(Path::to_str)
+        .and_then(|to| to.split_once("://"))
+    {
+        let what = format!("can't send to {}: {scheme} isn't supported", path.display());
+        return Err(Error::new(Kind::Usage, what)
+            .hint("use an http:// or https:// address, or a file")
+            .into());
     }
     if path == Path::new("-") {
         // If the reader closed the pipe, it has seen enough. The caller handles that error.

@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
     /// Instead of resuming, fork the run: start a new one with the steps before STEP
-    #[arg(long, value_name = "STEP", requires = "resume")]
+    #[arg(long, value_name = "STEP", value_parser = super::whole_number::<u64>, requires = "resume")]
     from: Option<u64>,
     /// Print one JSON document
     #[arg(long)]
@@ -88,6 +88,16 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    // Clap doesn't require --resume if there is a task, since the two exclude each other.
+    if args.from.is_some() && args.resume.is_none() {
+        let error = Error::new(
+            Kind::Usage,
+            "--from forks a recorded run, but none is given",
+        );
+        return Err(error
+            .hint("add --resume RUN, and remove the task: a fork keeps its run's task")
+            .into());
+    }
     // Before any file is opened, since the files open now were inherited by this process.
     let given = Inherited::find();
     let file = AgentFile::load(&args.file)?;

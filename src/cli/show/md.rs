@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::super::look::Look;
 use super::super::open::Opened;
-use crate::analysis::format::visible;
+use crate::analysis::format::{count, counted, visible};
 use crate::analysis::why::why;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
@@ -65,14 +65,14 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
     }
     let mut facts = vec![summary.steps_known().map_or_else(
         || "steps unknown".to_owned(),
-        |steps| format!("{steps} steps"),
+        |steps| counted(steps, "step"),
     )];
     facts.extend(summary.model.as_ref().map(|model| escape(model)));
     facts.extend(summary.took_words());
     facts.extend(
         summary
             .tokens
-            .map(|tokens| format!("{}{tokens} tokens", summary.tokens_bound())),
+            .map(|tokens| format!("{}{} tokens", summary.tokens_bound(), count(tokens))),
     );
     writeln!(out, "{}\n", facts.join(" · "))?;
     let explanation = why(summary, &run.index, run);

@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
     /// Show one step in full, by its ordinal (from 0)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the events of the run or step
     #[arg(long)]
@@ -122,7 +122,7 @@ pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
             let what = format!(
                 "there is no step {n} in {}: {}",
                 run.summary.path,
-                run.summary.no_step(&run.index)
+                run.summary.no_step(&run.index).replacen("No", "no", 1)
             );
             return Err(Error::new(Kind::NotFound, what));
         }
@@ -297,7 +297,7 @@ fn issues(run: &Opened) -> Option<String> {
     let path = run.summary.path.trim_end_matches('/');
     (issues > 0).then(|| {
         format!(
-            "{} ({}): board check {path}",
+            "{} ({}); see board check {path}",
             count(issues as u64),
             counted(problems, "problem")
         )

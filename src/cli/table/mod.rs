@@ -31,12 +31,12 @@ use crate::page::part::href;
 use read::{Made, Piece};
 use rows::{Format, Sheet};
 
-/// Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
+/// Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "With --out, rows are written to DIR/runs/day=YYYY-MM-DD/HH.jsonl (.csv, .parquet), by the hour (UTC) in which a run began.
-Another call with the same DIR rewrites only the files whose rows changed, and removes the rows of deleted runs. Other programs
-can read meanwhile: each file is replaced atomically. See docs/fleet.md for the columns and for example queries."
+    after_help = "With --out, rows are written to DIR/runs/day=YYYY-MM-DD/HH.jsonl (.csv, .parquet), by the hour (UTC) in which each run began.
+Calling it again with the same DIR rewrites only the files whose rows changed, and removes the rows of deleted runs. Other
+programs can read the files meanwhile: each is replaced atomically. See docs/fleet.md for the columns and example queries."
 )]
 pub(super) struct Args {
     /// One row per run, or one row per step
@@ -51,11 +51,16 @@ pub(super) struct Args {
     /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     format: Format,
-    /// Keep the table in this directory
+    /// Write the table to this directory, or update it there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The address of a board that serves the same directories, for links in source_uri
-    #[arg(long, value_name = "URL", default_value = "")]
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "",
+        hide_default_value = true
+    )]
     board: String,
     /// With --out, print a report as one JSON document
     #[arg(long, requires = "out")]

@@ -62,11 +62,7 @@ pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
 pub(super) fn parts(table: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let unread = |error| {
-        Error::new(
-            Kind::Unreadable,
-            format!("{} cannot be read", table.display()),
-        )
-        .because(error)
+        Error::new(Kind::Unreadable, format!("can't read {}", table.display())).because(error)
     };
     for day in fs::read_dir(table).map_err(unread)? {
         let day = day.map_err(unread)?;

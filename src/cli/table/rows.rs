@@ -12,11 +12,11 @@ use crate::page::part::csv;
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// A JSON object a line
+    /// One JSON object per line
     Jsonl,
-    /// Fields and a head as in RFC 4180
+    /// Comma-separated values with a header row (RFC 4180)
     Csv,
-    /// Typed columns; where the board is built with the feature `parquet`
+    /// Typed columns; needs a board that was built with the feature `parquet`
     Parquet,
 }
 

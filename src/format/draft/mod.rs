@@ -630,8 +630,7 @@ impl<'a> Draft<'a> {
         self.open.manifest.model_calls = calls;
         let seen = self.open.next_step as u64;
         if let Some(calls) = calls.filter(|calls| *calls != seen) {
-            let reason =
-                format!("the run's own count of replies is {calls}, but the file has {seen}");
+            let reason = format!("the run counts {calls} replies, but the file has {seen}");
             self.issue_of_whole(IssueKind::NoStepLine, reason);
         }
     }

@@ -197,7 +197,7 @@ impl EventWire<'_> {
             odd("step_id", self.step_id.type_name(), "a whole number");
         }
         if self.phase.text().is_none() {
-            odd("phase", self.phase.type_name(), "a name");
+            odd("phase", self.phase.type_name(), "a string");
         }
         let stamp = self.ts.str().and_then(parse_ts);
         match &stamp {

@@ -56,7 +56,7 @@ impl Scanner {
                 };
                 if let Err(error) = saved {
                     tracing::debug!(
-                        "cannot cache the runs of {}: {error}; the next start reads them all",
+                        "can't cache the runs of {}: {error}; the next start reads them all",
                         root.display()
                     );
                 }
@@ -86,7 +86,7 @@ impl Scanner {
         for (root, prefix, runs) in self.by_root() {
             if let Err(error) = cache.add(&root, &prefix, &runs) {
                 tracing::debug!(
-                    "cannot cache the runs of {}: {error}; the next start reads more of them",
+                    "can't cache the runs of {}: {error}; the next start reads more of them",
                     root.display()
                 );
             }

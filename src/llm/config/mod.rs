@@ -300,7 +300,7 @@ impl AgentFile {
             };
             Error::new(
                 kind,
-                format!("cannot read the agent file {}", path.display()),
+                format!("can't read the agent file {}", path.display()),
             )
             .because(error)
         })?;
@@ -500,7 +500,7 @@ impl ConfigText<'_> {
     fn read(&self, file: &Path, span: Range<usize>) -> Result<String> {
         let path = beside(self.path, file);
         let wrong = |error| {
-            self.error(span, &format!("cannot read {}", path.display()))
+            self.error(span, &format!("can't read {}", path.display()))
                 .because(error)
         };
         std::fs::read_to_string(&path).map_err(wrong)

@@ -56,7 +56,7 @@ impl McpPart {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
         if name.is_empty() || name.len() > 32 || !name.chars().all(plain) || name.contains("__") {
             return Some(format!(
-                "{name:?} cannot begin the names of tools; letters, digits, - and _ can, up to 32"
+                "{name:?} can't be a prefix of tool names; use up to 32 letters, digits, - and _, but not __"
             ));
         }
         let wrong = match (&self.command, &self.url) {

@@ -47,11 +47,11 @@ impl Http {
         status: Arc<Status>,
     ) -> Result<Self> {
         let post = Post::new(url, "", None, CONNECT).map_err(|error| {
-            Error::new(Kind::Usage, format!("the url {url} cannot be used")).because(error)
+            Error::new(Kind::Usage, format!("can't use the url {url}")).because(error)
         })?;
         let mut all = HashMap::new();
         for (name, value) in headers {
-            let wrong = || Error::new(Kind::Usage, format!("the header {name} cannot be sent"));
+            let wrong = || Error::new(Kind::Usage, format!("can't send the header {name}"));
             let mut value = HeaderValue::from_str(value).map_err(|error| wrong().because(error))?;
             value.set_sensitive(true);
             all.insert(
@@ -112,7 +112,7 @@ impl Http {
         match answer {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             None if status.is_success() => Err(failed(format!(
-                "its answer isn't one to the request: {words}"
+                "its response doesn't match the request: {words}"
             ))),
             None => Err(failed(format!("it answered {status}: {words}"))),
         }

@@ -175,7 +175,7 @@ impl Status {
             ClientInitializeError::ExpectedInitResult(Some(result)) => {
                 let result = serde_json::to_string(&result).unwrap_or_default();
                 Lost::Gone(format!(
-                    "its answer isn't one to a handshake: {}",
+                    "its response isn't a valid handshake: {}",
                     quote(&result)
                 ))
             }

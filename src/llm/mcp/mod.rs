@@ -83,12 +83,12 @@ impl AgentFile {
                 let tool = McpTool::new(Arc::clone(&server), spec, part.timeout.0);
                 if let Some(other) = all.tools.iter().find(|known| known.is_named_like(&tool)) {
                     let what = format!(
-                        "the tools {} and {} would have one name",
+                        "the tools {} and {} would have the same name",
                         other.place(),
                         tool.place()
                     );
                     return Err(Error::new(Kind::Usage, what)
-                        .hint("leave one out with `tools` of its server"));
+                        .hint("exclude one with `tools` under its server"));
                 }
                 all.tools.push(tool);
             }
@@ -110,7 +110,10 @@ impl AgentFile {
                     .map(McpTool::known_as)
                     .collect::<Vec<_>>()
                     .join(", ");
-                let what = format!("the gate names {:?}, and no tool is called so", glob.text());
+                let what = format!(
+                    "the gate names {:?}, but no tool has that name",
+                    glob.text()
+                );
                 Err(Error::new(Kind::Usage, what)
                     .hint(format!("the tools of the servers are {names}")))
             }
@@ -181,7 +184,7 @@ impl Link {
         environment.extend(own.map(|(name, value)| (name.into(), value.into())));
         let pipe = Pipe::open(command, cwd, environment, status).map_err(|error| {
             let command = command.join(" ");
-            let what = format!("the MCP server {name} cannot be started: {command}");
+            let what = format!("can't start the MCP server {name}: {command}");
             Error::new(Kind::Unreadable, what)
                 .because(error)
                 .hint("`command` is a program and its arguments")
@@ -231,7 +234,7 @@ impl Link {
             Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => {
                 let known = ProtocolVersion::LATEST;
                 Err(Lost::Gone(format!(
-                    "it speaks version {:?} of the protocol, and the newest here is {known}",
+                    "it uses protocol version {:?}, but the newest supported version is {known}",
                     version.as_str()
                 )))
             }
@@ -265,13 +268,13 @@ impl Server {
         });
         let failed = |why: &str| {
             let why = around.key.scrub(why);
-            let what = format!("the MCP server {name} did not begin: {why}");
+            let what = format!("the MCP server {name} didn't start: {why}");
             let error = Error::new(Kind::Unreadable, what);
             let words = status.last_words();
             let words = around.key.scrub(words.trim());
             match words.is_empty() {
                 true => error,
-                false => error.hint(format!("its last words: {words}")),
+                false => error.hint(format!("its last output: {words}")),
             }
         };
         let (server, mut specs) = match begun.await {
@@ -280,7 +283,7 @@ impl Server {
             Err(_) => {
                 let limit = part.start_timeout.0.as_secs_f64();
                 return Err(failed(&format!("no answer within {limit} s"))
-                    .hint(format!("`start_timeout` under [mcp.{name}] gives it more")));
+                    .hint(format!("raise `start_timeout` under [mcp.{name}]")));
             }
         };
         if let Some(wanted) = &part.tools {
@@ -376,7 +379,7 @@ impl Server {
         match specs.iter().any(|spec| spec.name == tool) {
             true => Ok(()),
             false => Err(Lost::Gone(format!(
-                "the server {} does not offer {tool} any more",
+                "the server {} no longer offers {tool}",
                 self.name
             ))),
         }

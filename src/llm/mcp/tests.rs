@@ -160,7 +160,7 @@ async fn what_does_not_begin_as_a_server_is_told() {
     assert!(
         told("[mcp.x]\ncommand = [\"/no/such/program\"]\n")
             .await
-            .contains("cannot be started")
+            .contains("can't start the MCP server x")
     );
     let old =
         r#"read x; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"1999"}}'; read x"#;
@@ -173,14 +173,14 @@ async fn what_does_not_begin_as_a_server_is_told() {
             "[mcp.x]\ncommand = [\"sh\", \"-c\", '''{older}''']\n"
         ))
         .await
-        .contains("it speaks version \"1998\" of the protocol")
+        .contains("it uses protocol version \"1998\"")
     );
     assert!(
         told(&format!(
             "[mcp.x]\ncommand = [\"sh\", \"-c\", '''{old}''']\n"
         ))
         .await
-        .contains("it speaks version \"1999\" of the protocol")
+        .contains("it uses protocol version \"1999\"")
     );
     let none = script(&format!("{}read x\n", tools(&["do"])));
     assert!(
@@ -202,12 +202,12 @@ async fn what_does_not_begin_as_a_server_is_told() {
     assert!(
         told(&twice)
             .await
-            .contains("a.b of sh and a/b of sh would have one name")
+            .contains("a.b of sh and a/b of sh would have the same name")
     );
     assert!(
         told("[mcp.x]\nurl = \"http://127.0.0.1:1/mcp\"\n")
             .await
-            .contains("cannot connect")
+            .contains("can't connect")
     );
 }
 
@@ -244,10 +244,7 @@ async fn a_tool_that_was_taken_back_is_told() {
     let servers = start(&script(&rest)).await.unwrap();
     assert_eq!(call(&servers, "sh__do").await, Ok(json!("done")));
     let failed = call(&servers, "sh__do").await.unwrap_err();
-    assert!(
-        failed.message.contains("does not offer do any more"),
-        "{failed}"
-    );
+    assert!(failed.message.contains("no longer offers do"), "{failed}");
 }
 
 #[tokio::test]
@@ -623,7 +620,7 @@ async fn a_server_at_an_address_is_called_in_its_session() {
     assert_eq!(call(&servers, "web__do").await, Ok(json!("whole")));
     assert_eq!(call(&servers, "web__do").await, Ok(json!("streamed")));
     let failed = call(&servers, "web__do").await.unwrap_err();
-    assert!(failed.message.contains("does not offer do any more"));
+    assert!(failed.message.contains("no longer offers do"));
     let seen = endpoint.seen();
     let methods: Vec<_> = seen
         .iter()
@@ -678,13 +675,13 @@ async fn what_a_server_at_an_address_does_wrong_is_a_failed_call() {
     let servers = start(&part).await.unwrap();
     for wrong in [
         "it answered 500 Internal Server Error: out of order",
-        "its answer isn't one to the request: {}",
+        "its response doesn't match the request: {}",
         "not understood (error -32600)",
-        "its answer isn't one to the request: ",
+        "its response doesn't match the request: ",
         "is longer than 16 MiB",
         "is longer than 16 MiB",
         "the MCP server web: ",
-        "its answer isn't one to the request: {\"id\":99",
+        "its response doesn't match the request: {\"id\":99",
         "the MCP server web: ",
     ] {
         let failed = call(&servers, "web__do").await.unwrap_err();
@@ -754,7 +751,7 @@ fn mistakes_in_a_file_are_told_with_their_line() {
         ),
         (
             "[mcp.a__b]\nurl = \"b\"\n",
-            "cannot begin the names of tools",
+            "can't be a prefix of tool names",
         ),
         (
             "[mcp.x]\nurl = \"b\"\ntimout = 3\n",

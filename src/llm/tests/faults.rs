@@ -364,7 +364,7 @@ async fn a_server_that_hangs_is_given_up() {
     assert!(
         error
             .message
-            .ends_with("the reply was not complete within 100 ms"),
+            .ends_with("the reply wasn't complete within 100 ms"),
         "{error}"
     );
 }
@@ -385,7 +385,7 @@ async fn a_server_that_is_not_there_is_named() {
     assert!(
         error
             .message
-            .starts_with(&format!("{place}: cannot connect: ")),
+            .starts_with(&format!("{place}: can't connect: ")),
         "{error}"
     );
     assert_eq!(error.usage, Usage::default(), "nothing was sent");

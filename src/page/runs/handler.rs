@@ -282,8 +282,7 @@ pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
 pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
     let runs = state.library.runs();
     let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
-    let detail =
-        "The board found no trace with this name. This page will load the run when it appears.";
+    let detail = "No trace with this name was found below the root.";
     WebError::not_found("No run named", detail)
         .named(key)
         .close_to(close.map(|run| run.summary()).collect())

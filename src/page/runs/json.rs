@@ -17,6 +17,7 @@ use crate::live;
 use crate::page::json::time;
 use crate::page::part::csv;
 
+/// A page of the run list.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub(crate) struct Runs<'a> {
     pub revision: u64,

@@ -41,10 +41,11 @@ impl RunScore {
     }
 }
 
+/// A critic and its outputs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CriticScores {
     pub name: String,
-    /// In the order of the steps.
+    /// Its outputs, in the order of the steps.
     pub points: Vec<Point>,
 }
 

@@ -34,7 +34,8 @@ pub(crate) async fn history(
         let history =
             analysis::state::history(view.index, view.lines, n, path).map_err(|keys| {
                 let title = format!("The state after step {n} has no key");
-                WebError::not_found(&title, &visible_line(&document::its_keys(&keys))).named(path)
+                let keys = document::its_keys(&keys).replacen("it", "It", 1);
+                WebError::not_found(&title, &format!("{}.", visible_line(&keys))).named(path)
             })?;
         json(&document::history(history))
     })

@@ -91,6 +91,7 @@ pub(crate) struct Critic {
     pub score: Option<f64>,
 }
 
+/// A page of the steps of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Steps {
     /// The number of ordinals. An unreadable line has its own ordinal; skipped lines share one.

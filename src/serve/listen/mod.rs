@@ -63,7 +63,7 @@ pub fn serve(
         .enable_all()
         .max_blocking_threads(MAX_THREADS)
         .build()
-        .map_err(|error| Error::new(Kind::Unreadable, "the server cannot start").because(error))?;
+        .map_err(|error| Error::new(Kind::Unreadable, "the server can't start").because(error))?;
     let library = Arc::new(library);
     let served = runtime.block_on(async {
         let listener = bind(address).await?;
@@ -145,7 +145,7 @@ async fn bind(address: &Address) -> Result<TcpListener> {
 fn unusable(address: &Address) -> Error {
     Error::new(
         Kind::Unreadable,
-        format!("cannot listen on {}:{}", address.host, address.port),
+        format!("can't listen on {}:{}", address.host, address.port),
     )
 }
 

@@ -20,9 +20,10 @@ use crate::serve::Inside;
 
 /// Tells a model how to use the server.
 const INSTRUCTIONS: &str = "Traces of agent runs (sessions of coding agents, trajectories, evaluation logs), read-only. \
-    list_runs gives keys of runs; why says why a run stopped, with evidence; step, state, diff, search and whatif go on \
-    from there. Steps are counted from 0. null is unknown, never 0. `certainty` says whether an end was recorded or \
-    inferred. Where an answer was cut, `truncated` names each place; ask again with a larger max_bytes, or for less.";
+    list_runs returns the keys of runs. why explains why a run stopped, with evidence. step, state, diff, search and \
+    whatif show more. Steps are counted from 0. null means unknown, never 0. `certainty` says whether an end was recorded \
+    or inferred. If a result was truncated, `truncated` lists the truncated parts; ask again with a larger max_bytes, or \
+    for less.";
 
 /// What all requests share.
 #[derive(Debug)]
@@ -119,7 +120,7 @@ impl ServerHandler for Board {
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = tools::find(&request.name) else {
             let names = tools::names().join(", ");
-            let why = format!("there is no tool {:?}; there are {names}", request.name);
+            let why = format!("there is no tool {:?}; the tools are {names}", request.name);
             return Err(ErrorData::invalid_params(why, None));
         };
         let session = Arc::clone(&self.0);

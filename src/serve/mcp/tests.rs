@@ -334,7 +334,7 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
         "invalid value: integer `-1`",
         "400",
         "400",
-        "its keys are",
+        "Its keys are",
         "error: ",
         "hint: rules must be a list",
         "max_steps",

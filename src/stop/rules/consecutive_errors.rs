@@ -16,7 +16,7 @@ impl ConsecutiveErrors {
         label: "Failed steps in a row",
         usage: "consecutive_errors=N",
         example: "consecutive_errors=3",
-        when: "failed steps in a row >= max",
+        when: "failed steps in a row >= N",
         off: Some("consecutive_errors=0"),
         unit: "failed steps",
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),

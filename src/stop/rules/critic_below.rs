@@ -29,7 +29,7 @@ impl CriticBelow {
         label: "Low score",
         usage: "critic_below=NAME:SCORE[:STEPS]",
         example: "critic_below=tests:0.5:2",
-        when: "scores below score in a row >= steps",
+        when: "scores in a row below SCORE >= STEPS",
         off: Some("critic_below=tests:0.5:0"),
         unit: "score",
         field: Some(Field::new(FieldGroup::Critics, Input::Score)),

@@ -17,7 +17,7 @@ impl LoopDetection {
         label: "Same text or calls",
         usage: "loop_detection=N",
         example: "loop_detection=3",
-        when: "equal texts in a row >= window",
+        when: "identical texts in a row >= N",
         off: Some("loop_detection=1"),
         unit: "equal texts",
         reads: Reads::Hashes,

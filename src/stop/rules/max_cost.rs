@@ -18,7 +18,7 @@ impl MaxCost {
         label: "Cost",
         usage: "max_cost=USD",
         example: "max_cost=0.5",
-        when: "cost of completed steps in dollars >= usd",
+        when: "cost of completed steps >= USD",
         off: Some("max_cost=0"),
         unit: "usd",
         counts: Counts::Cost,

@@ -16,7 +16,7 @@ impl MaxRounds {
         label: "Rounds",
         usage: "max_rounds=N",
         example: "max_rounds=8",
-        when: "decisions >= rounds",
+        when: "decisions >= N",
         off: Some("max_rounds=0"),
         unit: "rounds",
         counts: Counts::Steps,

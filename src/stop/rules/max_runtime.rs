@@ -17,7 +17,7 @@ impl MaxRuntime {
         label: "Run time",
         usage: "max_runtime=SECONDS",
         example: "max_runtime=60",
-        when: "run time at the end of a step >= seconds",
+        when: "run time at the end of a step >= SECONDS",
         off: Some("max_runtime=0"),
         unit: "ms",
         counts: Counts::Time,

@@ -18,7 +18,7 @@ impl MaxSteps {
         label: "Steps",
         usage: "max_steps=N",
         example: "max_steps=8",
-        when: "completed steps >= steps",
+        when: "completed steps >= N",
         off: Some("max_steps=0"),
         unit: "steps",
         counts: Counts::Steps,

@@ -20,7 +20,7 @@ impl Stagnation {
         label: "State unchanged",
         usage: "stagnation=N",
         example: "stagnation=3",
-        when: "steps in a row that didn't change the state >= steps",
+        when: "steps in a row without a state change >= N",
         off: Some("stagnation=0"),
         unit: "steps without change",
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),
@@ -78,7 +78,7 @@ impl Condition for Stagnation {
             };
         }
         if row.gap {
-            Check::Unknown("the state signature of some steps".into())
+            Check::Unknown("whether some steps changed the state".into())
         } else {
             Check::Pass(reading)
         }

@@ -16,7 +16,7 @@ impl Timeout {
         label: "Time at a decision",
         usage: "timeout=SECONDS",
         example: "timeout=60",
-        when: "run time at the decision > seconds",
+        when: "run time at a decision > SECONDS",
         off: Some("timeout=0"),
         unit: "ms",
         counts: Counts::Time,

@@ -16,7 +16,7 @@ impl TokenBudget {
         label: "Tokens",
         usage: "token_budget=N",
         example: "token_budget=1000",
-        when: "input and output tokens > max_total",
+        when: "input and output tokens > N",
         off: Some("token_budget=0"),
         unit: "tokens",
         counts: Counts::Tokens,

@@ -221,7 +221,7 @@ fn case_17_stagnation_starts_afresh_with_each_run_and_needs_signatures() {
     let blind: Vec<_> = (0..9).map(StepFacts::unknown).collect();
     let run = live(&set, &(), Stats::default(), &blind);
     assert_eq!((run.code(), run.unknown.len()), ("none", 9));
-    assert_eq!(run.unknown[0].needs, "the state signature of some steps");
+    assert_eq!(run.unknown[0].needs, "whether some steps changed the state");
     let changed: Vec<_> = (0..9)
         .map(|n| StepFacts {
             signature: Some(n / 2),

@@ -227,7 +227,7 @@ impl Candidate {
                 self.seen = None;
                 if !is_lasting(&error) && matches!(self.origin, Origin::Other) {
                     self.origin =
-                        Origin::Skipped(format!("cannot be read right now: {error}").into());
+                        Origin::Skipped(format!("can't be read right now: {error}").into());
                 }
                 return;
             }
@@ -454,13 +454,13 @@ impl RootScanner {
             Ok((root, Some(name))) => return self.scan_file(&root, name),
             Ok(_) => {
                 return RootScan {
-                    fault: Some("it is not a directory".to_owned()),
+                    fault: Some("it isn't a directory".to_owned()),
                     ..found
                 };
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return RootScan {
-                    fault: Some("it does not exist yet".to_owned()),
+                    fault: Some("it doesn't exist".to_owned()),
                     ..found
                 };
             }
@@ -553,7 +553,7 @@ impl RootScanner {
                     let reason = if is_lasting(&error) {
                         error.to_string()
                     } else {
-                        format!("cannot be read right now: {error}")
+                        format!("can't be read right now: {error}")
                     };
                     if visit.depth == 0 {
                         found.fault = Some(reason);
@@ -782,7 +782,7 @@ impl Visit {
                 (false, true) => skip(
                     found,
                     &self.key,
-                    "nested deeper than the board looks",
+                    "nested deeper than the board searches",
                     false,
                 ),
                 (false, false) => {}

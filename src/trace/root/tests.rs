@@ -36,7 +36,7 @@ fn a_root_that_is_missing_or_a_file_or_a_run() {
     let inside = root.path().join("runs");
     assert_eq!(
         RootScanner::new(inside.clone()).scan().fault.as_deref(),
-        Some("it does not exist yet")
+        Some("it doesn't exist")
     );
     fs::write(&inside, "x").unwrap();
     let fault = RootScanner::new(inside.clone()).scan().fault.unwrap();
@@ -156,10 +156,7 @@ fn a_root_may_be_one_file_that_holds_runs() {
         "it can't be read as a trace: unsupported format: looks like a Copilot CLI session"
     );
     fs::remove_file(&one).unwrap();
-    assert_eq!(
-        scanner.scan().fault.as_deref(),
-        Some("it does not exist yet")
-    );
+    assert_eq!(scanner.scan().fault.as_deref(), Some("it doesn't exist"));
 }
 
 #[test]

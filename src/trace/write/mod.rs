@@ -98,7 +98,7 @@ pub struct KeptSteps {
 fn cannot_create(dir: &Path, error: io::Error) -> Error {
     Error::new(
         Kind::Unreadable,
-        format!("cannot create the run directory {}", dir.display()),
+        format!("can't create the run directory {}", dir.display()),
     )
     .because(error)
 }
@@ -180,7 +180,7 @@ impl RunWriter {
     /// # Errors
     /// Another process is writing the run. Returns errors of the system, too.
     pub fn reopen(dir: &Path, is_alive: impl FnOnce() -> bool) -> crate::Result<Self> {
-        let cannot = || format!("cannot continue {}", dir.display());
+        let cannot = || format!("can't continue {}", dir.display());
         let dir = dir
             .canonicalize()
             .map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;

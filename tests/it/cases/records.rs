@@ -34,7 +34,7 @@ fn told(dir: &TempDir) -> (String, String, String) {
 #[track_caller]
 fn assert_denied(dir: &TempDir, numbers: &str) {
     let (headline, contradictions, result) = told(dir);
-    assert_says(&headline, &["but the recorded numbers are", numbers]);
+    assert_says(&headline, &["but the trace records", numbers]);
     assert_says(&contradictions, &["says that a limit was reached", numbers]);
     assert_eq!(
         (&*result, &row(dir.path())["certainty"]),

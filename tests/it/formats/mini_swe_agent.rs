@@ -34,10 +34,7 @@ fn a_submitted_trajectory() {
         (3, Some(4), (1, 0))
     );
     let issue = run.index.issues().listed().last().expect("an issue");
-    assert_eq!(
-        issue.reason,
-        "the run's own count of replies is 4, but the file has 3"
-    );
+    assert_eq!(issue.reason, "the run counts 4 replies, but the file has 3");
     assert_eq!(row.verdict.sentence, "Submitted at step 2");
     assert_eq!(row.verdict.certainty.as_str(), "recorded");
     let step = run.step(0);

@@ -543,7 +543,7 @@ fn what_a_receiver_does_not_take_is_said() {
     let error = String::from_utf8_lossy(&said.stderr).into_owned();
     assert_eq!(said.status.code(), Some(3), "{error}");
     assert!(
-        error.contains("can't send the trace to 127.0.0.1:1: cannot connect"),
+        error.contains("can't send the trace to 127.0.0.1:1: can't connect"),
         "{error}"
     );
 }

@@ -215,7 +215,7 @@ fn numbers_that_refute_the_word_are_named() {
         assert_eq!(summary.verdict.sentence, sentence);
         assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
         let words = format!(
-            "The stop reason {reason} says that a limit was reached, but the numbers are {says}"
+            "The stop reason {reason} says that a limit was reached, but the trace records {says}"
         );
         assert_eq!(why.contradictions, [words]);
     }

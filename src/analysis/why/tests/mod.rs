@@ -454,7 +454,9 @@ fn each_contradiction_says_what_says_what() {
         "criterion": "stop[0]", "source": "policy", "step": 0, "measured": 1, "limit": 8, "op": ">=", "unit": "steps"}}"#;
     assert_eq!(
         told(&calls("a").ended("budget_steps"), by_steps),
-        ["The verdict of stop[0] says that a limit was reached, but the numbers are 1 of 8 steps"]
+        [
+            "The verdict of stop[0] says that a limit was reached, but the trace records 1 of 8 steps"
+        ]
     );
     let checked = calls("a").event(CHECKED).ended("final");
     assert_eq!(

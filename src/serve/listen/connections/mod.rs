@@ -199,7 +199,7 @@ pub(crate) async fn accept(
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "can't accept a connection");
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -147,8 +147,8 @@ const TOOLS: [Tool; 7] = [
     Tool {
         name: "search",
         title: "Search all runs",
-        description: "Searches everything that runs recorded for a text. Returns the run, step, field and surrounding text of \
-            each hit. `state` in the result is `done`, or `running` if the time ran out before the search was complete.",
+        description: "Finds a text in everything that runs recorded. Returns the run, step, field and surrounding text of each \
+            hit. `state` in the result is `done`, or `running` if the search timed out before it was complete.",
         schema: schema::<search::Search>,
         ask: |session, arguments| {
             Box::pin(async move { search::search(session, read(arguments)?).await })
@@ -264,7 +264,11 @@ const UNREAD: &str = "invalid arguments for";
 
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
     serde_json::from_value(arguments)
-        .map_err(|error| Trouble::new(UNREAD).because(error.to_string()))
+        // Serde names the type of the code.
+        .map_err(|error| {
+            let why = error.to_string();
+            Trouble::new(UNREAD).because(why.replace("expected usize", "expected a whole number"))
+        })
 }
 
 /// The JSON schema of a tool's arguments.
@@ -289,7 +293,7 @@ fn schema<T: JsonSchema>() -> Map<String, Value> {
             "minimum": LEAST_BYTES,
             "maximum": MOST_BYTES,
             "default": DEFAULT_BYTES,
-            "description": "Longer results are truncated. `truncated` lists what was cut.",
+            "description": "Longer results are truncated. `truncated` lists the truncated parts.",
         });
         fields.insert(MAX_BYTES.to_owned(), max);
     }
@@ -318,6 +322,6 @@ async fn get(session: &Session, path: &str, query: &[(&str, &str)]) -> Document 
             || Trouble::new(body.clone()),
             |problem| Trouble::of_problem(&problem),
         )),
-        Err(why) => Err(Trouble::new("cannot return the result").because(why)),
+        Err(why) => Err(Trouble::new("can't return the result").because(why)),
     }
 }

@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
-    /// The exact text to find. ASCII letters match in either case
+    /// The exact text to find. Case-insensitive for ASCII only
     text: String,
     /// Searches only the runs that match this query. Same syntax as in list_runs
     #[serde(default)]

@@ -76,7 +76,7 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
         });
         status.odd = vec![Odd {
             key: hostile(),
-            reason: "its name leads elsewhere".to_owned(),
+            reason: "its name would lead outside the cache".to_owned(),
         }]
         .into();
         status.odd_total = 300;
