@@ -271,8 +271,9 @@ enum Verdict {
     NoRun,
 }
 
-/// Decides whether a directory with these files is a run. A damaged or just begun one is. A
-/// directory whose files all belong to another program isn't.
+/// Decides whether a directory with these files is a run. A single file of a run is enough. If the
+/// files are damaged or empty, the directory is a run, unless one of them belongs to another
+/// program or the only one was just created.
 fn judge(named: &[Candidate]) -> Verdict {
     let is = |wanted: fn(&Origin) -> bool| named.iter().any(|file| wanted(&file.origin));
     if is(|origin| matches!(origin, Origin::Run)) {
