@@ -20,7 +20,7 @@ pub struct EventHead {
     pub fate: Fate,
     /// The role of the event in the run.
     pub kind: EventKind,
-    /// Whether the event reports success. True if it doesn't say.
+    /// Whether the event reports success. True if that isn't recorded.
     pub ok: bool,
     /// The step that the event names. Life cycle events all name step 0.
     pub step_id: Option<i64>,

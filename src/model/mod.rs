@@ -1,8 +1,8 @@
 //! Defines what a trace is, in types that every other module uses.
 //!
-//! No files, clock or async code: only serde, jiff's calendar and core. A trace on disk is three
-//! files. In memory it's an [`Index`], which contains what lists, charts and joins need in some
-//! hundred bytes per step. The lines themselves are read only when a page shows them.
+//! No files, clock or async code: only serde, jiff's calendar and core. In memory, a trace is an
+//! [`Index`], which contains what lists, charts and joins need, in a few hundred bytes per step.
+//! The lines themselves are read only when a page shows them.
 
 mod call;
 pub mod end;
@@ -87,7 +87,7 @@ pub struct Span {
 }
 
 /// The longest line that the board parses. Longer lines only have a position. 8 MiB is forty times
-/// the longest line seen in real traces (220 KB).
+/// as long as the longest line seen in real traces (220 KB).
 pub const MAX_LINE_BYTES: u64 = 8 << 20;
 
 /// A source of a run's lines, read on demand.
@@ -101,7 +101,7 @@ pub trait Lines {
     /// Returns the bytes of a line that the board parses.
     ///
     /// # Errors
-    /// As [`Lines::line`], and if the line is longer than [`MAX_LINE_BYTES`].
+    /// Fails like [`Lines::line`], and if the line is longer than [`MAX_LINE_BYTES`].
     fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
         if span.len > MAX_LINE_BYTES {
             return Err(format!(
@@ -115,7 +115,7 @@ pub trait Lines {
     /// Returns a line that the board parses, as text.
     ///
     /// # Errors
-    /// As [`Lines::short_line`].
+    /// Fails like [`Lines::short_line`].
     fn record(&self, file: TraceFile, span: Span) -> Result<Record<'static>, String> {
         self.short_line(file, span).map(Record::read)
     }

@@ -347,8 +347,9 @@ impl RootScanner {
         }
     }
 
-    /// Makes `lister` list the runs of large files from now on, so that no scan waits for that.
-    /// Until a file was listed, its runs aren't found, and the file is among the skipped ones.
+    /// Lists the runs of large files on the threads of `lister` from now on, so that scans don't
+    /// wait for it. Until a file has been listed, its runs aren't found, and the file counts as
+    /// skipped.
     pub fn look_aside_with(&mut self, lister: &Arc<Lister>) {
         self.lister = Some(Arc::clone(lister));
     }
@@ -525,7 +526,7 @@ impl RootScanner {
     /// Visits a directory and everything below it.
     ///
     /// # Errors
-    /// The first directory can't be listed.
+    /// Fails if the first directory can't be listed.
     fn walk(
         &mut self,
         start: Visit,
