@@ -19,7 +19,7 @@
 //!
 //! If all calls of a step fail, the rules count the step as failed, unless the run ends with it.
 //! The agent gets the errors, so the recovery policy isn't asked. Every run ends with a verdict in
-//! a closed manifest, even after a panic in user code or if its future is dropped.
+//! a final manifest, even after a panic in user code or if its future is dropped.
 //!
 //! [`sources`] maps the names of three other engines (QitOS, awaken and potato_agent) to this
 //! module's.

@@ -35,7 +35,7 @@ pub struct EventHead {
 }
 
 impl EventHead {
-    /// Returns whether the line is blank to the board, because it isn't a record or has no known
+    /// Returns whether the board treats the line as blank, because it isn't a record or has no known
     /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.phase == Symbol::default() && self.stage == Symbol::default();

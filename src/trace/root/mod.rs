@@ -437,7 +437,7 @@ impl RootScanner {
     }
 
     /// Scans the root like [`Self::scan`], but examines at most `most` directories and files.
-    /// Returns whether that was everything.
+    /// Also returns whether that was everything.
     pub fn scan_some(&mut self, most: usize) -> (RootScan, bool) {
         let mut reach = Reach {
             left: most,
