@@ -1,8 +1,9 @@
-//! Reads traces of agent runs, follows them as they grow, explains why they stopped, and shows
-//! them. Also runs agents and records their traces.
+//! Reads the traces of AI agents, follows them as they grow, explains why each run stopped, and
+//! shows them. Also runs agents and records their traces.
 //!
-//! A run is a directory with `manifest.json`, `steps.jsonl` and `events.jsonl`. Each module of this
-//! crate has one job, and their dependencies have no cycles:
+//! This crate's engine records a run as a directory with `manifest.json`, `steps.jsonl` and
+//! `events.jsonl`. The traces of other tools are read too. Each module has one job, and their
+//! dependencies have no cycles:
 //!
 //! | module | purpose |
 //! |---|---|
@@ -11,24 +12,26 @@
 //! | [`trace`] | reads and writes trace files |
 //! | [`stop`] | decides when to stop |
 //! | [`engine`] | runs agents and records traces |
-//! | `tools` | file and command tools for agents |
-//! | `llm` | calls real models, from configuration files |
+//! | `tools` | tools for agents: files and commands |
+//! | `llm` | calls models, and runs agents that a file describes |
 //! | `analysis` | explains what a trace means |
 //! | `mirror` | copies runs from object stores |
 //! | `live` | watches runs for changes |
 //! | `page` | renders pages |
-//! | `lines` | lines of bounded length |
+//! | `lines` | splits streams into lines of bounded length |
 //! | `serve` | the HTTP server |
 //! | `cli` | the command line |
 //!
 //! [`model`], [`mod@format`], [`trace`], [`stop`], [`engine`] and [`error`] are always available.
 //! All other modules need the feature `board`, which is on by default. It also enables the built-in
 //! JSON Schema validator of `structured_output`. The feature `cloud` adds object stores, and
-//! `parquet` adds Parquet tables. Without features, the crate writes traces and reads them in every
-//! format of [`mod@format`], but can't explain or show them.
+//! `parquet` adds Parquet tables. Without features, the crate runs agents, writes traces and reads
+//! them in every format of [`mod@format`], but can't explain or show them.
 //!
-//! To run an agent, you need an agent, tools, and rules that decide when to stop. The run leaves a
-//! trace and a verdict. This is a complete program. `docs/agents.md` lists its dependencies:
+//! # Run an agent
+//!
+//! You need an agent, tools, and rules that decide when to stop. The run leaves a trace and a
+//! verdict. This is a complete program. `docs/agents.md` lists its dependencies:
 //!
 //! ```standalone_crate
 //! use schemars::JsonSchema;
@@ -75,8 +78,7 @@
 //! ```
 //!
 //! Each name can be used only once: a second run fails because `runs/first` already contains a
-//! trace.
-//! An error returned from `main` is printed with its causes and hints; see [`Error`].
+//! trace. An error returned from `main` is printed with its causes and hints; see [`Error`].
 //!
 //! The single-file programs in `examples` go further:
 //!
@@ -88,8 +90,10 @@
 //!
 //! `cargo run --example NAME` writes its run to `./runs`.
 //!
-//! To read a run, you need a directory, a reader and an index. `analysis` then explains from the
-//! index why the run ended:
+//! # Read a run
+//!
+//! You need a directory, a reader and an index. From the index, `analysis` explains why the run
+//! ended:
 //!
 //! ```
 //! use std::path::Path;

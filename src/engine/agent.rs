@@ -27,8 +27,8 @@ pub trait Agent: Send {
     /// Returns the agent's name, for the trace.
     fn name(&self) -> &str;
 
-    /// Returns the state before the first step. It may be the state of an earlier run. Its end and
-    /// its answer are then removed.
+    /// Returns the state before the first step. It may be the state of an earlier run, whose stop
+    /// reason and answer are then removed.
     ///
     /// # Errors
     /// If the task can't be started, the run ends before its first step.
@@ -103,7 +103,7 @@ pub struct StepCx<'a> {
     pub task: &'a Task,
     /// The environment's observation; null without an environment.
     pub observation: &'a Value,
-    /// The results of the last step's actions.
+    /// The results of the previous step's actions.
     pub last: &'a [ToolResult],
     /// Feedback from critics, refused answers and failed decisions.
     pub feedback: &'a [String],

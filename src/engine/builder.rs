@@ -157,7 +157,7 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets whom to ask if a guard wants a person to decide. Without a person, the call is denied.
+    /// Sets the person to ask if a guard requires approval. Without a person, the call is denied.
     /// Waiting counts as run time. If a budget, a rule or the hard timeout limits that time, no
     /// answer in time counts as a denial.
     #[must_use]

@@ -74,8 +74,8 @@ impl Cancel {
         self.wish() == Wish::Now
     }
 
-    /// Waits until the run is to end immediately. The engine drops everything that it waits for
-    /// itself at that time.
+    /// Waits until the run must end immediately. The engine itself drops everything that it is
+    /// waiting for then.
     pub async fn cancelled(&self) {
         let mut signal = self.wish.subscribe();
         tokio::select! {

@@ -17,8 +17,8 @@ pub trait Env: Send {
     /// Returns the environment's name.
     fn name(&self) -> &str;
 
-    /// Returns the capabilities, such as `files` or `shell`. Tasks and tools that need others are
-    /// refused before the first step.
+    /// Returns the capabilities, such as `files` or `shell`. If the task or a tool needs another
+    /// one, the run ends before its first step.
     fn capabilities(&self) -> Vec<String> {
         Vec::new()
     }

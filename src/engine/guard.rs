@@ -1,4 +1,4 @@
-//! Defines guards, which decide whether a tool call is executed, and the person whom they can ask.
+//! Defines guards, which decide whether a tool call is executed, and the person they can ask.
 //!
 //! A guard can allow the call, deny it, change its arguments, ask a person, or end the run. `admit`
 //! asks the guards.

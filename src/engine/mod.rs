@@ -1,27 +1,28 @@
 //! Runs agents and records their traces. The loop asks an agent for decisions, runs its tools and
-//! critics, and follows its stop rules.
+//! critics, and checks the stop rules.
 //!
 //! Depends on the model, the stop rules and the writing half of `trace`. Reads no traces, except
-//! for a run that it resumes, and uses no network: clients implement [`ChatModel`].
+//! that of a run it resumes, and uses no network: clients of models implement [`ChatModel`].
 //!
 //! # One step
 //!
 //! | phase | what happens | on failure |
 //! |---|---|---|
 //! | gate `before_step` | cancellation, budget | |
-//! | DECIDE | the environment is observed; the agent decides, or the model with a parser | agent, model, parser: the step fails and the recovery policy decides |
+//! | DECIDE | the environment is observed; the agent decides, or the model does and a parser reads its reply | the step fails, and the recovery policy decides whether to continue |
 //! | gate `after_decide` | cancellation, policies on the decision | |
-//! | ACT | the guards allow, deny or change each call; the tools run in order; the environment processes the step | tools: errors become results; environment: the run ends |
-//! | REDUCE | the agent updates its state | agent: the step fails and the state is restored |
-//! | CRITIC | the critics judge in order; the first that doesn't say continue decides | critic: the run ends |
+//! | ACT | the guards allow, deny or change each call; the tools run in order; the environment processes the step | a tool's error becomes its result; a failed environment ends the run |
+//! | REDUCE | the agent updates its state | the step fails and the state is restored |
+//! | CRITIC | the critics judge in order; the first that doesn't say continue decides | the run ends |
 //! | gate `after_step` | critics, completion, agent, environment, policies | |
-//! | CHECK_STOP | the step's line is written | disk: the run ends |
+//! | CHECK_STOP | the step's line is written | the run ends |
 //!
 //! If all calls of a step fail, the rules count the step as failed, unless the run ends with it.
 //! The agent gets the errors, so the recovery policy isn't asked. Every run ends with a verdict in
-//! a closed manifest, even after a panic in user code or if its future is dropped.
+//! a final manifest, even after a panic in user code or if its future is dropped.
 //!
-//! [`sources`] maps the names of QitOS, awaken and potato_agent to this module's.
+//! [`sources`] maps the names of three other engines (QitOS, awaken and potato_agent) to this
+//! module's.
 //!
 //! A run needs a tokio runtime with the timer enabled, for the timeouts of tools.
 

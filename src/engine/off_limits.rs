@@ -1,5 +1,5 @@
-//! Defines the directories that tools must not write: those of the run's own trace. They are
-//! identified by identity rather than by name.
+//! Defines the directories that tools must not write to: those of the run's own trace. Directories
+//! are compared by identity rather than by name.
 
 use std::path::Path;
 #[cfg(not(unix))]
@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// Directories that tools must not change, including everything below them. The engine adds the
 /// run's directory and its parent, so that an agent can't change its own trace.
 ///
-/// On Unix, a directory is identified by device and inode, so another name or a link doesn't help.
+/// On Unix, a directory is identified by device and inode, so another name or a link for it is also
+/// off limits.
 #[derive(Debug, Clone, Default)]
 pub struct OffLimits(Arc<[Identity]>);
 

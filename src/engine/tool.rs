@@ -133,8 +133,8 @@ impl<'a> ToolCx<'a> {
         }
     }
 
-    /// Returns the handle that ends the run. Work that a tool moved elsewhere can use it to notice
-    /// the end. The call itself is dropped.
+    /// Returns the handle that ends the run. Work that a tool moved to another task can use it to
+    /// notice the end of the run. The call itself is dropped.
     pub fn cancel(&self) -> Cancel {
         self.cancel.cloned().unwrap_or_default()
     }

@@ -5,7 +5,7 @@ use super::Row;
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Format, StateRecord};
 
-/// The row of this format. Its manifests are recognised by `writer`.
+/// The row of this format. Its manifests are recognized by `writer`.
 pub(super) static BOARD: Row = Row {
     format: Format {
         name: "board",

@@ -1,18 +1,18 @@
 //! Reads the traces of each tool: bytes in, the types of `model` out.
 //!
 //! Each format has one file here and one row in `TOOLS`. No code outside this room depends on which
-//! tool wrote a run. The content of a record is in [`Step`], [`Event`] and [`Manifest`]. What a
-//! format cannot record at all is in [`Capabilities`](crate::model::Capabilities). Must not know
-//! the disk, pages or rules.
+//! tool wrote a run. A record becomes a [`Step`], an [`Event`] or a [`Manifest`].
+//! [`Capabilities`](crate::model::Capabilities) state what a format can't record at all. Must not
+//! know the disk, pages or rules.
 //!
 //! QitOS and this crate's own engine write a directory of three files, in dialects that one reader
-//! handles. Every other tool has a row in `TOOLS` and a separate file, which defines how to
-//! recognise the tool's files and how to read one of their records (a line, or an element of a
-//! document). It reports to a [`Draft`] what the record means for the run, which step it belongs
-//! to, and the [`Part`] of that step that it holds. Each record is an event of the run. A step is
-//! assembled from the parts in its records, as a line in this crate's own layout. This happens at
-//! index time, to make the step's head, and again for a page. Both use the same records and the
-//! same function, so they cannot disagree.
+//! handles. The file of every other tool defines how to recognize the tool's files, and how to read
+//! one of their records (a line, or an element of a document). Its [`Reader`] reports to a
+//! [`Draft`] what the record means for the run, which step it belongs to, and the [`Part`] of that
+//! step that it holds. Each record is an event of the run. A step is assembled from the parts in
+//! its records, as a line in this crate's own layout. This happens at index time, to make the
+//! step's head, and again for a page. Both use the same records and the same function, so they
+//! can't disagree.
 
 /// Defines structs that hold the members of an object, each as JSON text. If a key is repeated, the
 /// last member counts. A member whose key isn't a valid field name is written `field = "key"`.

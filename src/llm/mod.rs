@@ -1,9 +1,8 @@
-//! Calls real models: a client for OpenAI-compatible endpoints, and agents that are described by a
-//! file.
+//! Calls models over OpenAI-compatible endpoints, and builds agents that a file describes.
 //!
 //! Uses the engine and the tools. Doesn't read arguments, the environment or the terminal, which
-//! `cli` does. An [`AgentFile`] becomes an engine. The [`Secret`] is removed from all outside data
-//! before it is recorded.
+//! `cli` does. An [`AgentFile`] becomes an engine. The [`Secret`] is removed from all data that
+//! comes from outside before that data is recorded.
 
 mod agent;
 mod build;

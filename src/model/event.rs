@@ -20,7 +20,7 @@ pub struct EventHead {
     pub fate: Fate,
     /// The role of the event in the run.
     pub kind: EventKind,
-    /// Whether the event reports success. True if it doesn't say.
+    /// Whether the event reports success. True if that isn't recorded.
     pub ok: bool,
     /// The step that the event names. Life cycle events all name step 0.
     pub step_id: Option<i64>,
@@ -35,7 +35,7 @@ pub struct EventHead {
 }
 
 impl EventHead {
-    /// Returns whether the line is blank to the board, because it isn't a record or has no known
+    /// Returns whether the board treats the line as blank, because it isn't a record or has no known
     /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.phase == Symbol::default() && self.stage == Symbol::default();

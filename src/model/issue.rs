@@ -64,7 +64,7 @@ pub enum IssueKind {
     Segments,
     /// Records of another run were copied into the file.
     Copied,
-    /// The run went back to before some of its steps.
+    /// The conversation was rewound, so some of the steps didn't lead to the end.
     Left,
     /// The writer redacted a value.
     Redacted,

@@ -1,8 +1,8 @@
 //! Defines what a trace is, in types that every other module uses.
 //!
-//! No files, clock or async code: only serde, jiff's calendar and core. A trace on disk is three
-//! files. In memory it's an [`Index`], which contains what lists, charts and joins need in some
-//! hundred bytes per step. The lines themselves are read only when a page shows them.
+//! No files, clock or async code: only serde, jiff's calendar and core. In memory, a trace is an
+//! [`Index`], which contains what lists, charts and joins need, in a few hundred bytes per step.
+//! The lines themselves are read only when a page shows them.
 
 mod call;
 pub mod end;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
 pub struct Symbol(u16);
 
-/// The most distinct names. Later ones all read as [`OVERFLOW`]. Real runs have some dozens, but a
+/// The most distinct names. Later ones all read as [`OVERFLOW`]. Real runs have a few dozen, but a
 /// file whose state has a million keys must not fill the memory.
 const MAX_NAMES: usize = 20_000;
 /// Names longer than this many bytes are truncated, with an ellipsis at the end.

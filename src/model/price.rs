@@ -79,7 +79,7 @@ impl Prices {
     /// prefix of names if it ends with `*`.
     ///
     /// # Errors
-    /// A name has a `*` elsewhere, so it could match no model.
+    /// Fails if a name has a `*` elsewhere, because it would match no model.
     pub fn new(table: BTreeMap<String, Price>, source: String) -> Result<Self, OddName> {
         let is_odd = |name: &&String| name.strip_suffix('*').unwrap_or(name).contains('*');
         if let Some(odd) = table.keys().find(is_odd) {

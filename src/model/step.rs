@@ -218,7 +218,7 @@ pub struct Outcome<'a> {
     /// The outcome, in the writer's word.
     pub status: Option<Cow<'a, str>>,
     /// The error: the `error` member or, if the status reports a failure, the error text from
-    /// elsewhere. A member that says that there was no error isn't one.
+    /// elsewhere. A member that reports no error doesn't count.
     pub error: Option<Value<'a>>,
     /// The tool's output: a part of the result if the writer wraps it, otherwise the whole result.
     pub output: Option<Value<'a>>,

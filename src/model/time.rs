@@ -1,6 +1,6 @@
 //! Parses the times of a trace into microseconds since the Unix epoch.
 //!
-//! Knows no clock and no local time zone. Callers provide "now" and the reader's zone.
+//! Uses neither a clock nor the local time zone. Callers provide "now" and the reader's zone.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

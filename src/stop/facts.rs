@@ -79,7 +79,7 @@ pub struct StepFacts {
     pub t_decided_ms: Option<u64>,
     /// When the step ended.
     pub t_end_ms: Option<u64>,
-    /// Milliseconds spent waiting for people that guards had asked. Part of the step's time, so
+    /// Milliseconds spent waiting for people that guards asked. Part of the step's time, so
     /// time limits count it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: u64,

@@ -2,15 +2,16 @@
 //!
 //! Depends on `model` only: no files, no clock, no engine. Times come in as facts. The engine calls
 //! [`StopSet::check`] to stop a run, and what-if calls [`StopSet::replay`] to simulate one. Both
-//! use the same code, so the recorded rules over the recorded facts give the recorded verdict.
+//! use the same code, so evaluating the recorded rules on the recorded facts gives the recorded
+//! verdict.
 //!
 //! # Order
 //!
 //! | gate | checked, in this order |
 //! |---|---|
-//! | `before_step` | ends from outside the rules; the budget (steps, time, tokens); policies of this gate |
-//! | `after_decide` | ends from outside the rules; policies of this gate, unless the decision is a candidate answer |
-//! | `after_step` | immediate ends from outside the rules; critics; completion rules, the agent and the environment, unless a critic asks for a retry or the step failed; cancellation after the step; policies of this gate and deferred ones |
+//! | `before_step` | ends that no rule causes, such as cancellation or a failure; the budget (steps, time, tokens); policies of this gate |
+//! | `after_decide` | ends that no rule causes; policies of this gate, unless the decision is a candidate answer |
+//! | `after_step` | immediate ends that no rule causes; critics; completion rules, the agent and the environment, unless a critic asks for a retry or the step failed; cancellation after the step; policies of this gate and those that waited for the answer to be judged |
 //!
 //! Within a list, the first rule that stops wins. All other rules that would have stopped are
 //! listed in [`StopVerdict::also`]. A limit never discards an answer: a candidate answer is judged

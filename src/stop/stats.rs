@@ -46,11 +46,11 @@ pub struct Stats {
     /// Cost of earlier steps of that kind: steps that were interrupted before the run was resumed.
     #[serde(default, skip_serializing_if = "Cost::is_nothing")]
     pub cut_short: Cost,
-    /// Tokens that the run is recorded to have used beyond the sum of its steps. Which step used
-    /// them isn't recorded. Always 0 for a live run.
+    /// Tokens recorded for the run in addition to those of its steps. Which step used them isn't
+    /// recorded. Always 0 for a live run.
     #[serde(skip)]
     pub tokens_apart: u64,
-    /// Cost in US dollars that the run is recorded to have beyond the sum of its steps.
+    /// Cost in US dollars recorded for the run in addition to that of its steps.
     #[serde(skip)]
     pub cost_apart: f64,
     /// The recorded duration of the whole run, if its steps have times. Always `None` for a live
@@ -165,7 +165,7 @@ pub(super) fn without_noise(usd: f64) -> f64 {
     if rounded.is_finite() { rounded } else { usd }
 }
 
-/// Returns the text to show after a time that includes waiting for people whom guards had asked.
+/// Returns the text to show after a time that includes waiting for people that guards asked.
 pub(crate) fn waited_for_people(waited_ms: u64) -> String {
     match waited_ms {
         0 => String::new(),
@@ -237,7 +237,7 @@ pub enum Pause {
 
 impl Stats {
     /// Returns the cost of completed steps so far, in US dollars. `None` if a step's cost isn't
-    /// recorded, or if the run is recorded to cost more than its steps.
+    /// recorded, or if the recorded cost of the run exceeds that of its steps.
     pub fn cost(&self) -> Option<f64> {
         (self.cost_missing == 0 && self.cost_apart == 0.0).then_some(self.cost_usd)
     }
@@ -259,8 +259,8 @@ impl Stats {
             .map_or(self.cut_short, |(_, cost)| self.cut_short.plus(cost))
     }
 
-    /// Returns the tokens so far. `None` if a step's tokens aren't recorded, or if the run is
-    /// recorded to have used more than its steps.
+    /// Returns the tokens so far. `None` if a step's tokens aren't recorded, or if the recorded
+    /// tokens of the run exceed those of its steps.
     pub(super) fn tokens_known(&self) -> Option<u64> {
         (self.usage_missing == 0 && self.tokens_apart == 0).then(|| self.tokens.total())
     }

@@ -50,8 +50,8 @@ const PASSED_ON: &[&str] = &[
     "USERPROFILE",
 ];
 
-/// Returns the variables of an environment that a command may see, which are on a short list of
-/// harmless ones. Keys and tokens aren't on the list, regardless of their names.
+/// Returns the environment variables that a command may see: only those on a short list of harmless
+/// names, which no key or token has.
 pub fn passed_on(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {

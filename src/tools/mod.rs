@@ -14,7 +14,7 @@
 //!
 //! The file tools can't leave the workspace: not with `..`, an absolute path or a link, and not
 //! with a link created while they work. They don't write to the directory where the run is
-//! recorded, and [`Search`] and [`ListDir`] skip it. Reading a trace by its name is allowed, since
+//! recorded, and [`Search`] and [`ListDir`] skip it. Reading a trace by its path is allowed, since
 //! that changes nothing. [`RunCommand`] is **not a sandbox**: a command can do whatever its user
 //! can.
 

@@ -48,7 +48,7 @@ pub(super) type Entries = (Vec<(String, Entry)>, Option<String>);
 /// central directory, returns those members whose headers record where they end.
 ///
 /// # Errors
-/// The file can't be read.
+/// Fails if the file can't be read.
 pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
     let mut buffer = vec![0; RECORD_BYTES];
     let Ok(archive) = rawzip::ZipArchive::from_file(file.try_clone()?, &mut buffer) else {
@@ -187,7 +187,7 @@ fn long(bytes: &[u8], at: usize) -> u32 {
 /// Returns the decompressed text of the Zstandard frame at the start of `input`.
 ///
 /// # Errors
-/// There is no frame, or it requires a window larger than [`MAX_WINDOW_BYTES`].
+/// Fails if there is no frame, or it requires a window larger than [`MAX_WINDOW_BYTES`].
 pub(super) fn zstandard<R: Read>(
     input: R,
 ) -> Result<StreamingDecoder<R, FrameDecoder>, FrameDecoderError> {
@@ -219,9 +219,9 @@ pub(super) fn unbegun(what: &str, error: &FrameDecoderError) -> io::Error {
 /// Returns the uncompressed bytes of a member, from its start.
 ///
 /// # Errors
-/// The member exceeds the size limit, is encrypted, or uses an unknown compression method. Reading
-/// returns an invalid data error if the member is damaged, which may only show at the end if its
-/// checksum differs.
+/// Fails if the member exceeds the size limit, is encrypted, or uses an unknown compression method.
+/// Reading returns an invalid data error if the member is damaged, which may only show at the end
+/// if its checksum differs.
 pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Send + use<>> {
     let Entry {
         header: at,

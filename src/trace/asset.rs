@@ -15,7 +15,7 @@ impl RunDir {
     /// Checks that a file that a trace refers to is inside the run directory.
     ///
     /// # Errors
-    /// The file isn't inside the directory, or isn't a regular file.
+    /// Fails if the file isn't inside the directory, or isn't a regular file.
     pub fn has_asset(&self, recorded: &str) -> io::Result<()> {
         self.open_asset(recorded).map(|_| ())
     }
@@ -59,7 +59,7 @@ impl RunDir {
     /// Reads a file that a trace refers to, and returns its path.
     ///
     /// # Errors
-    /// As [`Self::has_asset`], and if the file is larger than 32 MiB or can't be read.
+    /// Fails like [`Self::has_asset`], and if the file is larger than 32 MiB or can't be read.
     pub fn read_asset(&self, recorded: &str) -> io::Result<(PathBuf, Vec<u8>)> {
         let (path, file, stamp) = self.open_asset(recorded)?;
         if stamp.size > MAX_ASSET_BYTES {

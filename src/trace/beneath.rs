@@ -3,7 +3,7 @@
 //! checked after opening it, because its name may refer to something else by then.
 //!
 //! Nothing here blocks on others: neither on the other end of a pipe nor on a writer that holds a
-//! lease on its file. Knows no runs.
+//! lease on its file. Must not know about runs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -31,8 +31,8 @@ impl Dir {
     /// Opens the directory `below` the canonical path `root`.
     ///
     /// # Errors
-    /// A part doesn't exist, isn't a directory, or is a link. Returns other errors of the system,
-    /// too.
+    /// Fails if a part doesn't exist, isn't a directory, or is a link. Also returns other I/O
+    /// errors.
     pub(super) fn open(root: &Path, below: &Path) -> io::Result<Self> {
         let mut handle = system::Handle::of(root)?;
         for part in below.components() {
@@ -48,7 +48,7 @@ impl Dir {
     /// Returns the type and stamp of the entry `name`, without opening it.
     ///
     /// # Errors
-    /// There is no such entry. Returns other errors of the system, too.
+    /// Fails if there is no such entry. Also returns other I/O errors.
     pub(super) fn look(&self, name: &OsStr) -> io::Result<(Kind, Stamp)> {
         self.0.look(name)
     }
@@ -56,8 +56,8 @@ impl Dir {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// The entry is something else. Returns a would-block error if another program holds a lease on
-    /// it, and other errors of the system, too.
+    /// Fails if the entry is something else. Returns a would-block error if another program holds a
+    /// lease on it. Also returns other I/O errors.
     pub(super) fn file(&self, name: &OsStr) -> io::Result<(File, Stamp)> {
         let file = self.0.file(name)?;
         match system::of_open(&file)? {
@@ -69,7 +69,7 @@ impl Dir {
     /// Returns the names in the directory, with the type of each entry.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// Returns the I/O error.
     pub(super) fn names(&self) -> io::Result<Vec<(OsString, Kind)>> {
         self.0.names()
     }
@@ -78,7 +78,7 @@ impl Dir {
 /// Returns the stamp of `path`, without following a link at its end.
 ///
 /// # Errors
-/// There is no such file. Returns other errors of the system, too.
+/// Fails if there is no such file. Also returns other I/O errors.
 pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
     system::stamp(path)
 }

@@ -30,7 +30,7 @@ impl BesideFile {
     /// Passes the document to `reader` if it changed.
     ///
     /// # Errors
-    /// The document can't be read.
+    /// Fails if the document can't be read.
     pub(super) fn look(&mut self, dir: &RunDir, reader: &mut dyn Reader) -> io::Result<()> {
         let stamp = match dir.stat(TraceFile::Manifest) {
             Ok(stamp) => stamp,
@@ -95,7 +95,7 @@ impl RunDir {
     /// if records have their own files or lines.
     ///
     /// # Errors
-    /// The document can't be read, or has more than `max` bytes.
+    /// Fails if the document can't be read, or has more than `max` bytes.
     pub fn beside_records(&self, index: &Index, max: u64) -> io::Result<Option<BesideRecords>> {
         let is_document = |shape| {
             matches!(

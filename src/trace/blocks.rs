@@ -50,7 +50,7 @@ impl RunDir {
     /// Opens one of the three files to read all of it.
     ///
     /// # Errors
-    /// The file doesn't exist, or isn't a regular file inside the root.
+    /// Fails if the file doesn't exist, or isn't a regular file inside the root.
     pub fn blocks(&self, file: TraceFile) -> io::Result<Blocks> {
         let (file, buffer) = (
             self.open(file, Patience::Wait)?.0.from(0),
@@ -77,7 +77,7 @@ impl Blocks {
     /// Returns the next lines, or `None` at the end of the file.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// Returns the I/O error.
     pub fn read(&mut self) -> io::Result<Option<Block<'_>>> {
         self.forget(self.given);
         loop {

@@ -169,7 +169,7 @@ impl Document {
     /// for that.
     ///
     /// # Errors
-    /// The file can't be read now.
+    /// Fails if the file can't be read now.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
@@ -410,7 +410,7 @@ impl UnderWay {
     /// reached the end.
     ///
     /// # Errors
-    /// The file can't be read now.
+    /// Fails if the file can't be read now.
     fn read(&mut self, limit: u64, path: &Path) -> io::Result<bool> {
         let Self {
             input,

@@ -52,8 +52,8 @@ pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
 /// Returns the whole text, and the file's stamp with the size of the text.
 ///
 /// # Errors
-/// There is no space for the text. Returns a would-block error while it's being decompressed,
-/// unless the caller waits.
+/// Fails if there is no space for the text. Returns a would-block error while it's being
+/// decompressed, unless the caller waits.
 pub(super) fn open(file: File, stamp: Stamp, patience: Patience) -> io::Result<(Content, Stamp)> {
     let text = Unpacked::of_file(stamp, patience, || {
         Box::new(Bounded::new(Frames::new(file), stamp.size))

@@ -3,7 +3,7 @@
 //! It must not know what a trace means, who watches it or how it's shown. Its two halves don't know
 //! each other. The reading half never writes, and never fails because of the content of a file:
 //! problems are returned as [`crate::model::Issue`]s. The writing half, [`RunWriter`], rejects
-//! everything a reader would stumble over. It reads existing files only to continue a run.
+//! everything that a reader couldn't parse. It reads existing files only to continue a run.
 //!
 //! [`mod@format`] specifies the format that both use.
 

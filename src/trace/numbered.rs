@@ -41,7 +41,7 @@ impl Names {
     /// Opens the file with the record at `offset`.
     ///
     /// # Errors
-    /// The file doesn't exist. Returns other errors of the system, too.
+    /// Fails if the file doesn't exist. Also returns other I/O errors.
     pub(super) fn open(
         &self,
         dir: &Dir,
@@ -107,7 +107,7 @@ pub(super) fn together(own: Stamp, files: &Looks) -> Stamp {
 /// directory itself.
 ///
 /// # Errors
-/// The directory can't be listed.
+/// Fails if the directory can't be listed.
 pub(super) fn stamp(dir: &Dir, numbering: Numbering, own: Stamp) -> io::Result<Stamp> {
     Ok(together(own, &look_at_all(dir, numbering)?))
 }
@@ -116,7 +116,7 @@ pub(super) fn stamp(dir: &Dir, numbering: Numbering, own: Stamp) -> io::Result<S
 /// parsed, returns its length instead.
 ///
 /// # Errors
-/// The directory can't be listed.
+/// Fails if the directory can't be listed.
 pub(super) fn contents(
     dir: Dir,
     numbering: Numbering,

@@ -79,7 +79,7 @@ impl Numbered {
     /// Passes new records to the reader, reading at most about `limit` bytes.
     ///
     /// # Errors
-    /// The directory can't be listed, or the document beside it can't be read.
+    /// Fails if the directory can't be listed, or the document beside it can't be read.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,

@@ -9,13 +9,13 @@ pub(super) trait ReadAt {
     /// Reads up to `buffer.len()` bytes at `offset`, and fewer only at the end.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// Returns the I/O error.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Reads exactly `buffer.len()` bytes at `offset`.
     ///
     /// # Errors
-    /// Returns the system's error, or an unexpected end.
+    /// Returns the I/O error, or an unexpected end.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         if self.read_at(buffer, offset)? == buffer.len() {
             return Ok(());

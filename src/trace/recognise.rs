@@ -12,7 +12,7 @@ use crate::model::TraceFile;
 /// Returns the origin of a file, by its name and beginning.
 ///
 /// # Errors
-/// The file can't be opened or read. Returns a not-found error if it doesn't exist.
+/// Fails if the file can't be opened or read. Returns a not-found error if it doesn't exist.
 pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
     let Some(text) = name
         .to_str()
@@ -38,7 +38,7 @@ pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
 /// Returns the tool that wrote a file, if the board reads its traces.
 ///
 /// # Errors
-/// As [`origin`].
+/// Fails like [`origin`].
 pub(super) fn recognise(dir: &Dir, name: &OsStr) -> io::Result<Option<&'static Tool>> {
     match origin(dir, name)? {
         Origin::Tool(tool) => Ok(Some(tool)),

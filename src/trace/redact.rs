@@ -33,7 +33,7 @@ impl RedactedRun {
     /// Copies the run in `dir` without its secrets, and reads the copy.
     ///
     /// # Errors
-    /// The files can't be read, or the copy can't be written.
+    /// Fails if the files can't be read, or the copy can't be written.
     pub fn of(dir: &RunDir) -> io::Result<Self> {
         // The manifest is read once and before the files, so that everything it says about them is
         // already written.

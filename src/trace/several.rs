@@ -151,8 +151,8 @@ impl Holder {
     /// its previous contents.
     ///
     /// # Errors
-    /// The file doesn't exist or can't be read. Returns a would-block error during the first scan
-    /// of a large file.
+    /// Fails if the file doesn't exist or can't be read. Returns a would-block error during the
+    /// first scan of a large file.
     pub(super) fn listing(self: &Arc<Self>) -> io::Result<Arc<Listing>> {
         let dir = Dir::open(&self.root, &self.below)?;
         let (_, stamp) = dir.look(&self.name)?;
@@ -226,8 +226,8 @@ impl Holder {
     /// Opens the file and returns its contents.
     ///
     /// # Errors
-    /// As [`Self::listing`]. Returns a would-block error while a large file is being scanned,
-    /// unless the caller waits.
+    /// Fails like [`Self::listing`]. Returns a would-block error while a large file is being
+    /// scanned, unless the caller waits.
     fn opened(self: &Arc<Self>, patience: Patience) -> io::Result<(File, Arc<Listing>)> {
         if patience == Patience::Now {
             let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
@@ -447,8 +447,8 @@ impl Member {
     /// Opens one of the run's files at its start.
     ///
     /// # Errors
-    /// The file doesn't exist, or the system reports an error. Returns a would-block error while
-    /// the file is being decompressed, unless `patience` allows waiting.
+    /// Fails if the file doesn't exist, or the system reports an error. Returns a would-block error
+    /// while the file is being decompressed, unless `patience` allows waiting.
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
         let (opened, listing) = self.holder.opened(patience)?;
         let at = self.at(&listing, file)?;
@@ -498,8 +498,9 @@ impl Member {
     /// Opens a span of one of the run's files, or all of it. Also returns the length in bytes.
     ///
     /// # Errors
-    /// The file doesn't exist, the system reports an error, or the length exceeds `max` bytes.
-    /// Returns a would-block error while the file is being decompressed, unless the caller waits.
+    /// Fails if the file doesn't exist, the system reports an error, or the length exceeds `max`
+    /// bytes. Returns a would-block error while the file is being decompressed, unless the caller
+    /// waits.
     pub(super) fn span(
         &self,
         file: TraceFile,

@@ -129,7 +129,7 @@ impl Stamps {
         self.0.map(|stamp| Some(stamp?.size))
     }
 
-    /// Returns whether any future change shows in the stamps.
+    /// Returns whether every future change will show in the stamps.
     pub fn are_settled(&self) -> bool {
         self.0.iter().flatten().all(Stamp::is_settled)
     }

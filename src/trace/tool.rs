@@ -88,7 +88,7 @@ impl ToolFile {
     /// Publishes what is new, reading at most about `limit` bytes.
     ///
     /// # Errors
-    /// The file can't be read now.
+    /// Fails if the file can't be read now.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,

@@ -110,8 +110,8 @@ impl Unpacked {
     /// Returns the text of the member `entry` of the archive `file`, whose stamp is `archive`.
     ///
     /// # Errors
-    /// The text exceeds a limit or is encrypted, or there is no space for it. Returns a would-block
-    /// error while it's being decompressed, unless the caller waits.
+    /// Fails if the text exceeds a limit or is encrypted, or there is no space for it. Returns a
+    /// would-block error while it's being decompressed, unless the caller waits.
     pub(super) fn of(
         file: File,
         archive: Stamp,
@@ -125,7 +125,7 @@ impl Unpacked {
     /// Returns the text of a compressed file with this stamp, which `input` reads.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Fails like [`Self::of`].
     pub(super) fn of_file(
         stamp: Stamp,
         patience: Patience,

@@ -40,7 +40,7 @@ impl WholeLines {
     /// Opens a file.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// Returns the I/O error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let input = BufReader::with_capacity(256 << 10, File::open(path)?);
         Ok(Self {
@@ -55,7 +55,7 @@ impl WholeLines {
     /// if only a torn line is left.
     ///
     /// # Errors
-    /// Returns the system's error, or an error if a line is too long.
+    /// Returns the I/O error, or an error if a line is too long.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let read = self

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The work of action.yml: from RUNS, those that QUERY selects, at most LIMIT. Writes GITHUB_STEP_SUMMARY, GITHUB_OUTPUT and a
-# page a run into PAGES; with REDACT=true secrets are blanked on the pages.
+# Does the work of action.yml: explains the runs in RUNS that match QUERY, at most LIMIT. Writes GITHUB_STEP_SUMMARY,
+# GITHUB_OUTPUT, and a page for each run into PAGES. With REDACT=true, secrets are blanked on the pages.
 set -euo pipefail
 mkdir -p "$PAGES"
 list=$(board list "$RUNS" "$QUERY" --json)
 printf '%s' "$list" | python3 -c 'import json, sys; print("failed=%d" % json.load(sys.stdin)["matched"])' >>"$GITHUB_OUTPUT"
-# A path per line, with what would break a line left out: such a run is only counted.
+# One path per line. A run whose path contains a line break is only counted.
 printf '%s' "$list" | python3 -c '
 import json, sys
 runs = json.load(sys.stdin)
@@ -19,14 +19,13 @@ while IFS= read -r path; do
     number=$((number + 1))
     {
         printf '<details><summary><code>%s</code></summary>\n\n' "$(printf '%s' "$path" | sed 's/&/\&amp;/g; s/</\&lt;/g')"
-        # Indented, so that nothing in a trace is read as markup.
-        # One run that cannot be read hides no other.
+        # Indented, so that text from a trace isn't read as markup. A run that can't be read doesn't hide the others.
         board why -- "$path" 2>&1 | sed 's/^/    /' || true
         printf '\n</details>\n\n'
     } >>"$GITHUB_STEP_SUMMARY"
     options=()
     [ "$REDACT" != true ] || options+=(--redact)
     board export "${options[@]}" --html "$PAGES/run-$number.html" -- "$path" ||
-        printf '    no page of it could be written\n\n' >>"$GITHUB_STEP_SUMMARY"
+        printf '    its page couldn't be written\n\n' >>"$GITHUB_STEP_SUMMARY"
 done <"$PAGES/.list"
 rm "$PAGES/.list"

@@ -1,4 +1,4 @@
-//! Parses a decision from text with labelled blocks.
+//! Parses a decision from text with labeled blocks.
 //!
 //! Defines the labels and the form of a call. `literal` parses the values. The grammar:
 //!
@@ -32,7 +32,7 @@ const CONTRACT: Contract = Contract {
     salvaged: Trouble::SalvagedReactPayload,
 };
 
-/// Parses labelled text: `Thought:`, `Action: tool(key="value")`, `Final Answer:`.
+/// Parses labeled text: `Thought:`, `Action: tool(key="value")`, `Final Answer:`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReAct;
 

@@ -40,7 +40,7 @@ impl Http {
     /// Creates a client without connecting.
     ///
     /// # Errors
-    /// The address or a header is invalid.
+    /// Fails if the address or a header is invalid.
     pub(super) fn new(
         url: &str,
         headers: &BTreeMap<String, String>,

@@ -65,8 +65,8 @@ impl AgentFile {
     /// Starts the servers that the file names, and asks them for their tools.
     ///
     /// # Errors
-    /// A server can't be started or doesn't follow the protocol, two tools have the same name, or the gate names a tool that
-    /// no server has.
+    /// Fails if a server can't be started or doesn't follow the protocol, two tools have the same
+    /// name, or the gate names a tool that no server has.
     pub async fn mcp_servers(&self, around: &Surroundings) -> Result<McpServers> {
         let mut all = McpServers {
             key: around.key.clone(),

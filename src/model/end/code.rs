@@ -60,7 +60,7 @@ codes! {
     LoopDetection, "loop_detection", "stagnation", Halted;
     /// The state no longer changes.
     Stagnation, "stagnation", "stagnation", Halted;
-    /// A forbidden tool was called.
+    /// The model called a tool that ends the run.
     StopOnTool, "stop_on_tool", "agent_condition", Halted;
     /// The model's text matches a pattern.
     ContentMatch, "content_match", "agent_condition", Halted;

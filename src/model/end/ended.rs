@@ -35,7 +35,7 @@ pub struct Ended {
     pub op: Op,
     /// Whether `measured` is exact or a bound.
     pub bound: Bound,
-    /// The limits that may have ended the run. The records tell which of them did.
+    /// The limits that may have ended the run. Which of them did depends on the amounts used.
     pub candidates: Vec<Candidate>,
     /// Further limits reached at the same moment.
     pub also: Vec<Reached>,

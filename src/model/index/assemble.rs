@@ -55,7 +55,7 @@ impl Index {
         let wanted: Vec<Span> = places.iter().flatten().copied().collect();
         Some(read(&wanted).map(|records| {
             let mut records = records.into_iter();
-            // A format may recognise a record by its position, so an empty text replaces a record
+            // A format may recognize a record by its position, so an empty text replaces a record
             // that is left out.
             let text = |place: &Option<Span>| {
                 let bytes = place.and_then(|_| records.next());

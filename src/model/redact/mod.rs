@@ -1,7 +1,7 @@
 //! Finds secrets in a trace and blanks them: by the names of keys, by the well-known shapes of some
 //! secrets, and wherever a value found that way occurs again.
 //!
-//! Works on lines as text and knows no files. First a [`Search`] reads all lines, then its
+//! Works on lines as text, without files. First a [`Search`] reads all lines, then its
 //! [`Secrets`] blank them.
 
 use std::collections::BTreeSet;

@@ -132,7 +132,7 @@ pub fn indented(json: &[u8]) -> Vec<u8> {
 /// Returns the top-level fields of a struct or map as separate JSON texts, in serialization order.
 ///
 /// # Errors
-/// As [`write_json`], and if the value is neither a struct nor a map.
+/// Fails like [`write_json`], and if the value is neither a struct nor a map.
 pub fn fields<T: Serialize + ?Sized>(
     value: &T,
     non_finite: NonFinite,

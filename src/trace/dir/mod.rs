@@ -84,8 +84,8 @@ impl RunDir {
     /// the path suffices.
     ///
     /// # Errors
-    /// Returns the system's error. If a file contains several runs and none is chosen, the error
-    /// lists their names.
+    /// Returns the I/O error. If a file contains several runs and none is chosen, the error lists
+    /// their names.
     pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let (file, run) = match several::split(path) {
             Some((file, run)) => (file, Some(run)),
@@ -261,7 +261,8 @@ impl RunDir {
     /// Returns the name of one of the three files in the directory.
     ///
     /// # Errors
-    /// Not found: a run that is a single file has no manifest.
+    /// Returns a not-found error for the manifest of a run that is a single file, since it has
+    /// none.
     fn name(&self, file: TraceFile) -> io::Result<&OsStr> {
         if let Some((records, _, beside)) = self.documents() {
             return Ok(OsStr::new(if file == TraceFile::Manifest {
@@ -335,8 +336,8 @@ impl RunDir {
     /// Returns the stamp of one of the three files, if it may be read.
     ///
     /// # Errors
-    /// The file doesn't exist, is a link that leads out of the root, or isn't a regular file.
-    /// Returns other errors of the system, too.
+    /// Fails if the file doesn't exist, is a link that leads out of the root, or isn't a regular
+    /// file. Also returns other I/O errors.
     pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
         if let Some(member) = &self.member {
             return member.stat(file);
@@ -348,8 +349,9 @@ impl RunDir {
     /// compressed file, the stamp contains the size of its text.
     ///
     /// # Errors
-    /// The file doesn't exist, or isn't a regular file inside the root. Returns a would-block error
-    /// if a writer holds a lease on it, or if it's being decompressed and `patience` is `Now`.
+    /// Fails if the file doesn't exist, or isn't a regular file inside the root. Returns a
+    /// would-block error if a writer holds a lease on it, or if it's being decompressed and
+    /// `patience` is `Now`.
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<(Content, Stamp)> {
         let handle = match self.deeper(file) {
             Some(dir) => Dir::open(&self.root, &dir)?,
@@ -392,7 +394,7 @@ impl RunDir {
     /// Returns the directory of the record files.
     ///
     /// # Errors
-    /// The directory doesn't exist, or isn't below the root.
+    /// Fails if the directory doesn't exist, or isn't below the root.
     pub(super) fn records(&self) -> io::Result<Dir> {
         let Some(Shape::Files { below, .. }) = self.tool().map(|tool| tool.shape) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -409,7 +411,7 @@ impl RunDir {
     /// files.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// Returns the I/O error.
     #[cfg(feature = "board")]
     pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
         let Some(numbering) = self.numbering() else {
@@ -446,7 +448,7 @@ impl RunDir {
     /// Opens one of the documents of a run at its start.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Fails like [`Self::open`].
     pub(super) fn document(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
         if let Some(member) = &self.member {
             return member.open(file, patience);
@@ -541,7 +543,7 @@ impl RunDir {
     /// records in the index.
     ///
     /// # Errors
-    /// As [`Self::read_span`], as a sentence.
+    /// Fails like [`Self::read_span`], as a sentence.
     pub fn line<I: Borrow<Index>>(
         &self,
         index: impl FnOnce() -> I,
@@ -582,7 +584,7 @@ impl RunDir {
     /// once, because opening the file takes longer than reading a few more bytes.
     ///
     /// # Errors
-    /// As [`Self::read_span`].
+    /// Fails like [`Self::read_span`].
     fn read_spans(&self, file: TraceFile, spans: &[Span]) -> io::Result<Vec<Vec<u8>>> {
         if self.is_files() {
             return spans
@@ -614,8 +616,8 @@ impl RunDir {
     /// Reads the line at a position.
     ///
     /// # Errors
-    /// The file doesn't exist, isn't a regular file inside the root, or became shorter (unexpected
-    /// end), or the line is longer than any that is parsed.
+    /// Fails if the file doesn't exist, isn't a regular file inside the root, or became shorter
+    /// (unexpected end), or the line is longer than any that is parsed.
     pub fn read_span(&self, file: TraceFile, span: Span) -> io::Result<Vec<u8>> {
         if span.len > MAX_LINE_BYTES {
             let what = format!(
@@ -634,8 +636,8 @@ impl RunDir {
     /// Returns a reader for a line of any length, or for the whole file, and the number of bytes.
     ///
     /// # Errors
-    /// The file doesn't exist, isn't a regular file inside the root, or became shorter (unexpected
-    /// end).
+    /// Fails if the file doesn't exist, isn't a regular file inside the root, or became shorter
+    /// (unexpected end).
     pub fn open_span(
         &self,
         file: TraceFile,
@@ -688,7 +690,7 @@ impl RunDir {
     /// without their LF. For a line longer than [`MAX_LINE_BYTES`], returns its length instead.
     ///
     /// # Errors
-    /// The file doesn't exist, or isn't a regular file inside the root.
+    /// Fails if the file doesn't exist, or isn't a regular file inside the root.
     pub fn read_lines(
         &self,
         file: TraceFile,
@@ -715,7 +717,7 @@ impl RunDir {
     /// Reads a whole file of at most `max` bytes.
     ///
     /// # Errors
-    /// The file doesn't exist, isn't a regular file inside the root, or is too large.
+    /// Fails if the file doesn't exist, isn't a regular file inside the root, or is too large.
     pub fn read_all(&self, file: TraceFile, max: u64) -> io::Result<Vec<u8>> {
         self.read_all_as(file, max, Patience::Wait)
     }

@@ -271,8 +271,9 @@ enum Verdict {
     NoRun,
 }
 
-/// Decides whether a directory with these files is a run. A damaged or just begun one is. A
-/// directory whose files all belong to another program isn't.
+/// Decides whether a directory with these files is a run. A single file of a run is enough. If the
+/// files are damaged or empty, the directory is a run, unless one of them belongs to another
+/// program or the only one was just created.
 fn judge(named: &[Candidate]) -> Verdict {
     let is = |wanted: fn(&Origin) -> bool| named.iter().any(|file| wanted(&file.origin));
     if is(|origin| matches!(origin, Origin::Run)) {
@@ -346,8 +347,9 @@ impl RootScanner {
         }
     }
 
-    /// Makes `lister` list the runs of large files from now on, so that no scan waits for that.
-    /// Until a file was listed, its runs aren't found, and the file is among the skipped ones.
+    /// Lists the runs of large files on the threads of `lister` from now on, so that scans don't
+    /// wait for it. Until a file has been listed, its runs aren't found, and the file counts as
+    /// skipped.
     pub fn look_aside_with(&mut self, lister: &Arc<Lister>) {
         self.lister = Some(Arc::clone(lister));
     }
@@ -435,7 +437,7 @@ impl RootScanner {
     }
 
     /// Scans the root like [`Self::scan`], but examines at most `most` directories and files.
-    /// Returns whether that was everything.
+    /// Also returns whether that was everything.
     pub fn scan_some(&mut self, most: usize) -> (RootScan, bool) {
         let mut reach = Reach {
             left: most,
@@ -524,7 +526,7 @@ impl RootScanner {
     /// Visits a directory and everything below it.
     ///
     /// # Errors
-    /// The first directory can't be listed.
+    /// Fails if the first directory can't be listed.
     fn walk(
         &mut self,
         start: Visit,

@@ -107,7 +107,7 @@ impl LineFile {
     /// Appends `line`, including its line terminator, in one unbuffered write.
     ///
     /// # Errors
-    /// Returns the system's error. The file then ends with the previous line.
+    /// Returns the I/O error. The file then ends with the previous line.
     pub(super) fn append(&mut self, line: &[u8]) -> Result<(), WriteError> {
         self.mend()
             .and_then(|()| self.file.write_all(line))

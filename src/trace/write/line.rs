@@ -29,8 +29,8 @@ pub struct EventLine<'a, P> {
 /// Appends an event as one JSON object.
 ///
 /// # Errors
-/// The payload is neither a struct, a map nor `()`, a value can't be JSON, or the time is out of
-/// range.
+/// Fails if the payload is neither a struct, a map nor `()`, a value can't be JSON, or the time is
+/// out of range.
 pub(super) fn event<P: Serialize>(
     event: &EventLine<'_, P>,
     stamper: &mut Stamper,

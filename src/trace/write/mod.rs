@@ -89,9 +89,9 @@ struct Files {
 /// The part of an existing run that is kept when it's continued.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeptSteps {
-    /// Of its steps, whose ids are their positions.
+    /// The part of `steps.jsonl`. The ids of these steps are their positions.
     pub steps: Beginning,
-    /// Of its events.
+    /// The part of `events.jsonl`.
     pub events: Beginning,
 }
 
@@ -108,8 +108,8 @@ impl RunWriter {
     /// before anything is written, it removes the directory that it created.
     ///
     /// # Errors
-    /// The id isn't a single plain directory name, or the directory already contains a trace.
-    /// Returns errors of the system, too.
+    /// Fails if the id isn't a single plain directory name, or the directory already contains a
+    /// trace. Also returns I/O errors.
     pub fn create(root: impl AsRef<Path>, run_id: &str) -> crate::Result<Self> {
         if let Some(fault) = id_fault(run_id) {
             let message = format!("run id {run_id:?} can't be a directory name: {fault}");
@@ -146,7 +146,7 @@ impl RunWriter {
     /// Concurrent callers get distinct names.
     ///
     /// # Errors
-    /// All names are taken. Returns errors of the system, too.
+    /// Fails if all names are taken. Also returns I/O errors.
     pub fn create_first(
         root: impl AsRef<Path>,
         names: impl IntoIterator<Item = String>,
@@ -178,7 +178,7 @@ impl RunWriter {
     /// the run still exists, and is called if the file system doesn't support locks.
     ///
     /// # Errors
-    /// Another process is writing the run. Returns errors of the system, too.
+    /// Fails if another process is writing the run. Also returns I/O errors.
     pub fn reopen(dir: &Path, is_alive: impl FnOnce() -> bool) -> crate::Result<Self> {
         let cannot = || format!("can't continue {}", dir.display());
         let dir = dir
@@ -246,8 +246,8 @@ impl RunWriter {
     /// first step.
     ///
     /// # Errors
-    /// The run has already begun, or another writer has taken the directory meanwhile. Returns the
-    /// errors in [`WriteError`], too.
+    /// Fails if the run has already begun, or another writer has taken the directory meanwhile.
+    /// Also returns the other errors in [`WriteError`].
     pub fn begin(&mut self, info: RunInfo) -> Result<(), WriteError> {
         if !matches!(self.stage, Stage::Created) {
             return Err(WriteError::OutOfTurn("the run has already begun"));
@@ -307,8 +307,8 @@ impl RunWriter {
     /// ended, in microseconds since the epoch.
     ///
     /// # Errors
-    /// The id doesn't follow the previous one. Returns the errors in [`WriteError`], too. If only
-    /// the manifest couldn't be refreshed, the step is written.
+    /// Fails if the id doesn't follow the previous one. Also returns the other errors in
+    /// [`WriteError`]. If only the manifest couldn't be refreshed, the step is written.
     pub fn step<L: Serialize + ?Sized>(
         &mut self,
         step_id: u64,
@@ -345,7 +345,8 @@ impl RunWriter {
     /// files. May be called again after a disk error.
     ///
     /// # Errors
-    /// The run hasn't begun or is already finished. Returns the errors in [`WriteError`], too.
+    /// Fails if the run hasn't begun or is already finished. Also returns the other errors in
+    /// [`WriteError`].
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a run ends once, and callers that still need the value can clone it"

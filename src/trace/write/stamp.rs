@@ -22,7 +22,7 @@ impl Stamper {
     /// Appends `ts`, in microseconds since the epoch, as `2026-11-22T00:57:00.123456Z`.
     ///
     /// # Errors
-    /// Readers wouldn't accept the time.
+    /// Fails if readers wouldn't accept the time.
     pub(super) fn write(&mut self, ts: i64, out: &mut Vec<u8>) -> Result<(), NotJson> {
         let second = ts.div_euclid(MICROS);
         if self.second != Some(second) {
@@ -40,7 +40,7 @@ impl Stamper {
     /// Returns the time as a string.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Fails like [`write`](Self::write).
     pub(super) fn text(&mut self, ts: i64) -> Result<String, NotJson> {
         let mut out = Vec::new();
         self.write(ts, &mut out)?;
