@@ -330,7 +330,7 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
             .to_bytes();
         let body = String::from_utf8(body.to_vec()).unwrap();
         assert!(
-            body.contains("large/x.jsonl") && body.contains("more than the cache holds"),
+            body.contains("large/x.jsonl") && body.contains("exceed the cache limit"),
             "{path}: {body}"
         );
     }

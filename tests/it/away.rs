@@ -54,7 +54,7 @@ fn a_temporary_directory_without_room_is_no_verdict() {
     });
     let verdict = told["verdict"].as_str().unwrap();
     assert!(
-        verdict.starts_with("Cannot be read right now: there is no space to decompress it in "),
+        verdict.starts_with("Can't be read right now: there is no space to decompress it in "),
         "{told}"
     );
     assert_eq!(
@@ -72,7 +72,7 @@ fn a_temporary_directory_without_room_is_no_verdict() {
     };
     let said = String::from_utf8(why(&temp).stdout).unwrap();
     assert!(
-        said.contains("Cannot be read right now") && !said.contains("0 steps"),
+        said.contains("Can't be read right now") && !said.contains("0 steps"),
         "{said}"
     );
 
@@ -107,7 +107,7 @@ fn a_limit_on_the_length_of_files_ends_nothing() {
         .unwrap();
     let said = String::from_utf8(why.stdout).unwrap();
     assert!(
-        said.contains("Cannot be read right now: there is no space to decompress it"),
+        said.contains("Can't be read right now: there is no space to decompress it"),
         "{said} {:?}",
         why.status
     );
@@ -137,7 +137,7 @@ fn files_without_rights_are_no_verdict() {
         told["verdict"]
             .as_str()
             .unwrap()
-            .starts_with("Cannot be read right now: Permission denied"),
+            .starts_with("Can't be read right now: Permission denied"),
         "{told}"
     );
     assert_eq!(

@@ -111,7 +111,7 @@ fn what_ended_before_its_first_step_is_not_awaited() {
         .unwrap();
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(
-        said.contains("No steps were recorded") && !said.contains("yet"),
+        said.contains("no steps were recorded") && !said.contains("yet"),
         "{said}"
     );
 }

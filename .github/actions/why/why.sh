@@ -26,6 +26,6 @@ while IFS= read -r path; do
     options=()
     [ "$REDACT" != true ] || options+=(--redact)
     board export "${options[@]}" --html "$PAGES/run-$number.html" -- "$path" ||
-        printf '    its page couldn't be written\n\n' >>"$GITHUB_STEP_SUMMARY"
+        printf '    its page could not be written\n\n' >>"$GITHUB_STEP_SUMMARY"
 done <"$PAGES/.list"
 rm "$PAGES/.list"

@@ -595,7 +595,7 @@ fn a_run_that_cannot_be_read_right_now_gets_no_verdict_of_its_own() {
         let found = verdict(&index, &life);
         assert_eq!(
             found.sentence,
-            "Cannot be read right now: No space left on device (os error 28)"
+            "Can't be read right now: No space left on device (os error 28)"
         );
         assert_eq!(
             (found.outcome, found.mark),

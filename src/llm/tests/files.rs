@@ -164,7 +164,7 @@ fn other_files_lie_beside_this_one() {
     fs::remove_file(dir.path().join("prompt.md")).unwrap();
     let missing = AgentFile::load(&path).unwrap_err();
     assert!(
-        missing.to_string().contains("agent.toml:5: cannot read ")
+        missing.to_string().contains("agent.toml:5: can't read ")
             && missing.to_string().ends_with("prompt.md")
     );
     assert_eq!(

@@ -200,7 +200,10 @@ impl<'a> Body<'a> {
             limit: MAX_HITS,
             ..self.context.clone()
         };
-        let all_kept = if tally.kept == tally.found {
+        let is_over = self
+            .standing
+            .is_some_and(|standing| !standing.status.state.is_running());
+        let all_kept = if is_over && tally.kept == tally.found {
             "all "
         } else {
             ""
