@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cap_std::fs::Metadata;
 use serde::{Deserialize, Serialize};
 
 /// The identity of a file on disk. A different file under the same name has a different identity.
@@ -30,34 +31,23 @@ pub struct Stamps(pub(super) [Option<Stamp>; 3]);
 pub(super) const TICK: Duration = Duration::from_secs(2);
 
 impl Stamp {
-    #[cfg(unix)]
-    #[allow(
-        clippy::unnecessary_cast,
-        reason = "their widths differ between systems"
-    )]
-    pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
-        let nanos = Duration::from_nanos(stat.st_mtime_nsec as u64);
-        let seconds = Duration::from_secs((stat.st_mtime as i64).unsigned_abs());
-        let whole = if stat.st_mtime < 0 {
-            UNIX_EPOCH.checked_sub(seconds)
-        } else {
-            UNIX_EPOCH.checked_add(seconds)
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let (id, changed) = {
+            use cap_std::fs::MetadataExt as _;
+            let id = FileId(metadata.dev(), metadata.ino());
+            (id, (metadata.ctime(), metadata.ctime_nsec()))
         };
+        #[cfg(not(unix))]
+        let (id, changed) = (FileId(0, 0), (0, 0));
         Self {
-            id: FileId(stat.st_dev as u64, stat.st_ino as u64),
-            size: u64::try_from(stat.st_size).unwrap_or_default(),
-            modified: whole.and_then(|whole| whole.checked_add(nanos)),
-            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
-        }
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
-        Self {
-            id: FileId(0, 0),
+            id,
             size: metadata.len(),
-            modified: metadata.modified().ok(),
-            changed: (0, 0),
+            modified: metadata
+                .modified()
+                .ok()
+                .map(cap_std::time::SystemTime::into_std),
+            changed,
         }
     }
 

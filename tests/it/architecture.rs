@@ -94,7 +94,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const KEYS: &[(&str, &[&str])] = &[
     ("askama", &["page"]),
     ("axum", &["page", "serve"]),
-    ("cap_std", &["tools"]),
+    ("cap_fs_ext", &["trace"]),
+    ("cap_std", &["tools", "trace"]),
     ("clap", &["cli", "main"]),
     ("hyper", &["serve"]),
     ("hyper_util", &["serve", "wire"]),
