@@ -17,7 +17,7 @@ use crate::tools::{
 
 /// The inputs for an engine that an agent file doesn't contain.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct AgentContext {
     /// The API key.
     pub key: Secret,
     /// The environment. Commands get a few harmless variables from it.
@@ -32,7 +32,7 @@ impl AgentFile {
     ///
     /// # Errors
     /// Fails if the workspace doesn't exist, or if the endpoint's address or the key can't be used.
-    pub fn engine(&self, around: &Surroundings) -> Result<Builder<FileAgent>> {
+    pub fn engine(&self, context: &AgentContext) -> Result<Builder<FileAgent>> {
         let dir = self.workspace();
         let workspace = Workspace::open(&dir).map_err(|error| {
             error.hint(format!(
@@ -40,7 +40,7 @@ impl AgentFile {
                 self.path.display()
             ))
         })?;
-        let endpoint = self.endpoint(around);
+        let endpoint = self.endpoint(context);
         let engine = Engine::builder(FileAgent::new(&self.name, &self.system))
             .model(Client::new(endpoint.clone())?)
             .workspace(workspace.root())
@@ -68,29 +68,29 @@ impl AgentFile {
         let rules = self.completion.iter().chain(&self.policies).cloned();
         let engine = rules.fold(engine, Builder::stop);
         let shell = RunCommand::new(workspace.clone())
-            .environment(passed_on(around.environment.iter().cloned()))
+            .environment(passed_on(context.environment.iter().cloned()))
             .timeout(self.workspace.command_timeout_s.0)
             .max_output_bytes(self.workspace.max_output_bytes);
-        let engine = self.tools(engine, &workspace, &shell, &around.key);
+        let engine = self.tools(engine, &workspace, &shell, &context.key);
         self.critics.iter().try_fold(engine, |engine, critic| {
             self.critic(engine, critic, &endpoint, &shell)
         })
     }
 
-    fn endpoint(&self, around: &Surroundings) -> Endpoint {
+    fn endpoint(&self, context: &AgentContext) -> Endpoint {
         let model = &self.model;
         let whole = model.timeout_s.0;
         Endpoint {
             base_url: model.base_url.clone(),
             model: model.model.clone(),
-            key: around.key.clone(),
+            key: context.key.clone(),
             stream: model.stream,
             settings: self.settings.clone(),
             context_window: model.context_window,
             send_fields: model.send_reasoning,
             retry: Retry {
                 retries: model.retries,
-                seed: around.seed,
+                seed: context.seed,
                 ..Retry::default()
             },
             timeouts: Timeouts {

@@ -22,7 +22,7 @@ mod wire;
 mod tests;
 
 pub use agent::{FileAgent, Work};
-pub use build::Surroundings;
+pub use build::AgentContext;
 pub use client::{Client, Endpoint, Timeouts};
 pub use config::{AgentFile, EXAMPLE};
 pub use inherited::Inherited;

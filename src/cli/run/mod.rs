@@ -18,7 +18,7 @@ use crate::analysis::format::visible;
 use crate::engine::{Builder, Cancel, RunResult};
 use crate::error::{Error, Kind, Result};
 use crate::llm::{
-    AgentFile, EXAMPLE, FileAgent, Inherited, Secret, Surroundings, Work, close_process,
+    AgentContext, AgentFile, EXAMPLE, FileAgent, Inherited, Secret, Work, close_process,
 };
 use crate::serve::asked_to_stop;
 use crate::stop::{Outcome, StopVerdict};
@@ -115,20 +115,20 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     } else {
         task(args, &file)?
     };
-    let around = Surroundings {
+    let context = AgentContext {
         key,
         environment: std::env::vars_os().collect(),
         // Clients that failed together retry at different times.
         seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
     };
-    let engine = file.engine(&around)?;
+    let engine = file.engine(&context)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build();
     let runtime =
         runtime.map_err(|error| Error::new(Kind::Bug, "can't start the runtime").because(error))?;
-    let servers = runtime.block_on(file.mcp_servers(&around))?;
+    let servers = runtime.block_on(file.mcp_servers(&context))?;
     let engine = servers.join(engine);
     let (start, dir) = start(args, task, &file, look)?;
     let run = dir
@@ -140,11 +140,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let in_environment = file
         .key_variable()
         .is_some_and(|name| std::env::var_os(name).is_some());
-    let closed = closed.and_then(|()| match in_environment && around.key.is_some() {
+    let closed = closed.and_then(|()| match in_environment && context.key.is_some() {
         true => Err(io::Error::other("it stays in the environment")),
         false => Ok(()),
     });
-    if let (Err(error), true) = (closed, around.key.is_some() && file.runs_commands()) {
+    if let (Err(error), true) = (closed, context.key.is_some() && file.runs_commands()) {
         progress.say(&format!(
             "commands can read the key from this process: {error}"
         ));

@@ -35,7 +35,7 @@ use self::link::{Lost, Status, Waiting};
 use self::pipe::{MAX_MESSAGE, Pipe};
 use self::tool::{McpTool, Spec};
 use super::agent::FileAgent;
-use super::build::Surroundings;
+use super::build::AgentContext;
 use super::config::AgentFile;
 use super::gate::Glob;
 use super::secret::{Scrubbed, Secret};
@@ -67,9 +67,9 @@ impl AgentFile {
     /// # Errors
     /// Fails if a server can't be started or doesn't follow the protocol, two tools have the same
     /// name, or the gate names a tool that no server has.
-    pub async fn mcp_servers(&self, around: &Surroundings) -> Result<McpServers> {
+    pub async fn mcp_servers(&self, context: &AgentContext) -> Result<McpServers> {
         let mut all = McpServers {
-            key: around.key.clone(),
+            key: context.key.clone(),
             ..McpServers::default()
         };
         let workspace = self.workspace();
@@ -77,7 +77,7 @@ impl AgentFile {
         for (name, part) in &self.mcp {
             let cwd = part.cwd.as_deref().map(|path| self.beside(path));
             let cwd = cwd.as_deref().unwrap_or(&workspace);
-            let (server, specs) = Server::start(name, part, around, cwd).await?;
+            let (server, specs) = Server::start(name, part, context, cwd).await?;
             all.servers.push(Arc::clone(&server));
             for spec in specs {
                 let tool = McpTool::new(Arc::clone(&server), spec, part.timeout.0);
@@ -171,7 +171,7 @@ impl Link {
     fn open(
         name: &str,
         part: &McpPart,
-        around: &Surroundings,
+        context: &AgentContext,
         cwd: &Path,
         status: Arc<Status>,
     ) -> Result<Self> {
@@ -179,7 +179,7 @@ impl Link {
             let url = part.url.as_deref().unwrap_or_default();
             return Ok(Link::Http(Http::new(url, &part.headers, status)?));
         };
-        let mut environment = passed_on(around.environment.iter().cloned());
+        let mut environment = passed_on(context.environment.iter().cloned());
         let own = part.env.iter();
         environment.extend(own.map(|(name, value)| (name.into(), value.into())));
         let pipe = Pipe::open(command, cwd, environment, status).map_err(|error| {
@@ -248,11 +248,11 @@ impl Server {
     async fn start(
         name: &str,
         part: &McpPart,
-        around: &Surroundings,
+        context: &AgentContext,
         cwd: &Path,
     ) -> Result<(Arc<Self>, Vec<Spec>)> {
         let status = Arc::new(Status::default());
-        let link = Link::open(name, part, around, cwd, Arc::clone(&status))?;
+        let link = Link::open(name, part, context, cwd, Arc::clone(&status))?;
         let begun = timeout(part.start_timeout.0, async {
             let service = link.begin(&status).await?;
             let server = Self {
@@ -267,11 +267,11 @@ impl Server {
             Ok((server, specs))
         });
         let failed = |why: &str| {
-            let why = around.key.scrub(why);
+            let why = context.key.scrub(why);
             let what = format!("the MCP server {name} didn't start: {why}");
             let error = Error::new(Kind::Unreadable, what);
             let words = status.last_words();
-            let words = around.key.scrub(words.trim());
+            let words = context.key.scrub(words.trim());
             match words.is_empty() {
                 true => error,
                 false => error.hint(format!("its last output: {words}")),

@@ -58,12 +58,12 @@ async fn start(text: &str) -> Result<McpServers> {
         (name.into(), value)
     });
     let key = Secret::new(Some("sk-0123456789"));
-    let around = Surroundings {
+    let context = AgentContext {
         key,
         environment: environment.into(),
         seed: 1,
     };
-    parse(dir.path(), text)?.mcp_servers(&around).await
+    parse(dir.path(), text)?.mcp_servers(&context).await
 }
 
 async fn call(servers: &McpServers, name: &str) -> std::result::Result<Value, ToolError> {

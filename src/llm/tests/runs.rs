@@ -8,7 +8,7 @@ use serde_json::json;
 use super::KEY;
 use super::endpoint::{Endpoint, Play, calls, message, says};
 use crate::engine::RunResult;
-use crate::llm::{AgentFile, Secret, Surroundings, Work};
+use crate::llm::{AgentContext, AgentFile, Secret, Work};
 use crate::stop::{CriticWish, Outcome};
 
 /// A directory with an agent file and a workspace.
@@ -45,14 +45,14 @@ impl Place {
             ("PATH".into(), std::env::var_os("PATH").unwrap()),
             ("OPENAI_API_KEY".into(), KEY.into()),
         ];
-        let around = Surroundings {
+        let context = AgentContext {
             key: Secret::new(Some(KEY)),
             environment,
             seed: 1,
         };
         let engine = self
             .file(endpoint, rest)
-            .engine(&around)
+            .engine(&context)
             .unwrap()
             .build()
             .unwrap();
@@ -369,7 +369,7 @@ fn a_workspace_that_is_not_there_is_named() {
         endpoint.base_url
     );
     let file = AgentFile::parse(&text, Path::new("nowhere/agent.toml")).unwrap();
-    let error = file.engine(&Surroundings::default()).unwrap_err();
+    let error = file.engine(&AgentContext::default()).unwrap_err();
     assert_eq!(error.to_string(), "cannot use nowhere/gone as a workspace");
     assert_eq!(
         error.hints(),
@@ -430,9 +430,9 @@ async fn a_service_that_wants_its_thoughts_back_gets_them() {
         &place.dir.path().join("agent.toml"),
     )
     .unwrap();
-    let engine = file.engine(&Surroundings {
+    let engine = file.engine(&AgentContext {
         key: Secret::new(Some(KEY)),
-        ..Surroundings::default()
+        ..AgentContext::default()
     });
     let result = engine.unwrap().build().unwrap().run("look").await;
     assert_eq!(result.verdict.code.as_str(), "recovery_exhausted");
