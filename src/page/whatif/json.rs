@@ -97,7 +97,7 @@ pub(crate) fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> Wha
         recorded: Recorded {
             step,
             step_id: id(index, step),
-            stop_reason: summary.verdict.stop_reason.clone(),
+            stop_reason: summary.verdict.stop_reason.as_deref().map(str::to_owned),
             outcome: summary.verdict.outcome.as_str(),
             live: answers.live,
         },
