@@ -5,6 +5,7 @@
 mod chain;
 pub mod closest;
 pub mod columns;
+pub mod compact;
 pub mod compare;
 pub mod copies;
 pub mod diff;

@@ -91,7 +91,7 @@ fn of_run(run: &Opened) -> Check {
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,
         issues_list: json::issues(&run.index),
-        contradictions: run.summary.verdict.contradictions.clone(),
+        contradictions: run.summary.verdict.contradictions.to_vec(),
         error: None,
     }
 }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::run::Run;
 use crate::analysis::summary::Summary;
 use crate::cache_file::{self, Access};
-use crate::trace::{RunLocation, Stamps};
+use crate::trace::{RunLocation, StampsHash};
 
 /// Longer rows are neither written nor read. A row has about 2 KB.
 const MAX_ROW_BYTES: usize = 1 << 20;
@@ -36,7 +36,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 const SUM_DIGITS: usize = 16;
 
 /// The content of a file, by run directory.
-pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary, Option<Stored>)>;
+pub(super) type Entries = HashMap<PathBuf, (StampsHash, Summary, Option<Stored>)>;
 
 /// The data to show a run of an object store whose files aren't in the local mirror.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ struct Head {
 #[derive(Serialize, Deserialize)]
 struct Entry {
     dir: PathBuf,
-    stamps: Stamps,
+    stamps: StampsHash,
     summary: Summary,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stored: Option<Stored>,
@@ -198,12 +198,12 @@ impl Cache {
                 cache_file::open(&place, Access::Append)?
             }
         };
-        let mut due: Vec<(u64, Stamps, &Arc<Run>)> = Vec::new();
+        let mut due: Vec<(u64, StampsHash, &Arc<Run>)> = Vec::new();
         for run in runs {
             let Some(stamps) = run.stamps() else { continue };
             let (dir, now) = mark(run.dir().path(), stamps, run.corrections());
             if self.noted().get(&dir) != Some(&now) {
-                due.push((stamps.sizes().into_iter().flatten().sum(), stamps, run));
+                due.push((stamps.bytes(), stamps, run));
             }
         }
         if due.is_empty() {
@@ -246,7 +246,7 @@ impl Cache {
 
 /// Returns the row of a run whose files have these stamps, or `None` if it wouldn't read back
 /// unchanged.
-fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
+fn line(run: &Arc<Run>, stamps: StampsHash, prefix: &str) -> Option<Vec<u8>> {
     let summary = run.alone();
     let key = run.key().as_str();
     let key = key
@@ -299,7 +299,7 @@ fn sum(text: &[u8]) -> u64 {
 }
 
 /// Returns a hash of the run's path, and a hash of its stamps and its number of corrections.
-fn mark(dir: &Path, stamps: Stamps, corrections: u64) -> (u64, u64) {
+fn mark(dir: &Path, stamps: StampsHash, corrections: u64) -> (u64, u64) {
     let hash = |text: &dyn std::fmt::Debug| {
         let mut hasher = DefaultHasher::new();
         format!("{text:?}").hash(&mut hasher);

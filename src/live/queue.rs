@@ -25,6 +25,13 @@ impl Queue {
         }
     }
 
+    /// Adds a run before all others.
+    pub(super) fn push_front(&mut self, run: Arc<Run>) {
+        if self.members.insert(address(&run)) {
+            self.order.push_front(run);
+        }
+    }
+
     pub(super) fn pop(&mut self) -> Option<Arc<Run>> {
         while let Some(run) = self.order.pop_front() {
             if self.members.remove(&address(&run)) {

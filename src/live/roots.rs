@@ -12,7 +12,7 @@ use super::run::now;
 use crate::analysis::summary::Summary;
 use crate::mirror::Mirror;
 use crate::model::{RunKey, TraceFile};
-use crate::trace::{RootDir, RootScan, RootScanner, RunDir, Stamps};
+use crate::trace::{RootDir, RootScan, RootScanner, RunDir, Stamps, StampsHash};
 
 #[derive(Debug)]
 pub(super) struct Root {
@@ -91,13 +91,13 @@ impl Root {
     }
 
     /// Returns the cached summary of the run in `dir`, if it's still valid.
-    pub(super) fn recall(&mut self, dir: &RunDir) -> Option<(Stamps, Summary)> {
+    pub(super) fn recall(&mut self, dir: &RunDir) -> Option<(StampsHash, Summary)> {
         let (stamps, summary, _) = self.remembered.as_mut()?.remove(dir.path())?;
         // A run without an end has been silent for longer by now, and that may change its
         // assessment.
         let life = summary.life.clone().at(now(), None);
-        let holds =
-            life.liveness == summary.life.liveness && Stamps::of(dir).as_ref() == Some(&stamps);
+        let holds = life.liveness == summary.life.liveness
+            && Stamps::of(dir).map(StampsHash::from) == Some(stamps);
         (holds || self.is_evicted(dir)).then_some((stamps, Summary { life, ..summary }))
     }
 

@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::dir::RunDir;
@@ -43,9 +44,68 @@ const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (2 << 20, 2), (0, 16)];
 
 static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Counts one document as being read.
+/// If the documents being read for readers that don't wait take more bytes of memory than this
+/// together, only one of them continues. The others wait for it with what they have. Without this,
+/// a file with many runs of tiny records would take many times the memory of one of them.
+const MAX_UNDER_WAY_BYTES: usize = 32 << 20;
+
+/// Which of the documents being read may continue.
+static TURNS: Mutex<Turns> = Mutex::new(Turns::new());
+
+/// The memory that documents take while they are being read.
 #[derive(Debug)]
-struct Place(&'static AtomicUsize);
+struct Turns {
+    /// The bytes of all of them.
+    bytes: usize,
+    /// The document that continues if they take too much.
+    first: Option<u64>,
+    /// The number of the newest document.
+    newest: u64,
+}
+
+impl Turns {
+    const fn new() -> Self {
+        Self {
+            bytes: 0,
+            first: None,
+            newest: 0,
+        }
+    }
+
+    /// Returns the number of a new document.
+    fn number(&mut self) -> u64 {
+        self.newest += 1;
+        self.newest
+    }
+
+    /// Returns whether document `number` may continue.
+    fn may_continue(&mut self, number: u64) -> bool {
+        self.bytes <= MAX_UNDER_WAY_BYTES || *self.first.get_or_insert(number) == number
+    }
+
+    /// Updates the bytes that a document takes.
+    fn weigh(&mut self, before: usize, now: usize) {
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(now);
+    }
+
+    /// Removes document `number`, which took this many bytes.
+    fn leave(&mut self, number: u64, bytes: usize) {
+        self.weigh(bytes, 0);
+        self.first.take_if(|first| *first == number);
+    }
+}
+
+fn turns() -> MutexGuard<'static, Turns> {
+    TURNS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts one document as being read, with the memory it takes.
+#[derive(Debug)]
+struct Place {
+    taken: &'static AtomicUsize,
+    number: u64,
+    bytes: usize,
+}
 
 impl Place {
     /// Reserves a slot for a document of this size in bytes, if one is free.
@@ -56,13 +116,29 @@ impl Place {
         taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .ok()?;
-        Some(Self(taken))
+        Some(Self {
+            taken,
+            number: turns().number(),
+            bytes: 0,
+        })
+    }
+
+    /// Returns whether the document may be read further.
+    fn may_continue(&self) -> bool {
+        turns().may_continue(self.number)
+    }
+
+    /// Sets how many bytes the document takes.
+    fn weigh(&mut self, bytes: usize) {
+        turns().weigh(self.bytes, bytes);
+        self.bytes = bytes;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        turns().leave(self.number, self.bytes);
+        self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -244,9 +320,12 @@ impl Document {
         };
         // Changes during this pass are read by the next one.
         let begun = Instant::now();
-        let is_over = way.read(limit, dir.path())?;
+        let place = way.place.as_ref().filter(|_| patience == Patience::Now);
+        let has_turn = place.is_none_or(Place::may_continue);
+        let is_over = has_turn && way.read(limit, dir.path())?;
         way.took += begun.elapsed();
         if !is_over {
+            way.weigh();
             let state = FileState {
                 exists: true,
                 size: way.expected.max(way.size),
@@ -255,7 +334,10 @@ impl Document {
             self.under_way = Some(way);
             // During the first read, only part of the document is known.
             let is_first = self.handed_out.is_none();
-            let look = self.told(delta);
+            let look = Look {
+                waits: !has_turn,
+                ..self.told(delta)
+            };
             return Ok(if is_first {
                 Look {
                     state,
@@ -462,6 +544,16 @@ impl UnderWay {
             }
         }
         Ok(false)
+    }
+
+    /// Updates the memory that the pass takes.
+    fn weigh(&mut self) {
+        let read = self.index.as_ref().map_or(0, |index| index.weight());
+        let bytes = usize::try_from(read).unwrap_or(usize::MAX);
+        let bytes = bytes.saturating_add(self.open.weight(&self.delta));
+        if let Some(place) = &mut self.place {
+            place.weigh(bytes);
+        }
     }
 
     /// Finishes the pass and returns its results.
@@ -767,6 +859,21 @@ mod tests {
             assert!(looks <= 10 + WHOLE.len() / 50, "the reader never finishes");
         }
         assert_eq!(index.steps().len(), 2);
+    }
+
+    #[test]
+    fn of_documents_that_take_much_memory_one_continues() {
+        let mut turns = Turns::new();
+        let (a, b) = (turns.number(), turns.number());
+        turns.weigh(0, MAX_UNDER_WAY_BYTES);
+        assert!(turns.may_continue(a) && turns.may_continue(b));
+        turns.weigh(0, 1);
+        assert!(turns.may_continue(b) && !turns.may_continue(a));
+        turns.weigh(1, 100);
+        assert!(turns.may_continue(b), "the same one goes on to its end");
+        turns.leave(b, 100);
+        turns.weigh(0, 1);
+        assert!(turns.may_continue(a), "then another one continues");
     }
 
     #[test]

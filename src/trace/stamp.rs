@@ -26,6 +26,46 @@ pub(super) struct Stamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamps(pub(super) [Option<Stamp>; 3]);
 
+/// A hash of [`Stamps`], which takes a fraction of the memory. A board keeps one for each run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StampsHash {
+    stamps: u64,
+    sizes: u64,
+    bytes: u64,
+}
+
+impl From<Stamps> for StampsHash {
+    fn from(stamps: Stamps) -> Self {
+        fn hash(value: impl Hash) -> u64 {
+            let mut hasher = DefaultHasher::new();
+            value.hash(&mut hasher);
+            hasher.finish()
+        }
+        let sizes = stamps.sizes();
+        let bytes = sizes
+            .iter()
+            .flatten()
+            .fold(0, |sum: u64, size| sum.saturating_add(*size));
+        Self {
+            stamps: hash(stamps.0),
+            sizes: hash(sizes),
+            bytes,
+        }
+    }
+}
+
+impl StampsHash {
+    /// Returns whether the files have the sizes that they had then.
+    pub fn has_sizes_of(self, other: Self) -> bool {
+        self.sizes == other.sizes
+    }
+
+    /// Returns the size of all files in bytes.
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+}
+
 /// A file that changed more recently than this may change again within one tick of its file
 /// system's clock.
 pub(super) const TICK: Duration = Duration::from_secs(2);

@@ -36,7 +36,7 @@ fn names_keys_and_positions_are_distinct() {
 #[test]
 fn the_table_follows_the_column_positions() {
     let mut run = run("a", RunStatus::Answered, None);
-    (run.tokens, run.model, run.last_score) = (Some(1), Some("m".to_owned()), Some(0.5));
+    (run.tokens, run.model, run.last_score) = (Some(1), Some("m".into()), Some(0.5));
     let names: Vec<_> = shown(&[&Arc::new(run)])
         .iter()
         .map(|(column, _)| column.name)

@@ -46,9 +46,9 @@ impl CopyDifferences {
             others >= own || !are_replies && copy.verdict.certainty == Certainty::Recorded;
         let mut differences = Self {
             key: key.to_owned(),
-            verdict: copy.verdict.sentence.clone(),
+            verdict: copy.verdict.sentence.to_string(),
             outcome: copy.verdict.outcome,
-            stop_reason: copy.verdict.stop_reason.clone(),
+            stop_reason: copy.verdict.stop_reason.as_deref().map(str::to_owned),
             certainty: copy.verdict.certainty,
             is_other_end: is_other_end(copy, run),
             is_whole,
@@ -100,9 +100,7 @@ impl CopyDifferences {
         {
             if theirs != own.saturating_add(below) {
                 differ(format!("{} ({} here)", tokens(theirs), tokens(own)));
-            } else if let Some(part) =
-                usage_difference(copy.usage, run.usage).filter(|_| below == 0)
-            {
+            } else if let Some(part) = usage_difference(*copy.usage, *run.usage).filter(|_| below == 0) {
                 differ(part);
             }
         }

@@ -93,13 +93,13 @@ impl Families {
                         && !run
                             .child_ids
                             .iter()
-                            .any(|id| Some(id) == other.run_id.as_ref())
+                            .any(|id| Some(&**id) == other.run_id.as_deref())
                 })
             };
             let nearer: Vec<usize> = names.filter(is_nearer).collect();
             let up = Self::nearest(runs, at, &nearer);
             if let Some(id) = up.and_then(|up| runs.get(up)?.run_id.clone()) {
-                found.nearer.insert(at, id);
+                found.nearer.insert(at, id.into());
             }
             let duplicates = by_id.get(parent).map(Vec::as_slice).unwrap_or_default();
             let named = Self::nearest(runs, at, duplicates);
@@ -209,7 +209,7 @@ impl Families {
         }
         let ids = below
             .iter()
-            .filter_map(|child| runs.get(*child)?.run_id.clone())
+            .filter_map(|child| Some(runs.get(*child)?.run_id.as_deref()?.to_owned()))
             .collect();
         let (tokens, usage) = sum(runs, &below);
         Some(SeparateChildren { ids, tokens, usage })
@@ -222,8 +222,8 @@ fn is_within(run: &Summary, child: &Summary) -> bool {
     if !run.child_ids.is_empty()
         && child
             .run_id
-            .as_ref()
-            .is_some_and(|id| run.child_ids.contains(id))
+            .as_deref()
+            .is_some_and(|id| run.child_ids.iter().any(|child| child == id))
     {
         return true;
     }
@@ -243,6 +243,6 @@ fn sum(runs: &[Arc<Summary>], members: &[usize]) -> (Option<u64>, Usage) {
         .sum::<Option<u64>>();
     (
         tokens,
-        members().fold(Usage::of_nothing(), |sum, run| sum.plus(run.usage)),
+        members().fold(Usage::of_nothing(), |sum, run| sum.plus(*run.usage)),
     )
 }

@@ -235,10 +235,10 @@ pub type Keys = [Option<u64>; 4];
 
 /// Returns the keys of a run.
 pub fn keys(run: &Summary) -> Keys {
-    let session = |id: &String| hash(&("session", id));
+    let session = |id: &str| hash(&("session", id));
     let (own, parent) = (
-        run.run_id.as_ref().map(session),
-        run.parent.as_ref().map(session),
+        run.run_id.as_deref().map(session),
+        run.parent.as_deref().map(session),
     );
     [run.fingerprint.first, run.fingerprint.run, own, parent]
 }
@@ -482,7 +482,7 @@ impl<'a> Group<'a, '_> {
         let (Some(other), Some(run)) = (self.run(other), self.run(at)) else {
             return false;
         };
-        let is_alike = (run.tokens, run.usage) == (other.tokens, other.usage);
+        let is_alike = (run.tokens, &run.usage) == (other.tokens, &other.usage);
         let is_whole = run.steps == other.steps && run.events == other.events;
         match (run.fingerprint.is_untimed, run.fingerprint.steps) {
             (false, _) => true,

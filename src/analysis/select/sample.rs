@@ -1,5 +1,6 @@
 //! Sample runs for tests.
 
+use crate::analysis::compact::Shared;
 use crate::analysis::life::{Basis, ExternalFacts, Life, Liveness, Silent};
 use crate::analysis::summary::{Summary, summary};
 use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
@@ -46,9 +47,9 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
         RunStatus::Error | RunStatus::Died => Outcome::Failed,
         _ => Outcome::Unknown,
     };
-    run.verdict.stop_reason = reason.map(str::to_owned);
-    run.verdict.sentence = format!("{} for {}", mark.word(), reason.unwrap_or("no reason"));
-    run.verdict.second = String::new();
+    run.verdict.stop_reason = reason.map(Shared::from);
+    run.verdict.sentence = format!("{} for {}", mark.word(), reason.unwrap_or("no reason")).into();
+    run.verdict.second = Shared::default();
     run.verdict.limit = Some(StepLimit {
         steps: 40,
         from: LimitFrom::SetBy(Origin::Task),
@@ -81,10 +82,11 @@ pub(crate) fn many(number: usize) -> Vec<Summary> {
             run.steps_now = run.steps;
             run.tokens = (n % 3 > 0).then_some(n as u64 * 17 % 50_000);
             run.last_score = (n % 4 > 0).then_some((n % 101) as f64 / 100.0);
-            run.model = (n % 5 > 0).then(|| format!("model-{}", n % 11));
-            run.task = Some(format!(
+            run.model = (n % 5 > 0).then(|| format!("model-{}", n % 11).into());
+            let task = format!(
                 "Fix calc.py so that test_calc.py passes, attempt {n}, then say what you changed."
-            ));
+            );
+            run.task = Some(task.into());
             run
         })
         .collect()

@@ -11,10 +11,15 @@ impl Subject for Summary {
         out(self.key.as_str());
         out(&self.verdict.sentence);
         out(&self.verdict.second);
-        [&self.run_id, &self.task, &self.model, &self.answer]
-            .into_iter()
-            .flatten()
-            .for_each(|text| out(text));
+        [
+            self.run_id.as_deref(),
+            self.task.as_deref(),
+            self.model.as_deref(),
+            self.answer.as_deref(),
+        ]
+        .into_iter()
+        .flatten()
+        .for_each(|text| out(text));
         self.titles.iter().for_each(|text| out(text));
     }
 

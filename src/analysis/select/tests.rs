@@ -221,7 +221,7 @@ fn cursors_carry_any_text_and_refuse_what_they_are_not() {
         let mut first = run(key, RunStatus::Answered, None);
         first.model = Some(model.into());
         let mut second = run(&format!("{key}~"), RunStatus::Answered, None);
-        second.model = Some(format!("{model}~"));
+        second.model = Some(format!("{model}~").into());
         let all = shared(vec![first, second]);
         let sort = "model".parse().unwrap();
         let window = select(&all, &Query::default(), sort, 1, None);
@@ -326,8 +326,8 @@ fn the_strip_leaves_live_runs_out() {
     let mut runs = five();
     runs[4].steps = 900;
     runs.push(run("f", RunStatus::Answered, Some("final")));
-    runs[5].verdict.contradictions = vec!["The status is failed".to_owned()];
-    runs[1].verdict.sentence = "Stopped by a rule: but success is recorded as false".to_owned();
+    runs[5].verdict.contradictions = ["The status is failed".to_owned()].into();
+    runs[1].verdict.sentence = "Stopped by a rule: but success is recorded as false".into();
     runs[5].steps = 9;
     runs[0].duration_ms = None;
     let survey = survey(&shared(runs), &Query::default());

@@ -1,10 +1,12 @@
 //! Summarizes a run as one row of facts for the run table, using only the index.
 
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use thin_vec::ThinVec;
 
+use super::compact::{Blank, Seldom, Shared};
 use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
 use super::format;
 use super::life::{ExternalFacts, Life, life};
@@ -56,9 +58,7 @@ pub struct Summary {
     #[serde(skip, default = "no_path")]
     pub path: Arc<str>,
     /// The recorded run id.
-    pub run_id: Option<String>,
-    /// The status in the manifest.
-    pub status: Option<String>,
+    pub run_id: Option<Box<str>>,
     /// Whether the run is alive.
     pub life: Life,
     /// Why it stopped.
@@ -74,8 +74,6 @@ pub struct Summary {
     pub events: usize,
     /// All step lines, as counted by the step limit.
     pub steps_now: usize,
-    /// Step lines that are replies of sub-agents rather than the run's own.
-    pub steps_nested: usize,
     /// Whether the number of steps is unknown: the records don't show where each step begins, some
     /// steps have no line, or some lines aren't steps.
     #[serde(rename = "steps_untold")]
@@ -84,19 +82,12 @@ pub struct Summary {
     pub tokens: Option<u64>,
     /// Whether any of the tokens are known to be estimates.
     pub tokens_estimated: bool,
-    /// Whether the tokens are those of a whole thread, including the runs that this one continues,
-    /// if any.
-    pub tokens_of_thread: bool,
     /// Steps that don't record their tokens, if that makes the tokens of the run a lower bound or
     /// unknown.
     #[serde(rename = "tokens_untold")]
     pub tokens_unknown: usize,
     /// Steps that don't record their tokens, whether or not the run records a total.
     pub steps_without_tokens: usize,
-    /// The cost in US dollars, if recorded.
-    pub cost_usd: Option<f64>,
-    /// The cost in US dollars that the run itself estimated from its own prices.
-    pub cost_by_run_usd: Option<f64>,
     /// The tokens by model, if no cost is recorded. The cost can be estimated from them.
     pub spent: ThinVec<Spent>,
     /// The prices for an estimate. Not stored, since the user may change them.
@@ -105,13 +96,8 @@ pub struct Summary {
     /// The run time in milliseconds: the writer's figure, or else the time from the first to the
     /// last event.
     pub duration_ms: Option<f64>,
-    /// If a clock went back and the run time is unknown: the time from the first to the last event
-    /// in milliseconds, a lower bound.
-    pub duration_at_least_ms: Option<f64>,
     /// The lowest score of the whole run, or else of the last step with a score.
     pub last_score: Option<f64>,
-    /// The lowest score of each step that has one, downsampled.
-    pub spark: ThinVec<f64>,
     /// The critics' names, in order of appearance.
     pub critics: ThinVec<String>,
     /// The tools' names, in order of appearance.
@@ -120,60 +106,32 @@ pub struct Summary {
     pub models: ThinVec<String>,
     /// The agents' names, in order of appearance.
     pub agents: ThinVec<String>,
-    /// The state keys that steps changed.
-    pub changed: ThinVec<String>,
     /// The model's name.
-    pub model: Option<String>,
+    pub model: Option<Shared>,
     /// The text of the task.
-    pub task: Option<String>,
-    /// The titles of the session, the preferred one first.
-    pub titles: ThinVec<String>,
+    pub task: Option<Box<str>>,
     /// The answer.
-    pub answer: Option<String>,
-    /// The run that started this one, or from which it was forked.
-    pub parent: Option<String>,
-    /// The run whose thread this one continues in a separate file.
-    pub continues: Option<String>,
-    /// The fork point: how many steps at the start are the parent's.
-    pub branched_after: Option<u64>,
+    pub answer: Option<Box<str>>,
     /// The name of the trace's format.
-    pub format: String,
+    pub format: Shared,
     /// Whether the run is identified by its task, because its name says nothing about it.
     pub is_session: bool,
     /// The program that wrote the trace, with its version.
-    pub tool: Option<String>,
-    /// The directory in which the agent worked.
-    pub project: Option<String>,
-    /// The number of user prompts that the run responds to.
-    pub turns: Option<u64>,
-    /// The number of child runs.
-    pub children: Option<u64>,
-    /// The ids of the child runs, as far as the run's own records name them.
-    pub child_ids: ThinVec<String>,
+    pub tool: Option<Shared>,
     /// Whether each step is one reply of the model.
     pub steps_are_replies: bool,
-    /// Whether the recorded totals include the child runs.
-    pub totals_with_children: bool,
-    /// The token total that another tool recorded for the whole run.
-    pub total: Option<u64>,
-    /// Whether that record states what may explain a difference from the steps.
-    pub total_explained: bool,
     /// The scores given to the whole run, by who gave them.
     pub scores: ThinVec<GivenScore>,
     /// Whether the run succeeded, if recorded.
     pub success: Option<bool>,
-    /// Who invalidated the result, and why.
-    pub invalidation: Option<String>,
     /// The tokens by kind, as far as known.
-    pub usage: Usage,
+    pub usage: Seldom<Usage>,
     /// The number of model replies.
     pub model_calls: Option<u64>,
     /// The number of tool calls requested.
     pub tool_calls: Option<u64>,
     /// The number of failed tool calls.
     pub tool_errors: Option<u64>,
-    /// The number of files that tools changed, as far as the trace shows.
-    pub files_changed: Option<u64>,
     /// The start time, in microseconds since the epoch.
     pub started: Option<i64>,
     /// The newest recorded time, or else the newest file modification; microseconds since the
@@ -193,12 +151,96 @@ pub struct Summary {
     pub partial: bool,
     /// The data that the run shares with its copies.
     pub fingerprint: Fingerprint,
-    /// The usage of the copied steps at the start of the run. It's not included in the fields
-    /// above.
-    pub copied: Option<CopiedPart>,
     /// How the run relates to others with the same records. Not stored, since that depends on them.
     #[serde(skip)]
     pub relation: Related,
+    /// The facts that few runs have. Readers of a summary find them as if they were its own fields.
+    pub rare: Seldom<RareFacts>,
+}
+
+/// The facts of a [`Summary`] that few runs have. They take memory only if there are any.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RareFacts {
+    /// The status in the manifest.
+    pub status: Option<String>,
+    /// Step lines that are replies of sub-agents rather than the run's own.
+    pub steps_nested: usize,
+    /// Whether the tokens are those of a whole thread, including the runs that this one continues,
+    /// if any.
+    pub tokens_of_thread: bool,
+    /// The cost in US dollars, if recorded.
+    pub cost_usd: Option<f64>,
+    /// The cost in US dollars that the run itself estimated from its own prices.
+    pub cost_by_run_usd: Option<f64>,
+    /// If a clock went back and the run time is unknown: the time from the first to the last event
+    /// in milliseconds, a lower bound.
+    pub duration_at_least_ms: Option<f64>,
+    /// The lowest score of each step that has one, downsampled.
+    pub spark: ThinVec<f64>,
+    /// The state keys that steps changed.
+    pub changed: ThinVec<String>,
+    /// The titles of the session, the preferred one first.
+    pub titles: ThinVec<String>,
+    /// The run that started this one, or from which it was forked.
+    pub parent: Option<Box<str>>,
+    /// The run whose thread this one continues in a separate file.
+    pub continues: Option<Box<str>>,
+    /// The fork point: how many steps at the start are the parent's.
+    pub branched_after: Option<u64>,
+    /// The directory in which the agent worked.
+    pub project: Option<String>,
+    /// The number of user prompts that the run responds to.
+    pub turns: Option<u64>,
+    /// The number of child runs.
+    pub children: Option<u64>,
+    /// The ids of the child runs, as far as the run's own records name them.
+    pub child_ids: ThinVec<String>,
+    /// Whether the recorded totals include the child runs.
+    pub totals_with_children: bool,
+    /// The token total that another tool recorded for the whole run.
+    pub total: Option<u64>,
+    /// Whether that record states what may explain a difference from the steps.
+    pub total_explained: bool,
+    /// Who invalidated the result, and why.
+    pub invalidation: Option<String>,
+    /// The number of files that tools changed, as far as the trace shows.
+    pub files_changed: Option<u64>,
+    /// The usage of the copied steps at the start of the run. It's not included in the fields
+    /// above.
+    pub copied: Option<CopiedPart>,
+}
+
+impl Blank for RareFacts {
+    fn blank() -> &'static Self {
+        static BLANK: LazyLock<RareFacts> = LazyLock::new(RareFacts::default);
+        &BLANK
+    }
+}
+
+impl Blank for Usage {
+    fn blank() -> &'static Self {
+        static BLANK: Usage = Usage {
+            input: None,
+            cached: None,
+            output: None,
+            reasoning: None,
+        };
+        &BLANK
+    }
+}
+
+impl Deref for Summary {
+    type Target = RareFacts;
+
+    fn deref(&self) -> &RareFacts {
+        &self.rare
+    }
+}
+
+impl DerefMut for Summary {
+    fn deref_mut(&mut self) -> &mut RareFacts {
+        &mut self.rare
+    }
 }
 
 /// A score given to the whole run.
@@ -292,10 +334,10 @@ impl Summary {
             .models
             .iter()
             .map(String::as_str)
-            .filter(|other| *other != model)
+            .filter(|other| *other != &*model)
             .collect();
         Some(if others.is_empty() {
-            model
+            model.to_string()
         } else {
             format!("{model}; other steps: {}", others.join(", "))
         })
@@ -388,14 +430,16 @@ impl Summary {
             .or(relation.cost_usd.filter(|_| copied.is_none()));
         let (children, parent) = (
             relation.children.or(own.children),
-            relation.parent.clone().or(own.parent.clone()),
+            relation
+                .parent
+                .as_deref()
+                .map(Box::from)
+                .or(own.parent.clone()),
         );
-        let mut run = Self {
-            cost_usd,
-            children,
-            parent,
-            ..own
-        };
+        let mut run = own;
+        if (run.cost_usd, run.children) != (cost_usd, children) || run.parent != parent {
+            (run.cost_usd, run.children, run.parent) = (cost_usd, children, parent);
+        }
         for contradiction in relation
             .differences
             .iter()
@@ -461,7 +505,8 @@ impl Summary {
                 cached: less(self.usage.cached, usage.cached),
                 output: less(self.usage.output, usage.output),
                 reasoning: less(self.usage.reasoning, usage.reasoning),
-            };
+            }
+            .into();
         }
         self
     }
@@ -503,8 +548,8 @@ impl Summary {
         self.steps_without_tokens = self
             .steps_without_tokens
             .saturating_sub(before.unknown_tokens);
-        let usage = self.usage;
-        self.usage = if before.readable == 0 {
+        let usage = *self.usage;
+        self.usage = Seldom::from(if before.readable == 0 {
             usage
         } else {
             Usage {
@@ -513,7 +558,7 @@ impl Summary {
                 output: less(usage.output, before.usage.output),
                 reasoning: less(usage.reasoning, before.usage.reasoning),
             }
-        };
+        });
         let all_paid = before
             .spent
             .iter()
@@ -869,6 +914,7 @@ pub fn summary(
         .and_then(|segment| segment.init.as_ref())
         .map(|(_, init)| init);
     let text = |text: Option<&Box<str>>| text.map(|text| text.to_string());
+    let shared = |text: Option<&Box<str>>| text.map(|text| Shared::from(&**text));
     let run = &index.tally().run;
     let names = |symbols: &Distinct| {
         symbols
@@ -920,11 +966,60 @@ pub fn summary(
         || segments.iter().any(|segment| segment.unreadable > 0);
     // If no step of a run is recorded, what steps do can't be counted.
     let no_steps_recorded = run.readable == 0 && are_steps_unknown(index);
+    let rare = RareFacts {
+        status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
+        // If all steps are nested, there's no record of what they're nested in.
+        steps_nested: if run.nested < run.readable {
+            run.nested
+        } else {
+            0
+        },
+        tokens_of_thread: manifest.is_some_and(|manifest| manifest.tokens_of_thread),
+        cost_usd: cost_usd(index)
+            .filter(|_| manifest.is_none_or(|manifest| !manifest.cost_estimated)),
+        cost_by_run_usd: manifest
+            .filter(|manifest| manifest.cost_estimated)
+            .and_then(|manifest| manifest.cost_usd),
+        duration_at_least_ms: if took.is_none() {
+            own_least_ms(index)
+        } else {
+            None
+        },
+        spark: run.lows.as_slice().into(),
+        changed: names(&run.changed).into(),
+        titles: manifest
+            .iter()
+            .flat_map(|manifest| &manifest.titles)
+            .map(|title| title.to_string())
+            .collect(),
+        branched_after: manifest.and_then(|manifest| manifest.branched_after),
+        continues: manifest.and_then(|manifest| manifest.continues.clone()),
+        parent: manifest.and_then(|manifest| manifest.parent.clone()),
+        project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
+        turns: manifest
+            .and_then(|manifest| manifest.turns)
+            .filter(|turns| *turns > 0 || !no_steps_recorded),
+        children: manifest.and_then(|manifest| manifest.children),
+        child_ids: manifest
+            .iter()
+            .flat_map(|manifest| &manifest.child_ids)
+            .map(|id| id.to_string())
+            .collect(),
+        totals_with_children: manifest.is_some_and(|manifest| manifest.totals_with_children),
+        total: manifest
+            .and_then(|manifest| manifest.total.as_ref())
+            .map(|total| total.tokens),
+        total_explained: manifest
+            .and_then(|manifest| manifest.total.as_ref())
+            .is_some_and(|it| !it.aside.is_empty()),
+        invalidation: text(manifest.and_then(|manifest| manifest.invalidation.as_ref())),
+        files_changed: files_changed(index),
+        copied: None,
+    };
     let whole = Summary {
         key: key.clone(),
         path: path.into(),
-        run_id: text(manifest.and_then(|manifest| manifest.run_id.as_ref())),
-        status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
+        run_id: manifest.and_then(|manifest| manifest.run_id.clone()),
         verdict: if index.is_partial() {
             Verdict::of_unread(steps)
         } else {
@@ -940,12 +1035,6 @@ pub fn summary(
         },
         events,
         steps_now: steps,
-        // If all steps are nested, there's no record of what they're nested in.
-        steps_nested: if run.nested < run.readable {
-            run.nested
-        } else {
-            0
-        },
         steps_unknown,
         // Includes the recorded usage of the step in which the run broke off. It may have used
         // more.
@@ -959,26 +1048,14 @@ pub fn summary(
             (tokens, _) => tokens,
         },
         tokens_estimated: run.tokens_estimated || broken_off.is_some_and(|spent| spent.is_estimate),
-        tokens_of_thread: manifest.is_some_and(|manifest| manifest.tokens_of_thread),
         tokens_unknown: if are_of_steps { run.unknown_tokens } else { 0 }
             + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.unknown_tokens + cut_off,
-        cost_usd: cost_usd(index)
-            .filter(|_| manifest.is_none_or(|manifest| !manifest.cost_estimated)),
-        cost_by_run_usd: manifest
-            .filter(|manifest| manifest.cost_estimated)
-            .and_then(|manifest| manifest.cost_usd),
         spent: spent(index, run, cut_off).into(),
         prices: None,
         duration_ms: took,
-        duration_at_least_ms: if took.is_none() {
-            own_least_ms(index)
-        } else {
-            None
-        },
         last_score: given(run_scores.clone())
             .or(run.last_score.filter(|_| !index.has_disordered_steps())),
-        spark: run.lows.as_slice().into(),
         critics: run_scores
             .clone()
             .map(|given| given.name.to_string())
@@ -991,56 +1068,29 @@ pub fn summary(
             .chain(text(manifest.and_then(|m| m.agent.as_ref())))
             .fold(Vec::new(), distinct)
             .into(),
-        changed: names(&run.changed).into(),
-        model: text(
+        model: shared(
             manifest
                 .and_then(|manifest| manifest.model.as_ref())
                 .or(init.and_then(|init| init.model.as_ref())),
         ),
-        task: text(init.and_then(|init| init.task.as_ref())),
-        titles: manifest
-            .iter()
-            .flat_map(|manifest| &manifest.titles)
-            .map(|title| title.to_string())
-            .collect(),
-        answer: kept_answer(index).map(str::to_owned),
-        branched_after: manifest.and_then(|manifest| manifest.branched_after),
-        continues: text(manifest.and_then(|manifest| manifest.continues.as_ref())),
-        parent: text(manifest.and_then(|manifest| manifest.parent.as_ref())),
-        format: index.format().name.to_owned(),
+        task: init.and_then(|init| init.task.clone()),
+        answer: kept_answer(index).map(Box::from),
+        format: index.format().name.into(),
         is_session: index.format().is_session,
-        tool: text(manifest.and_then(|manifest| manifest.tool.as_ref())),
-        project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
-        turns: manifest
-            .and_then(|manifest| manifest.turns)
-            .filter(|turns| *turns > 0 || !no_steps_recorded),
-        children: manifest.and_then(|manifest| manifest.children),
+        tool: shared(manifest.and_then(|manifest| manifest.tool.as_ref())),
         steps_are_replies: index.format().has_reply_steps,
-        child_ids: manifest
-            .iter()
-            .flat_map(|manifest| &manifest.child_ids)
-            .map(|id| id.to_string())
-            .collect(),
-        totals_with_children: manifest.is_some_and(|manifest| manifest.totals_with_children),
-        total: manifest
-            .and_then(|manifest| manifest.total.as_ref())
-            .map(|total| total.tokens),
-        total_explained: manifest
-            .and_then(|manifest| manifest.total.as_ref())
-            .is_some_and(|it| !it.aside.is_empty()),
         scores: run_scores.take(MAX_SCORES).map(GivenScore::of).collect(),
         success: manifest.and_then(|manifest| manifest.success),
-        invalidation: text(manifest.and_then(|manifest| manifest.invalidation.as_ref())),
         usage: match broken_off {
             Some(more) => usage(index).with_reply(more.input, more.output),
             None => usage(index),
-        },
+        }
+        .into(),
         model_calls: model_calls(index),
         tool_calls: Some(run.calls).filter(|_| has_calls && !no_steps_recorded),
         // If the result of a call isn't recorded, it's unknown whether the call failed.
         tool_errors: Some(run.failed_calls)
             .filter(|_| !run.unknown_calls && has_calls && !no_steps_recorded),
-        files_changed: files_changed(index),
         started: manifest
             .and_then(|manifest| manifest.started_at)
             .or_else(|| match index.is_disordered() {
@@ -1061,9 +1111,9 @@ pub fn summary(
         events_unknown,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),
-        copied: None,
         relation: Related::default(),
         life,
+        rare: rare.into(),
     };
     match copied(index) {
         Some(copied) => whole.without_copied(index, copied),
@@ -1087,13 +1137,13 @@ impl Verdict {
     /// Returns the verdict of a run that is still being read: unknown.
     fn of_unread(steps: usize) -> Self {
         Self {
-            sentence: format!("Being read, {} so far", format::counted(steps, "step")),
-            second: String::new(),
+            sentence: format!("Being read, {} so far", format::counted(steps, "step")).into(),
+            second: Shared::default(),
             outcome: Outcome::Unknown,
             mark: RunStatus::Unknown,
             certainty: Certainty::Unknown,
             answered: false,
-            contradictions: Vec::new(),
+            contradictions: ThinVec::new(),
             stop_reason: None,
             step: None,
             limit: None,

@@ -400,9 +400,10 @@ fn limits_are_chosen_from_what_the_runs_took() {
     );
     // Without recorded usage, there's one limit that can't be evaluated.
     assert_eq!(took(sweep_rule("timeout"), &[4]), [1.0]);
-    let paid = |cost_usd| Summary {
-        cost_usd,
-        ..blank("x")
+    let paid = |cost_usd| {
+        let mut run = blank("x");
+        run.cost_usd = cost_usd;
+        run
     };
     let cents = sweep_rule("max_cost").choose([paid(Some(0.041)), paid(None)].iter());
     assert_eq!(

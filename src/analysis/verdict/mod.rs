@@ -6,7 +6,9 @@ use std::cell::OnceCell;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use thin_vec::ThinVec;
 
+use super::compact::Shared;
 use super::facts::lost;
 use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
@@ -43,9 +45,9 @@ pub(super) use rounds::other_run;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The reason, without a full stop.
-    pub sentence: String,
+    pub sentence: Shared,
     /// One full sentence about anything else that happened; may be empty.
-    pub second: String,
+    pub second: Shared,
     /// The outcome.
     pub outcome: Outcome,
     /// The status.
@@ -56,9 +58,9 @@ pub struct Verdict {
     pub answered: bool,
     /// The contradictions between the files about the end: one sentence each without a full stop,
     /// most serious first.
-    pub contradictions: Vec<String>,
+    pub contradictions: ThinVec<String>,
     /// The recorded stop reason, as written.
-    pub stop_reason: Option<String>,
+    pub stop_reason: Option<Shared>,
     /// The ordinal of the last step that actually ran; `None` also if that step has no line.
     pub step: Option<usize>,
     /// The step limit, and whether it's the one in effect.
@@ -168,14 +170,14 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             _ => outcome == Outcome::Completed && has_answer,
         };
         Verdict {
-            sentence,
-            second: facts.second(mark),
+            sentence: sentence.into(),
+            second: facts.second(mark).into(),
             outcome,
             mark,
             certainty,
             answered,
-            contradictions,
-            stop_reason: reason.map(str::to_owned),
+            contradictions: contradictions.into(),
+            stop_reason: reason.map(Shared::from),
             step,
             limit: facts.limit(),
         }
@@ -207,7 +209,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         let (mark, sentence) = ended::read(&facts, ended);
         let base = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict {
-            stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()),
+            stop_reason: Some(&*ended.word)
+                .filter(|word| !word.is_empty())
+                .map(Shared::from),
             ..base
         };
     }
@@ -221,7 +225,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         let (mark, sentence) = ended::read(&facts, ended);
         let base = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict {
-            stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()),
+            stop_reason: Some(&*ended.word)
+                .filter(|word| !word.is_empty())
+                .map(Shared::from),
             ..base
         };
     }

@@ -5,7 +5,7 @@ use crate::model::{Delta, Issue, IssueKind, ManifestState, Names, TraceFile};
 /// Judges a run with these lines, long after it was written.
 fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String, String) {
     let verdict = judged(steps, events, manifest);
-    (verdict.sentence, verdict.second)
+    (verdict.sentence.to_string(), verdict.second.to_string())
 }
 
 fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {

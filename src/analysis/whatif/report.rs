@@ -241,14 +241,14 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<RuleEffec
     let stop = index.stop();
     let name = stop
         .map(|stop| stop.code.to_string())
-        .or_else(|| summary.verdict.stop_reason.clone())?;
+        .or_else(|| summary.verdict.stop_reason.as_deref().map(str::to_owned))?;
     let detail = stop
         .map(|stop| stop.reading.detail.to_string())
         .filter(|detail| !detail.is_empty());
     let said = RuleResult {
         gate: stop.and_then(|stop| stop.gate),
         code: stop.map(|stop| stop.code.clone()),
-        detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
+        detail: detail.unwrap_or_else(|| summary.verdict.sentence.to_string()),
         ..nothing()
     };
     let unknown_from = record

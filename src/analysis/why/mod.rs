@@ -102,7 +102,7 @@ pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
         evidence: evidence::evidence(summary, index, lines),
         pace: pace::pace(summary, index, &rules),
         rules,
-        contradictions: summary.verdict.contradictions.clone(),
+        contradictions: summary.verdict.contradictions.to_vec(),
         first_trouble: trouble::first_trouble(index),
     }
 }

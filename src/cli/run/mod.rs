@@ -342,7 +342,7 @@ fn sentence(trace: Option<Opened>, result: &RunResult<Work>) -> String {
     let tells = |stop: &StopVerdict| (&stop.code, stop.step) == (&verdict.code, verdict.step);
     match trace {
         Some(run) if result.trace_error.is_none() || run.index.stop().is_some_and(tells) => {
-            run.summary.verdict.sentence
+            run.summary.verdict.sentence.to_string()
         }
         _ => format!("{}: {}", verdict.code, verdict.reading.detail),
     }

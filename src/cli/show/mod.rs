@@ -172,17 +172,18 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         "run id",
         summary
             .run_id
-            .clone()
-            .filter(|id| id != summary.key.as_str()),
+            .as_deref()
+            .filter(|id| *id != summary.key.as_str())
+            .map(str::to_owned),
     )?;
     fact("title", summary.title().map(str::to_owned))?;
-    fact("task", summary.task.clone())?;
+    fact("task", summary.task.as_deref().map(str::to_owned))?;
     fact("model", summary.models_words())?;
     fact(
         "agents",
         Some(summary.agents.join(", ")).filter(|agents| !agents.is_empty()),
     )?;
-    fact("parent", summary.parent.clone())?;
+    fact("parent", summary.parent.as_deref().map(str::to_owned))?;
     fact(
         "continues",
         summary

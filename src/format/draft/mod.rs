@@ -78,7 +78,8 @@ pub struct EventDraft<'a> {
 /// The state of a trace that isn't in the index yet, because later records may change it.
 #[derive(Debug, Default)]
 pub struct Open {
-    steps: BTreeMap<usize, Going>,
+    /// Boxed, because a map reserves room for twice as many, and a step takes a kilobyte.
+    steps: BTreeMap<usize, Box<Going>>,
     /// The approximate size of their parts in bytes.
     weight: usize,
     /// Whether the file grows, so that a later look may continue a step.
@@ -128,6 +129,14 @@ impl Open {
             },
             ..Self::default()
         }
+    }
+
+    /// Returns approximately how many bytes the state takes in memory, with what waits in `delta`.
+    pub fn weight(&self, delta: &Delta) -> usize {
+        self.weight
+            + self.steps.len() * size_of::<Going>()
+            + delta.steps.len() * size_of::<StepHead>()
+            + delta.events.len() * size_of::<(EventHead, Option<EventNote>)>()
     }
 }
 
@@ -341,11 +350,11 @@ impl<'a> Draft<'a> {
         self.open.next_step += 1;
         self.open.steps.insert(
             n,
-            Going {
+            Box::new(Going {
                 first: self.place,
                 touched: true,
                 ..Going::default()
-            },
+            }),
         );
         n
     }
@@ -394,6 +403,7 @@ impl<'a> Draft<'a> {
             .collect();
         let (weight, beyond) = (part.weight(), step.part.beyond);
         step.part.add(part);
+        step.part.shrink();
         self.open.weight += weight;
         let is_full = beyond == 0 && step.part.beyond > 0;
         let odd = odd::of_part(&mut step.part, &mut step.odd);
@@ -460,6 +470,7 @@ impl<'a> Draft<'a> {
         if let Some(step) = self.open.steps.get_mut(&n) {
             self.open.weight += part.weight();
             step.part.add(part);
+            step.part.shrink();
             step.touched = true;
         }
     }
@@ -719,7 +730,7 @@ impl<'a> Draft<'a> {
             open.steps.pop_first();
         }
         let weight = |step: &Going| step.part.weight() + step.events.len() * size_of::<u32>();
-        open.weight = open.steps.values().map(weight).sum();
+        open.weight = open.steps.values().map(|step| weight(step)).sum();
         let mut oldest = 0;
         while open.weight > MAX_WEIGHT / 2 && oldest < open.next_step {
             let Some((n, step)) = open.steps.range_mut(oldest..).next() else {

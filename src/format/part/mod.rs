@@ -309,6 +309,23 @@ impl Part {
             .sum()
     }
 
+    /// Gives back memory that short lists reserve for more items. A draft holds thousands of steps
+    /// with one call or text each.
+    pub(super) fn shrink(&mut self) {
+        fn shrink<T>(list: &mut Vec<T>) {
+            if list.len() < 4 {
+                list.shrink_to_fit();
+            }
+        }
+        shrink(&mut self.thought);
+        shrink(&mut self.text);
+        shrink(&mut self.calls);
+        shrink(&mut self.answers);
+        shrink(&mut self.beside);
+        shrink(&mut self.changes);
+        shrink(&mut self.scores);
+    }
+
     /// Returns approximately how many bytes it takes in memory.
     pub(super) fn weight(&self) -> usize {
         let texts = self.thought.len() + self.text.len() + self.tail.len();

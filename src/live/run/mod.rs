@@ -21,7 +21,7 @@ use crate::model::price::Prices;
 use crate::model::{
     Delta, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
 };
-use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_running};
+use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, StampsHash, is_running};
 
 /// A run that the board follows.
 ///
@@ -55,8 +55,8 @@ pub struct Run {
     known: AtomicBool,
     gone: AtomicBool,
     grew: AtomicI64,
-    /// When the summary was made.
-    summed: Mutex<Instant>,
+    /// When the summary was made, in milliseconds since the first run was created.
+    summed: AtomicU64,
     waking: OnceLock<Arc<tokio::sync::Mutex<()>>>,
     #[cfg(test)]
     fault: Mutex<Option<fn()>>,
@@ -100,6 +100,9 @@ static NOTHING_READ: LazyLock<Arc<Index>> = LazyLock::new(Arc::default);
 
 /// Runs with more bytes than this are read one at a time.
 const LARGE_BYTES: u64 = 16 << 20;
+/// So are runs with more steps and events than this. Their index takes as much memory as that of a
+/// large file.
+const LARGE_RECORDS: usize = 50_000;
 /// How many times larger than its compressed file a log is assumed to be. Agent logs rarely reach
 /// this ratio.
 const TYPICAL_RATIO: u64 = 30;
@@ -148,7 +151,12 @@ impl Run {
 
     /// Creates a run from its cached summary. `stamps` are those of its files when the summary was
     /// made.
-    pub(super) fn parked(dir: RunDir, settle: Duration, stamps: Stamps, summary: Summary) -> Self {
+    pub(super) fn parked(
+        dir: RunDir,
+        settle: Duration,
+        stamps: StampsHash,
+        summary: Summary,
+    ) -> Self {
         Self {
             known: AtomicBool::new(true),
             ..Self::holding(dir, settle, Held::Parked(stamps), summary)
@@ -175,7 +183,7 @@ impl Run {
             known: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             grew: AtomicI64::new(0),
-            summed: Mutex::new(Instant::now()),
+            summed: AtomicU64::new(uptime_ms()),
             waking: OnceLock::new(),
             #[cfg(test)]
             fault: Mutex::default(),
@@ -341,7 +349,9 @@ impl Run {
         } else {
             1
         };
+        let records = |run: Arc<Summary>| run.steps_now.saturating_add(run.events);
         self.dir.bytes().saturating_mul(ratio) > LARGE_BYTES
+            || records(self.summary()) > LARGE_RECORDS
     }
 
     /// Limits large runs to one read at a time. Otherwise a client that requests many pages and
@@ -467,7 +477,7 @@ impl Run {
         if let Held::Open(reader) = &*held
             && let Some(stamps) = reader.stamps()
         {
-            *held = Held::Parked(stamps);
+            *held = Held::Parked(stamps.into());
             *self.index.write().unwrap_or_else(PoisonError::into_inner) = None;
             return true;
         }
@@ -489,12 +499,17 @@ impl Run {
 
     /// Returns the stamps of the files that the summary was made from, if the summary is complete.
     /// Also returns `None` while the run is being reloaded, which takes long for a large one.
-    pub(super) fn stamps(&self) -> Option<Stamps> {
+    pub(super) fn stamps(&self) -> Option<StampsHash> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
-            Held::Open(reader) if !self.may_change() => reader.stamps(),
+            Held::Open(reader) if !self.may_change() => reader.stamps().map(StampsHash::from),
             Held::Unread | Held::Open(_) | Held::Reloading(_) | Held::Failed(_) => None,
         }
+    }
+
+    /// Returns the current stamps of the files.
+    fn stamps_now(&self) -> Option<StampsHash> {
+        Stamps::of(&self.dir).map(StampsHash::from)
     }
 
     /// Returns whether the run may change beyond its summary.
@@ -567,7 +582,7 @@ impl Run {
             Held::Unread | Held::Open(_) | Held::Reloading(_) => None,
         };
         if let Some(stamps) = waits
-            && Stamps::of(&self.dir) == stamps
+            && self.stamps_now() == stamps
             && !(self.is_parked() && self.life_moved())
         {
             return News::default();
@@ -622,11 +637,8 @@ impl Run {
 
     /// Returns whether the summary is due although more is being read.
     fn is_sum_due(&self) -> bool {
-        self.summed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .elapsed()
-            >= SUM_EVERY
+        let summed = self.summed.load(Ordering::Relaxed);
+        Duration::from_millis(uptime_ms().saturating_sub(summed)) >= SUM_EVERY
     }
 
     /// Triggers `fault` at the next read.
@@ -662,7 +674,7 @@ impl Run {
             ..Delta::default()
         });
         *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(index));
-        *self.held() = Held::Failed(Stamps::of(&self.dir));
+        *self.held() = Held::Failed(self.stamps_now());
         self.known.store(true, Ordering::Relaxed);
     }
 
@@ -709,7 +721,7 @@ impl Run {
     pub(super) fn sum_up(&self) -> bool {
         let index = self.current();
         let fresh = self.summary_of(&index);
-        *self.summed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.summed.store(uptime_ms(), Ordering::Relaxed);
         self.show(fresh, &index)
     }
 
@@ -817,6 +829,12 @@ fn process(index: &Index) -> Option<bool> {
 
 /// How often the summary is updated and published while a large file is read.
 pub(super) const SUM_EVERY: Duration = Duration::from_millis(500);
+
+/// Returns how many milliseconds passed since the first call.
+fn uptime_ms() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
 
 /// Returns the current time in microseconds since the Unix epoch.
 pub(super) fn now() -> i64 {

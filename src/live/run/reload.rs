@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::{News, Run, now};
 use crate::model::{Delta, Index};
-use crate::trace::{RunReader, Stamps};
+use crate::trace::{RunReader, StampsHash};
 
 /// How a run is followed.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub(super) enum Held {
     /// index stays hidden until it's complete.
     Reloading(Box<Reload>),
     /// Only the stamps of its files are kept.
-    Parked(Stamps),
+    Parked(StampsHash),
     /// Reading failed. The run isn't read again until its files change.
-    Failed(Option<Stamps>),
+    Failed(Option<StampsHash>),
 }
 
 impl Held {
@@ -47,7 +47,7 @@ pub(super) struct Reload {
     reader: RunReader,
     pub(super) index: Arc<Index>,
     /// The stamps of the files when the index was dropped.
-    before: Option<Stamps>,
+    before: Option<StampsHash>,
     /// Whether there is more to read.
     pub(super) more: bool,
 }
@@ -102,11 +102,12 @@ impl Run {
             before,
             ..
         } = *reload;
-        if before != Some(reader.seen()) || self.summary().partial {
+        let seen = StampsHash::from(reader.seen());
+        if before != Some(seen) || self.summary().partial {
             self.outdated.store(true, Ordering::Relaxed);
         }
         // Changed permissions or times alone are no sign of life.
-        if before.is_some_and(|before| before.sizes() != reader.seen().sizes()) {
+        if before.is_some_and(|before| !before.has_sizes_of(seen)) {
             self.grew.store(now(), Ordering::Relaxed);
         }
         *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(index);

@@ -51,7 +51,7 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 const LIVELY_BUDGET: Duration = Duration::from_millis(200);
 /// If the heads in memory take more bytes than this, runs that ended and have no viewers are
 /// parked.
-const MAX_OPEN_BYTES: u64 = 96 << 20;
+const MAX_OPEN_BYTES: u64 = 64 << 20;
 /// After a scan of the roots, hints trigger no further scan for this many times as long as the scan
 /// took.
 const ROOT_REST: u32 = 5;
@@ -148,6 +148,9 @@ pub(super) struct Scanner {
     rounds: Rounds,
     compared: copies::Compared,
     settle: Duration,
+    /// Whether each run is read to its end before the next one begins. Nobody waits for the others
+    /// then, and a file may hold many large runs.
+    reads_once: bool,
     /// The bytes of heads read from documents since the last memory check.
     read_bytes: u64,
     /// When the cache is rewritten next, if anything changed.
@@ -192,6 +195,7 @@ impl Scanner {
             rounds: Rounds::default(),
             compared: copies::Compared::default(),
             settle: SETTLE,
+            reads_once: false,
             read_bytes: 0,
             save_due: Instant::now(),
             add_due: Instant::now() + SAVE_EVERY,
@@ -229,6 +233,7 @@ impl Scanner {
     /// Reads everything once.
     pub(super) fn read_once(mut self) {
         self.settle = Duration::ZERO;
+        self.reads_once = true;
         self.look_at_roots();
         while self.read_piece() {}
         self.compare_copies();
@@ -490,6 +495,8 @@ impl Scanner {
                     .for_each(Root::forget);
             }
         }
+        // Built at once, a map takes little more than half the memory.
+        let found = found.into_iter().collect();
         let before = std::mem::replace(&mut self.by_dir, found);
         for (dir, run) in before {
             match self.by_dir.get(&dir) {
@@ -558,7 +565,13 @@ impl Scanner {
         self.shared.raise(|revision| {
             fresh.iter().for_each(|run| run.begin(revision));
             if let Ok(mut runs) = self.shared.runs.write() {
-                runs.extend(fresh.iter().map(|run| (run.key().clone(), Arc::clone(run))));
+                let fresh = fresh.iter().map(|run| (run.key().clone(), Arc::clone(run)));
+                // Built at once, a map takes little more than half the memory.
+                if runs.is_empty() {
+                    *runs = fresh.collect();
+                } else {
+                    runs.extend(fresh);
+                }
             }
         });
     }
@@ -736,7 +749,9 @@ impl Scanner {
                 }
             }
         }
-        if news.more {
+        if news.more && self.reads_once {
+            self.backlog.push_front(Arc::clone(run));
+        } else if news.more {
             self.backlog.push(Arc::clone(run));
         }
         match news.waits {

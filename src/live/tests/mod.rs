@@ -162,7 +162,13 @@ fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option
     scanner.read_once();
     let runs = shared.runs.read().unwrap();
     runs.values()
-        .map(|run| (run.key().to_string(), run.summary().task.clone(), read))
+        .map(|run| {
+            (
+                run.key().to_string(),
+                run.summary().task.as_deref().map(str::to_owned),
+                read,
+            )
+        })
         .collect()
 }
 
@@ -608,7 +614,7 @@ fn what_a_wrong_clock_made_of_a_run_is_mended_when_the_clock_is() {
     let wrong = Run::parked(
         run.dir().clone(),
         Duration::ZERO,
-        stamps,
+        stamps.into(),
         Summary { life, ..summary },
     );
     assert!(wrong.refresh(1 << 20).changed);

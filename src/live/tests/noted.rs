@@ -113,8 +113,8 @@ fn opening_a_run_corrects_the_row_that_the_cache_made_up() {
     let honest = Summary::clone(&true_run.summary());
     let mut made_up = honest.clone();
     made_up.verdict.mark = RunStatus::Died;
-    made_up.verdict.sentence = "Died in step 7".to_owned();
-    made_up.answer = Some("forty-two".to_owned());
+    made_up.verdict.sentence = "Died in step 7".into();
+    made_up.answer = Some("forty-two".into());
     let run_dir = true_run.dir().clone();
     let run = Arc::new(Run::parked(run_dir, Duration::ZERO, stamps, made_up));
     let cache = Cache::open(dir.path()).unwrap();

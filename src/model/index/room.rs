@@ -14,13 +14,19 @@ impl Index {
         self.step_skips.weight() + self.event_skips.weight()
     }
 
+    /// Returns how many bytes of the run's file were read, up to the offset `end`. The run may be a
+    /// part of a file, which begins anywhere in it.
+    fn read_until(&self, end: u64) -> u64 {
+        let step = self.steps.get(0).map(|step| step.span.offset);
+        let event = self.events.get(0).map(|event| event.span.offset);
+        let start = step.into_iter().chain(event).min();
+        end.saturating_sub(start.unwrap_or_default())
+    }
+
     /// Drops steps until the newest one fits.
     pub(super) fn bound_steps(&mut self) {
-        let room = room(
-            TraceFile::Steps,
-            self.steps.last().map_or(0, end_of_step),
-            self.is_packed,
-        );
+        let end = self.steps.last().map_or(0, end_of_step);
+        let room = room(TraceFile::Steps, self.read_until(end), self.is_packed);
         let Some(hole) = self
             .step_skips
             .hole(room, self.steps.iter().map(StepHead::weight))
@@ -74,11 +80,11 @@ impl Index {
 
     /// Drops events, and the rounds and runs among them, until the newest event fits.
     pub(super) fn bound_events(&mut self) {
-        let read = self
+        let end = self
             .events
             .last()
             .map_or(0, |event| event.span.offset.saturating_add(event.span.len));
-        let room = room(TraceFile::Events, read, self.is_packed);
+        let room = room(TraceFile::Events, self.read_until(end), self.is_packed);
         // The weight of rounds and runs is spread evenly over the events.
         let weight = self.event_skips.weight_of_each(self.events.len());
         let Some(hole) = self
@@ -277,6 +283,23 @@ mod tests {
     /// A number of steps whose heads don't fit the room of a small file.
     fn many() -> usize {
         times(60_000, 120_000)
+    }
+
+    #[test]
+    fn a_run_within_a_file_has_the_room_of_its_own_bytes() {
+        let step = StepHead {
+            span: Span {
+                offset: 1_000,
+                len: 10,
+            },
+            ..StepHead::default()
+        };
+        let mut index = Index::default();
+        index.apply(Delta {
+            steps: vec![step],
+            ..Delta::default()
+        });
+        assert_eq!(index.read_until(1_500), 500);
     }
 
     #[test]

@@ -17,6 +17,10 @@ const KEPT_VOID: usize = 16;
 /// The bytes that the heads of any file may take, however small it is. Unit tests use less, because
 /// they would otherwise need hundreds of thousands of records to reach it.
 const ROOM: u64 = if cfg!(test) { 12 << 20 } else { 40 << 20 };
+/// The same for a file of a few MB, plus `SMALL_SHARE` bytes for each byte of it. A file may hold
+/// many such runs, and several of them are in memory at a time.
+const SMALL_ROOM: u64 = if cfg!(test) { 12 << 20 } else { 16 << 20 };
+const SMALL_SHARE: u64 = 2;
 /// The bytes that the heads of a file may take, however large it is.
 const MAX_ROOM: u64 = 384 << 20;
 
@@ -33,7 +37,11 @@ pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
     } else {
         read / 3
     };
-    ROOM.saturating_add(share).min(MAX_ROOM)
+    SMALL_ROOM
+        .saturating_add(read.saturating_mul(SMALL_SHARE))
+        .min(ROOM)
+        .saturating_add(share)
+        .min(MAX_ROOM)
 }
 
 /// The reason for skipping records.

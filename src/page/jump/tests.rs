@@ -6,7 +6,7 @@ fn summaries() -> Vec<Arc<Summary>> {
     let made = |key: &str, task: Option<&str>, updated: i64| {
         let mut summary = run(key, RunStatus::Answered, None);
         (summary.task, summary.run_id, summary.updated) =
-            (task.map(str::to_owned), None, Some(updated));
+            (task.map(Box::from), None, Some(updated));
         Arc::new(summary)
     };
     vec![

@@ -82,7 +82,7 @@ pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> V
 /// Describes how a run ended, its number of steps, and its duration.
 pub(crate) fn about(child: &Summary) -> String {
     let mut facts = vec![
-        child.verdict.sentence.clone(),
+        child.verdict.sentence.to_string(),
         format::counted(child.steps_now, "step"),
     ];
     facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));

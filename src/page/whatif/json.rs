@@ -97,7 +97,7 @@ pub(crate) fn whatif(report: &WhatIfReport, summary: &Summary, index: &Index) ->
         recorded: Recorded {
             step,
             step_id: id(index, step),
-            stop_reason: summary.verdict.stop_reason.clone(),
+            stop_reason: summary.verdict.stop_reason.as_deref().map(str::to_owned),
             outcome: summary.verdict.outcome.as_str(),
             live: report.live,
         },

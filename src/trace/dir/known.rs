@@ -36,7 +36,7 @@ impl RunDir {
 
     /// Returns the run's location without its root.
     pub fn known(&self) -> Option<RunLocation> {
-        let single = match &self.single {
+        let single = match &self.base.single {
             Some((tool, name)) => Some((number_of(tool)?, PathBuf::from(&**name))),
             None => None,
         };
@@ -45,7 +45,7 @@ impl RunDir {
             .as_ref()
             .map(|member| (member.name().map(str::to_owned),));
         Some(RunLocation {
-            below: self.below.to_path_buf(),
+            below: self.base.below.to_path_buf(),
             single,
             member,
         })
@@ -83,7 +83,7 @@ mod tests {
         let found = RootScanner::new(root.clone()).scan().runs;
         let members = found.values().filter(|dir| dir.member.is_some()).count();
         assert!(
-            members > 1 && found.values().any(|dir| dir.single.is_none()),
+            members > 1 && found.values().any(|dir| dir.base.single.is_none()),
             "{members}"
         );
         for dir in found.into_values() {

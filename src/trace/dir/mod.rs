@@ -27,15 +27,21 @@ use crate::model::{Index, IssueKind, MAX_LINE_BYTES, Span, TraceFile};
 #[derive(Debug, Clone)]
 pub struct RunDir {
     path: Arc<Path>,
-    /// Shared, like `below` and the name, because one file may contain a hundred thousand runs.
+    /// Shared by the runs of a file, because there may be a hundred thousand.
+    base: Arc<Base>,
+    /// The run's part of a file that several runs share.
+    member: Option<Member>,
+}
+
+/// Where the files of a run are.
+#[derive(Debug, Clone)]
+struct Base {
     root: Arc<Path>,
     /// The path from the root to the directory.
     below: Arc<Path>,
     /// The tool and the file's name, if the run is a single file. Its events are then the file's
     /// records, and its steps are assembled from them.
     single: Option<(&'static Tool, Arc<OsStr>)>,
-    /// The run's part of a file that several runs share.
-    member: Option<Member>,
     /// The names of its record files, if each record has one.
     numbered: Names,
 }
@@ -46,11 +52,13 @@ impl RunDir {
     pub fn new(root: PathBuf, below: PathBuf) -> Self {
         Self {
             path: root.join(&below).into(),
-            root: root.into(),
-            below: below.into(),
-            single: None,
+            base: Arc::new(Base {
+                root: root.into(),
+                below: below.into(),
+                single: None,
+                numbered: Names::default(),
+            }),
             member: None,
-            numbered: Names::default(),
         }
     }
 
@@ -62,11 +70,13 @@ impl RunDir {
         let path = if several { dir } else { dir.join(&name) };
         Self {
             path: path.into(),
-            root: root.into(),
-            below: below.into(),
-            single: Some((tool, name.into())),
+            base: Arc::new(Base {
+                root: root.into(),
+                below: below.into(),
+                single: Some((tool, name.into())),
+                numbered: Names::of(tool.shape),
+            }),
             member: None,
-            numbered: Names::of(tool.shape),
         }
     }
 
@@ -154,7 +164,7 @@ impl RunDir {
     #[cfg(feature = "board")]
     pub(super) fn at(&self, dir: &Path) -> Self {
         let root = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-        match &self.single {
+        match &self.base.single {
             // The files written there aren't compressed.
             Some((tool, name)) => {
                 Self::of_tool(root, PathBuf::new(), frames::plain(name).into(), tool)
@@ -165,7 +175,7 @@ impl RunDir {
 
     /// Returns the run's files that consist of lines. A run that is a single file has only that.
     pub fn line_files(&self) -> &'static [TraceFile] {
-        if self.single.is_some() {
+        if self.base.single.is_some() {
             &[TraceFile::Events]
         } else {
             &[TraceFile::Steps, TraceFile::Events]
@@ -174,7 +184,7 @@ impl RunDir {
 
     /// Returns the tool that wrote the trace, if the run is a single file.
     pub fn tool(&self) -> Option<&'static Tool> {
-        self.single.as_ref().map(|(tool, _)| *tool)
+        self.base.single.as_ref().map(|(tool, _)| *tool)
     }
 
     /// Returns whether the run's records are values inside a document rather than separate lines.
@@ -205,12 +215,12 @@ impl RunDir {
 
     /// Returns the root that links inside the directory must not leave.
     pub fn root(&self) -> &Path {
-        &self.root
+        &self.base.root
     }
 
     /// Returns the path from the root to the directory.
     pub(super) fn below(&self) -> &Path {
-        &self.below
+        &self.base.below
     }
 
     /// Returns whether one of the three files exists. Also returns true if that can't be determined
@@ -255,7 +265,7 @@ impl RunDir {
 
     /// Returns whether the root itself is the run.
     pub fn is_root(&self) -> bool {
-        self.below.as_os_str().is_empty() && self.single.is_none()
+        self.base.below.as_os_str().is_empty() && self.base.single.is_none()
     }
 
     /// Returns the name of one of the three files in the directory.
@@ -271,7 +281,7 @@ impl RunDir {
                 records
             }));
         }
-        match (&self.single, file) {
+        match (&self.base.single, file) {
             (None, file) => Ok(OsStr::new(file.name())),
             (Some((_, name)), TraceFile::Steps | TraceFile::Events) => Ok(name),
             (Some(_), TraceFile::Manifest) => Err(io::Error::new(
@@ -307,12 +317,12 @@ impl RunDir {
     /// Returns the subdirectory that contains a file, if it's not in this directory itself.
     fn deeper(&self, file: TraceFile) -> Option<PathBuf> {
         let (_, below, _) = self.documents().filter(|_| file != TraceFile::Manifest)?;
-        Some(self.below.join(below))
+        Some(self.base.below.join(below))
     }
 
     /// Returns the names of the record files.
     pub(super) fn numbered(&self) -> &Names {
-        &self.numbered
+        &self.base.numbered
     }
 
     /// Returns the path of one of the three files.
@@ -327,7 +337,7 @@ impl RunDir {
                 self.path.join(below).join(records)
             };
         }
-        match &self.single {
+        match &self.base.single {
             None => self.path.join(file.name()),
             Some(_) => self.path.to_path_buf(),
         }
@@ -354,7 +364,7 @@ impl RunDir {
     /// `patience` is `Now`.
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<(Content, Stamp)> {
         let handle = match self.deeper(file) {
-            Some(dir) => Dir::open(&self.root, &dir)?,
+            Some(dir) => Dir::open(&self.base.root, &dir)?,
             None => self.handle()?,
         };
         let name = self.name(file)?;
@@ -440,7 +450,8 @@ impl RunDir {
 
     /// Returns whether the file is compressed as a whole.
     pub(crate) fn is_packed(&self) -> bool {
-        self.single
+        self.base
+            .single
             .as_ref()
             .is_some_and(|(_, name)| is_packed(name))
     }
@@ -495,7 +506,7 @@ impl RunDir {
     }
 
     pub(super) fn handle(&self) -> io::Result<Dir> {
-        Dir::open(&self.root, &self.below)
+        Dir::open(&self.base.root, &self.base.below)
     }
 
     pub(super) fn look(&self, handle: &Dir, file: TraceFile) -> io::Result<Stamp> {
@@ -504,7 +515,7 @@ impl RunDir {
         }
         let deeper = self
             .deeper(file)
-            .map(|dir| Dir::open(&self.root, &dir))
+            .map(|dir| Dir::open(&self.base.root, &dir))
             .transpose()?;
         let handle = deeper.as_ref().unwrap_or(handle);
         match handle.look(self.name(file)?)? {
@@ -528,7 +539,7 @@ impl RunDir {
     /// a hint: opening it follows no further links.
     fn target(&self, file: TraceFile) -> io::Result<(Dir, OsString)> {
         let target = fs::canonicalize(self.file(file))?;
-        let inside = target.strip_prefix(&self.root).ok();
+        let inside = target.strip_prefix(&self.base.root).ok();
         let Some((parent, name)) =
             inside.and_then(|inside| Some((inside.parent()?, inside.file_name()?)))
         else {
@@ -536,7 +547,7 @@ impl RunDir {
                 "a symbolic link that leads outside the root (not followed)",
             ));
         };
-        Ok((Dir::open(&self.root, parent)?, name.to_owned()))
+        Ok((Dir::open(&self.base.root, parent)?, name.to_owned()))
     }
 
     /// Returns the line at a position. If a step has no separate line, it's assembled from the
@@ -554,7 +565,7 @@ impl RunDir {
             self.read_span(file, span)
                 .map_err(|error| error.to_string())
         };
-        if self.single.is_none()
+        if self.base.single.is_none()
             || file == TraceFile::Manifest
             || (file == TraceFile::Events && !self.is_document())
         {
@@ -660,7 +671,8 @@ impl RunDir {
         let (opened, stamp, span) = match (numbering, span) {
             (Some(numbering), Some(span)) => {
                 let (opened, stamp) =
-                    self.numbered
+                    self.base
+                        .numbered
                         .open(&self.records()?, numbering, span.offset)?;
                 (
                     Content::File(opened),

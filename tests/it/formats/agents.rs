@@ -434,7 +434,7 @@ fn a_known_word_for_the_end_is_kept_and_no_failure_is_called_a_success() {
     let ended = |word: &str, is_error: bool| {
         let result = json!({"type": "result", "subtype": "success", "is_error": is_error, "terminal_reason": word});
         let verdict = run(&stream(&[says("m1", "Done."), result])).row.verdict;
-        (verdict.outcome, verdict.stop_reason.unwrap())
+        (verdict.outcome, verdict.stop_reason.unwrap().to_string())
     };
     for word in [
         "model_error",

@@ -154,7 +154,7 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
         assert!(text.contains(is));
         std::fs::write(&path, text.replace(is, &other)).expect("written");
         let verdict = read(&path).row.verdict;
-        (verdict.outcome, verdict.sentence)
+        (verdict.outcome, verdict.sentence.to_string())
     };
     use trace_board::model::Outcome::{Completed, Failed};
     assert_eq!(ends("null").0, Completed);

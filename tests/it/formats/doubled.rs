@@ -183,7 +183,7 @@ fn what_two_sessions_of_a_stream_took_is_added_up() {
         let mut other = text.replace(id, "2026-05-04T10");
         if !children {
             let session = once.row.run_id.clone().expect("an id");
-            other = other.replace(&session, "another");
+            other = other.replace(&*session, "another");
         }
         let both = text.clone() + &other;
         let twice = of(&path, &both.lines().collect::<Vec<_>>());

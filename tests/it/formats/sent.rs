@@ -258,7 +258,7 @@ fn a_total_that_is_less_than_its_parts_is_named() {
         total["value"]["intValue"] = tokens.to_string().into();
         std::fs::write(&file, json.to_string()).expect("written");
         let row = read(&file.join(&trace)).row;
-        (row.tokens, row.verdict.contradictions)
+        (row.tokens, row.verdict.contradictions.to_vec())
     };
     assert_eq!(told(3_595), (Some(3_595), vec![]));
     assert_eq!(

@@ -153,7 +153,7 @@ fn counts(file: &Path) -> Counts {
         .get()
         .and_then(|manifest| manifest.children)
         .unwrap_or_default();
-    let usage = run.row.usage;
+    let usage = *run.row.usage;
     let kept = [run.row.model_calls, run.row.tool_calls, run.row.tool_errors];
     let kept = kept
         .into_iter()

@@ -223,7 +223,12 @@ fn a_result_says_no_more_than_its_words() {
         let run = stream(&[result]);
         (
             run.row.verdict.outcome,
-            run.row.verdict.stop_reason.clone().unwrap_or_default(),
+            run.row
+                .verdict
+                .stop_reason
+                .clone()
+                .unwrap_or_default()
+                .to_string(),
         )
     };
     let none = json!({"subtype": null, "is_error": false, "terminal_reason": "completed", "stop_reason": "end_turn"});

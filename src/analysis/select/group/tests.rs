@@ -205,7 +205,7 @@ fn groups_are_in_the_order_of_what_they_add_up_to() {
 fn children_stand_below_their_parents() {
     let named = |key: &str, id: &str, parent: Option<&str>| {
         let mut run = run(key, RunStatus::Answered, None);
-        (run.run_id, run.parent) = (Some(id.into()), parent.map(str::to_owned));
+        (run.run_id, run.parent) = (Some(id.into()), parent.map(Box::from));
         run
     };
     let all = shared(vec![

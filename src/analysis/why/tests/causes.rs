@@ -179,7 +179,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
         };
         let (summary, why) = run.explained();
         (
-            summary.verdict.sentence,
+            summary.verdict.sentence.to_string(),
             summary.verdict.limit.map(|limit| limit.steps),
             named(&why, Standing::Fired),
         )
@@ -385,7 +385,7 @@ fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
             (RunStatus::Unknown, false)
         );
         (
-            summary.verdict.sentence,
+            summary.verdict.sentence.to_string(),
             why.contradictions.last().cloned().unwrap_or_default(),
         )
     };

@@ -94,7 +94,7 @@ impl<'a> Timeline<'a> {
                 Row {
                     href: href::run(child.key.as_str()),
                     name: child.key.name().to_owned(),
-                    words: child.verdict.sentence.clone(),
+                    words: child.verdict.sentence.to_string(),
                     is_child: true,
                     began: view.offset(started).to_string(),
                     took: format::or_missing(took, micros),

@@ -32,9 +32,9 @@ fn parts_of_the_bar_lead_to_their_runs() {
     );
     assert_eq!(list.contradicted(), None);
     let mut runs = many(70);
-    runs[0].verdict.contradictions = vec!["The status is failed".to_owned()];
+    runs[0].verdict.contradictions = ["The status is failed".to_owned()].into();
     // Text of the run itself doesn't count as a contradiction.
-    runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".to_owned();
+    runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".into();
     let (text, href) = table(&ctx(""), runs.clone()).list.contradicted().unwrap();
     assert_eq!(text, "1 run has conflicting records");
     let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap())
@@ -50,9 +50,9 @@ fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
         // One reason with several statuses and in two spellings, more reasons than parts, and some
         // runs without a reason.
         run.verdict.stop_reason = match n % 4 {
-            0 => Some("submitted".to_owned()),
-            1 => Some("Submitted".to_owned()),
-            2 => Some(format!("reason {}", n % 30)),
+            0 => Some("submitted".into()),
+            1 => Some("Submitted".into()),
+            2 => Some(format!("reason {}", n % 30).into()),
             _ => None,
         };
         if n % 5 == 0 {

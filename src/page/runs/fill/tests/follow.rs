@@ -114,7 +114,8 @@ fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
                         changed.verdict.mark = marks[next(4) as usize];
                         changed.steps = next(9) as usize;
                         changed.verdict.sentence =
-                            format!("{} at revision {revision}", changed.verdict.mark.word());
+                            format!("{} at revision {revision}", changed.verdict.mark.word())
+                                .into();
                         changed.updated = Some(revision as i64);
                         runs[at] = Listed {
                             summary: Arc::new(changed),

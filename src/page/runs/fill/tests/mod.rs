@@ -149,7 +149,7 @@ fn a_row_says_what_is_known() {
 fn what_is_not_known_is_left_out() {
     let mut run = run("x", RunStatus::Died, None);
     (run.steps, run.steps_now) = (0, 0);
-    (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some(String::new()));
+    (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some("".into()));
     run.issues = (3, 0);
     let row = row_of(run);
     assert_eq!((row.steps().as_str(), row.limit()), ("none", None));
@@ -238,7 +238,7 @@ fn long_names_keep_their_end() {
     );
     assert_eq!(name(&"x".repeat(48)), "x".repeat(48));
     let mut run = run("x", RunStatus::Error, None);
-    run.verdict.sentence = "e ".repeat(2_000);
+    run.verdict.sentence = "e ".repeat(2_000).into();
     assert_eq!(row_of(run).verdict().0.chars().count(), 240);
 }
 
@@ -302,9 +302,9 @@ fn the_page_counts_what_it_shows() {
 fn many_words_do_not_fill_the_page() {
     let mut runs = many(700);
     for (n, run) in runs.iter_mut().enumerate() {
-        run.model = Some(format!("model {n}"));
+        run.model = Some(format!("model {n}").into());
         run.verdict.mark = RunStatus::Unknown;
-        run.verdict.stop_reason = Some(format!("reason {n}"));
+        run.verdict.stop_reason = Some(format!("reason {n}").into());
     }
     let list = table(&ctx("model=\"model 699\""), runs).list;
     let models = &list.facets()[2];
@@ -509,11 +509,11 @@ fn hostile_names_stay_text() {
         })
         .map(|mut run| {
             (run.task, run.model, run.status) = (
-                Some(text()),
-                Some(format!("{}{}", run.key, HOSTILE)),
+                Some(text().into()),
+                Some(format!("{}{}", run.key, HOSTILE).into()),
                 Some(text()),
             );
-            run.verdict.sentence = format!("{HOSTILE} · {HOSTILE}\u{202e}");
+            run.verdict.sentence = format!("{HOSTILE} · {HOSTILE}\u{202e}").into();
             run.issues = (1, 1);
             run
         })
