@@ -5,8 +5,8 @@
 //! `info`. The oldest files are a bare list of messages: commands are in fenced code blocks, and
 //! the end of the run isn't recorded.
 
+use super::ends::{End, ends};
 use super::part::{self, quoted, text};
-use super::raised::what_raised;
 use super::value::{
     above_zero, answer_in, count, cut, filled, given, int, limit, number, seconds, spoken,
     total_in, unpacked,
@@ -46,6 +46,17 @@ pub(super) const PATHS: Paths = &[&["messages", "*"], &["*"], &["info"], &["inst
 const SUBMIT: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 
 const TIME_LIMIT: &str = "wall_time_limit_seconds";
+
+/// The exit statuses. A run also ends with the name of an exception.
+const ENDS: &[End] = ends! {
+    "Submitted" => Completed, "Submitted";
+    // The recorded figures show which of the two limits it was.
+    "LimitsExceeded" => Truncated, "Step or cost limit reached",
+        "Step": "step_limit", "Cost": "cost_limit";
+    "TimeExceeded" => Truncated, "Time limit reached", "Time": TIME_LIMIT;
+    "RepeatedFormatError" => Failed, "Too many replies without a runnable command";
+    "ContextWindowExceeded" => Failed, Ended::CONTEXT_FULL;
+};
 
 fields! {
     struct Message { role, object, content, output, reasoning = "reasoning_content", extra, tool_call_id, call_id, kind = "type" }
@@ -382,33 +393,18 @@ impl Trajectory {
     }
 
     fn ending(&self, word: &str, words: &str) -> Ended {
-        let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
-        match word {
-            "Submitted" => of("Submitted", Outcome::Completed),
-            // The recorded figures show which of the two limits it was.
-            "LimitsExceeded" => of("Step or cost limit reached", Outcome::Truncated)
-                .at(&[("Step", "step_limit"), ("Cost", "cost_limit")]),
-            "TimeExceeded" => {
-                of("Time limit reached", Outcome::Truncated).at(&[("Time", TIME_LIMIT)])
-            }
-            "RepeatedFormatError" => of(
-                "Too many replies without a runnable command",
-                Outcome::Failed,
-            ),
-            "ContextWindowExceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
-            word if let Some((headline, outcome)) = what_raised(word) => of(headline, outcome),
-            _ => {
-                let last = self
-                    .info
-                    .traceback
-                    .as_deref()
-                    .and_then(|text| text.trim_end().lines().last());
-                let why = [last.unwrap_or_default(), words, word]
-                    .into_iter()
-                    .find(|words| !words.is_empty());
-                of("Ended by an error", Outcome::Failed).detail(cut(why.unwrap_or_default()))
-            }
-        }
+        let known = End::of(ENDS, word).or_else(|| End::raised(word));
+        known.unwrap_or_else(|| {
+            let last = self
+                .info
+                .traceback
+                .as_deref()
+                .and_then(|text| text.trim_end().lines().last());
+            let why = [last.unwrap_or_default(), words, word]
+                .into_iter()
+                .find(|words| !words.is_empty());
+            End::error(word).detail(cut(why.unwrap_or_default()))
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 //! comparison with the adjacent step's record shows what a step changed. A demonstration may
 //! consist of a `history` of messages only.
 
+use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::value::{above_zero, count, cut, filled, is_true, limit, number, unpacked};
 use super::watch::begun;
@@ -59,6 +60,26 @@ fields! {
     struct Tools { total_execution_timeout }
     struct Problem { id, text }
 }
+
+/// The exit statuses.
+const ENDS: &[End] = ends! {
+    "submitted" => Completed, "Submitted";
+    "exit_cost" => Truncated, "Cost or call limit reached",
+        "Cost": "per_instance_cost_limit",
+        "Model call": "per_instance_call_limit",
+        "Total cost": "total_cost_limit";
+    "exit_context" => Failed, Ended::CONTEXT_FULL;
+    "exit_total_execution_time" => Truncated, "Time limit for commands reached";
+    "exit_command_timeout" => Truncated, "Too many commands timed out";
+    "exit_format" => Failed, "Too many replies without a runnable command";
+    "exit_api" => Failed, "Ended by an API error";
+    "exit_environment_error" => Failed, "Ended by an environment error";
+    "exit_error" => Failed, "Ended by an error";
+    "exit_forfeit" => Failed, "The agent gave up";
+    "exit_command" => Cancelled, "Ended by a user command";
+    "early_exit" => Failed, "Ended early";
+    "*" => Unknown, "Ended for a reason the board doesn't know";
+};
 
 /// A trajectory while it is being read.
 #[derive(Debug, Default)]
@@ -252,7 +273,9 @@ impl Trajectory {
         self.counted = count(stats.api_calls);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
         self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
-        self.end = status.map(|word| ended(&word).at_event(at));
+        self.end = status
+            .and_then(|word| ended(&word))
+            .map(|end| end.at_event(at));
         let run = draft.run();
         run.cost_usd = above_zero(stats.instance_cost);
         let [input, output] = [stats.tokens_sent, stats.tokens_received].map(count);
@@ -370,43 +393,14 @@ fn cause(word: &str) -> &str {
         .trim()
 }
 
-fn ended(word: &str) -> Ended {
+fn ended(word: &str) -> Option<Ended> {
     let cause = cause(word);
-    let (headline, outcome) = match cause {
-        "submitted" => ("Submitted", Outcome::Completed),
-        "exit_cost" => ("Cost or call limit reached", Outcome::Truncated),
-        "exit_context" => (Ended::CONTEXT_FULL, Outcome::Failed),
-        "exit_total_execution_time" => ("Time limit for commands reached", Outcome::Truncated),
-        "exit_command_timeout" => ("Too many commands timed out", Outcome::Truncated),
-        "exit_format" => (
-            "Too many replies without a runnable command",
-            Outcome::Failed,
-        ),
-        "exit_api" => ("Ended by an API error", Outcome::Failed),
-        "exit_environment_error" => ("Ended by an environment error", Outcome::Failed),
-        "exit_error" => ("Ended by an error", Outcome::Failed),
-        "exit_forfeit" => ("The agent gave up", Outcome::Failed),
-        "exit_command" => ("Ended by a user command", Outcome::Cancelled),
-        "early_exit" => ("Ended early", Outcome::Failed),
-        _ => (
-            "Ended for a reason the board doesn't know",
-            Outcome::Unknown,
-        ),
-    };
-    let end = Ended::new(word, headline, outcome, Certainty::Recorded);
-    let end = match cause {
-        "exit_cost" => end.at(&[
-            ("Cost", "per_instance_cost_limit"),
-            ("Model call", "per_instance_call_limit"),
-            ("Total cost", "total_cost_limit"),
-        ]),
-        _ => end,
-    };
-    match (outcome, cause == word) {
-        (Outcome::Unknown, _) => end.detail(word),
-        (_, true) => end,
-        (_, false) => end.note("the work so far was submitted"),
-    }
+    let end = End::of(ENDS, cause)?.word(word);
+    Some(match end.outcome {
+        Outcome::Unknown => end.detail(word),
+        _ if cause == word => end,
+        _ => end.note("the work so far was submitted"),
+    })
 }
 
 /// Assembles a step's line from its element and the adjacent one that shows its changes, or from

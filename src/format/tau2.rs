@@ -8,6 +8,7 @@
 //! recorded as ticks, in each of which either side may continue. A tick in which the agent makes
 //! tool calls is a step. How many replies were in between isn't recorded.
 
+use super::ends::{End, ends};
 use super::part::{self, text};
 use super::recent::Recent;
 use super::value::{
@@ -22,8 +23,7 @@ use crate::model::index::is_same_total;
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, RunScore,
-    Trial,
+    Bound, Can, Capabilities, Ended, EventKind, Format, IssueKind, Outcome, RunScore, Trial,
 };
 
 const FORMAT: Format = Format {
@@ -101,6 +101,21 @@ const PATHS: Paths = &[
     &["trial"],
     &["user_cost"],
 ];
+
+/// The reasons why the simulator ended a conversation.
+const ENDS: &[End] = ends! {
+    "user_stop" => Completed, "The user ended the conversation";
+    "agent_stop" => Completed, "The agent ended the conversation";
+    "max_steps" => Truncated, "Step limit reached", "Step": "max_steps";
+    "timeout" => Truncated, "Time limit reached";
+    "too_many_errors" => Halted, "Too many failed calls", "Error": "max_errors";
+    "context_window_exceeded" => Failed, Ended::CONTEXT_FULL;
+    "agent_error" => Failed, "Ended by an agent error";
+    "user_error" => Failed, "Ended by an error in the simulated user";
+    "infrastructure_error" => Failed, "Ended by an infrastructure error";
+    "*_error" => Failed, "Ended by an error";
+    "*" => Unknown, "Ended";
+};
 
 /// At most this many scores of a simulation are kept.
 const MAX_SCORES: usize = 64;
@@ -211,7 +226,7 @@ impl Reader for Simulation {
             .unwrap_or_default();
         let rewarded = number(reward.reward);
         let scores = scores(&reward);
-        let ended = self.word.as_deref().map(|word| self.ended(word, rewarded));
+        let ended = self.ended(rewarded);
         let is_over = ended
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Completed);
@@ -461,36 +476,18 @@ impl Simulation {
         }
     }
 
-    fn ended(&self, word: &str, given: Option<f64>) -> Ended {
-        let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
-        let end = match word {
-            "user_stop" => of("The user ended the conversation", Outcome::Completed),
-            "agent_stop" => of("The agent ended the conversation", Outcome::Completed),
-            "max_steps" => {
-                of("Step limit reached", Outcome::Truncated).at(&[("Step", "max_steps")])
-            }
-            "timeout" => of("Time limit reached", Outcome::Truncated).compare(
-                self.seconds.map(|seconds| seconds * 1e3),
-                None,
-                "ms",
-            ),
-            "too_many_errors" => {
-                of("Too many failed calls", Outcome::Halted).at(&[("Error", "max_errors")])
-            }
-            "context_window_exceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
-            "agent_error" => of("Ended by an agent error", Outcome::Failed),
-            "user_error" => of("Ended by an error in the simulated user", Outcome::Failed),
-            "infrastructure_error" => of("Ended by an infrastructure error", Outcome::Failed),
-            word if word.ends_with("_error") => of("Ended by an error", Outcome::Failed),
-            _ => of("Ended", Outcome::Unknown),
-        };
+    fn ended(&self, given: Option<f64>) -> Option<Ended> {
+        let mut end = End::of(ENDS, self.word.as_deref()?)?;
+        if &*end.word == "timeout" {
+            end = end.compare(self.seconds.map(|seconds| seconds * 1e3), None, "ms");
+        }
         // Beside a limit, the reward would read like another of its figures.
         let has_figures = end.measured.is_some() || !end.candidates.is_empty();
         let reward = given
             .filter(|_| !has_figures)
             .map(|reward| format!("reward {reward}"));
         let note = self.note.as_deref().map(cut).unwrap_or_default();
-        end.detail(note).note(reward.unwrap_or_default())
+        Some(end.detail(note).note(reward.unwrap_or_default()))
     }
 }
 

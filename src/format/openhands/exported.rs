@@ -6,6 +6,7 @@
 //! calls. Exports usually omit the agent's states, so only its last action shows how the
 //! conversation ended.
 
+use super::super::ends::{End, ends};
 use super::super::part::{self, quoted, text};
 use super::super::recent::Recent;
 use super::super::value::{
@@ -16,7 +17,7 @@ use super::super::watch::begun;
 use super::super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool,
 };
-use super::arguments;
+use super::{arguments, finished};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -100,6 +101,26 @@ const BESIDE: [&str; 9] = [
     "resume",
     "stop",
 ];
+
+/// The states of an agent that doesn't continue, except for an error.
+const ENDS: &[End] = ends! {
+    "finished" => Completed, "The agent finished";
+    "rejected" => Failed, "The agent gave up";
+    // The user or a program closed the conversation.
+    "stopped" => Cancelled, "Stopped from outside";
+    "rate_limited" => Failed, "Provider rate limit reached";
+    "paused" => Cancelled, "Paused by the user";
+    "awaiting_user_confirmation" => Unknown, "Waiting for user confirmation";
+};
+
+/// The reasons for the state `error`.
+const ERRORS: &[End] = ends! {
+    "*maximum iteration*" => Truncated, "Step limit reached";
+    "*maximum budget*" => Truncated, "Cost budget used up";
+    "*AgentStuckInLoopError*" => Halted, Ended::LOOPED;
+    "*ContextWindow*" => Failed, Ended::CONTEXT_FULL;
+    "*" => Failed, "Ended by an error";
+};
 
 /// A trajectory while it is being read.
 #[derive(Debug, Default)]
@@ -201,26 +222,14 @@ impl Reader for Trajectory {
             .last
             .filter(|n| draft.step(*n).is_some_and(|part| part.calls.is_empty()));
         let ended = self.end.clone().or_else(|| match (&self.answer, replied) {
-            (Some(_), _) => Some(Ended::new(
-                "finish",
-                "The agent finished",
-                Outcome::Completed,
-                Certainty::Inferred,
-            )),
+            (Some(_), _) => Some(finished("finish", Certainty::Inferred)),
             (None, Some(_)) if !self.due => Some(Ended::answered(Ended::NO_CALLS)),
             _ => None,
         });
-        let finish = self.answer.is_some().then(|| {
-            (
-                "the last action",
-                Ended::new(
-                    "finish",
-                    "The agent finished",
-                    Outcome::Completed,
-                    Certainty::Recorded,
-                ),
-            )
-        });
+        let finish = self
+            .answer
+            .is_some()
+            .then(|| ("the last action", finished("finish", Certainty::Recorded)));
         // Closing a conversation stops it.
         let state = self
             .end
@@ -388,40 +397,28 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
 
 /// Returns the end that the agent's state records, or `None` if the conversation continues.
 pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
-    let of = |headline, outcome| Some(Ended::new(state, headline, outcome, Certainty::Recorded));
+    let is_error = state == "error";
+    let end = if is_error {
+        End::of(ERRORS, reason)?
+    } else {
+        End::of(ENDS, state)?
+    };
+    let end = end.word(state);
     // "Agent reached maximum iteration in headless mode. Current iteration: 17, max iteration: 17"
-    let figures = |what: &str| {
+    let limit = [("iteration", "iterations"), ("budget", "usd")]
+        .into_iter()
+        .find(|(what, _)| is_error && reason.contains(&format!("maximum {what}")));
+    if let Some((what, unit)) = limit {
         let behind = |words: &str| {
-            reason
-                .split_once(&format!("{words} {what}: "))
-                .and_then(|(_, rest)| leading(rest))
+            let (_, rest) = reason.split_once(&format!("{words} {what}: "))?;
+            leading(rest)
         };
-        (behind("Current"), behind("max"))
-    };
-    let end = match state {
-        "finished" => return of("The agent finished", Outcome::Completed),
-        "rejected" => of("The agent gave up", Outcome::Failed),
-        // The user or a program closed the conversation.
-        "stopped" => of("Stopped from outside", Outcome::Cancelled),
-        "rate_limited" => of("Provider rate limit reached", Outcome::Failed),
-        "paused" => of("Paused by the user", Outcome::Cancelled),
-        "error" if reason.contains("maximum iteration") => {
-            let (measured, limit) = figures("iteration");
-            return of("Step limit reached", Outcome::Truncated)
-                .map(|end| end.compare(measured, limit, "iterations"));
-        }
-        "error" if reason.contains("maximum budget") => {
-            let (measured, limit) = figures("budget");
-            return of("Cost budget used up", Outcome::Truncated)
-                .map(|end| end.compare(measured, limit, "usd"));
-        }
-        "error" if reason.contains("AgentStuckInLoopError") => of(Ended::LOOPED, Outcome::Halted),
-        "error" if reason.contains("ContextWindow") => of(Ended::CONTEXT_FULL, Outcome::Failed),
-        "error" => of("Ended by an error", Outcome::Failed),
-        "awaiting_user_confirmation" => of("Waiting for user confirmation", Outcome::Unknown),
-        _ => None,
-    };
-    end.map(|end| end.detail(cut(reason)))
+        return Some(end.compare(behind("Current"), behind("max"), unit));
+    }
+    Some(match end.outcome {
+        Outcome::Completed => end,
+        _ => end.detail(cut(reason)),
+    })
 }
 
 /// Returns the part of a step in an event, or in an action paired with its observation.

@@ -10,8 +10,8 @@
 pub(super) mod exported;
 pub(super) mod instance;
 
+use super::ends::{End, ends};
 use super::part::{self, quoted, text};
-use super::raised::what_raised;
 use super::recent::Recent;
 use super::value::{
     above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, number,
@@ -115,6 +115,44 @@ fn is_event(line: &str) -> bool {
     known && is_text(event.id) && is_text(event.timestamp) && is_text(event.source)
 }
 
+/// The states of a conversation that doesn't continue, and the events that stop it.
+const ENDS: &[End] = ends! {
+    "finished" => Completed, "Answered";
+    "stuck" => Halted, Ended::LOOPED;
+    "paused" | "PauseEvent" | "InterruptEvent" => Cancelled, "Paused by the user";
+    "error" => Failed, "Ended by an error";
+    "waiting_for_confirmation" => Unknown, "Waiting for user confirmation";
+    "idle" => Unknown, "Waiting to run";
+};
+
+/// The codes of error events. A code may also be the name of an exception.
+const FAULTS: &[End] = ends! {
+    "MaxIterationsReached" => Truncated, "Step limit reached", "Step": "max_iterations";
+    "MaxBudgetReached" => Truncated, "Cost budget used up", "Cost": "max_budget_per_task";
+    "LLMContentPolicyViolationError" => Failed, "The model refused";
+    "LLM*" => Failed, "Ended by an API error";
+    "*" => Failed, "Ended by an error";
+};
+
+/// Returns the end that an error event records.
+fn fault(code: &str, detail: &str) -> Option<Ended> {
+    let end = End::raised(code).or_else(|| End::of(FAULTS, code))?;
+    // The figures are in brackets, and after the last dollar sign.
+    let within = detail.split_once('(').and_then(|(_, rest)| leading(rest));
+    let spent = || detail.rsplit_once('$').and_then(|(_, rest)| leading(rest));
+    Some(match (code, within) {
+        ("MaxIterationsReached", Some(_)) => end.compare(None, within, "iterations"),
+        ("MaxBudgetReached", Some(_)) => end.compare(spent(), within, "usd"),
+        ("MaxIterationsReached" | "MaxBudgetReached", None) => end,
+        _ => end.detail(cut(detail)),
+    })
+}
+
+/// Returns the end of a conversation in which the agent called its tool for that.
+fn finished(word: &str, certainty: Certainty) -> Ended {
+    Ended::new(word, "The agent finished", Outcome::Completed, certainty)
+}
+
 /// A conversation while it is being read.
 #[derive(Debug, Default)]
 struct Conversation {
@@ -207,23 +245,15 @@ impl Reader for Conversation {
                     failed: true,
                     ..mark
                 });
-                self.end = Some(
-                    self.fault(&code, &text(event.detail).unwrap_or_default())
-                        .at_event(at),
-                );
+                let detail = text(event.detail).unwrap_or_default();
+                self.end = fault(&code, &detail).map(|end| end.at_event(at));
             }
             ("PauseEvent" | "InterruptEvent", _) => {
                 let at = draft.event(EventDraft {
                     stage: "paused",
                     ..mark
                 });
-                let end = Ended::new(
-                    &kind,
-                    "Paused by the user",
-                    Outcome::Cancelled,
-                    Certainty::Recorded,
-                );
-                self.end = Some(end.at_event(at));
+                self.end = End::of(ENDS, &kind).map(|end| end.at_event(at));
             }
             _ => {
                 if kind.starts_with("Condensation") {
@@ -416,39 +446,6 @@ impl Conversation {
         }
     }
 
-    /// Returns the end that an error event records.
-    fn fault(&self, code: &str, detail: &str) -> Ended {
-        let of = |headline, outcome| Ended::new(code, headline, outcome, Certainty::Recorded);
-        // The figures are in brackets, and after the last dollar sign.
-        let within = detail.split_once('(').and_then(|(_, rest)| leading(rest));
-        let end = match code {
-            "MaxIterationsReached" => {
-                let end = of("Step limit reached", Outcome::Truncated);
-                let end = if within.is_some() {
-                    end.compare(None, within, "iterations")
-                } else {
-                    end
-                };
-                return end.at(&[("Step", "max_iterations")]);
-            }
-            "MaxBudgetReached" => {
-                let spent = detail.rsplit_once('$').and_then(|(_, rest)| leading(rest));
-                let end = of("Cost budget used up", Outcome::Truncated);
-                let end = if within.is_some() {
-                    end.compare(spent, within, "usd")
-                } else {
-                    end
-                };
-                return end.at(&[("Cost", "max_budget_per_task")]);
-            }
-            code if let Some((headline, outcome)) = what_raised(code) => of(headline, outcome),
-            "LLMContentPolicyViolationError" => of("The model refused", Outcome::Failed),
-            _ if code.starts_with("LLM") => of("Ended by an API error", Outcome::Failed),
-            _ => of("Ended by an error", Outcome::Failed),
-        };
-        end.detail(cut(detail))
-    }
-
     /// Returns the contradiction between the conversation's state and the event that ended it, if
     /// there is one.
     fn conflict(&self) -> Option<Box<str>> {
@@ -508,32 +505,23 @@ impl Conversation {
                 .as_ref()
                 .map(|(status, at)| (&**status, Some(*at)))
         };
-        let (status, at) = beside.or_else(told).unwrap_or_default();
-        let of = |headline, outcome| {
-            Some(Ended {
-                event: at,
-                ..Ended::new(status, headline, outcome, Certainty::Recorded)
-            })
-        };
-        match status {
-            "finished" if self.answer.is_some() => of("The agent finished", Outcome::Completed),
-            "finished" => of("Answered", Outcome::Completed),
-            "stuck" => of(Ended::LOOPED, Outcome::Halted),
-            "paused" => of("Paused by the user", Outcome::Cancelled),
-            "error" => of("Ended by an error", Outcome::Failed),
-            "waiting_for_confirmation" => of("Waiting for user confirmation", Outcome::Unknown),
-            "idle" => of("Waiting to run", Outcome::Unknown),
-            "" if self.answer.as_ref().is_some_and(|(_, is_over)| *is_over) => Some(Ended::new(
-                "finish",
-                "The agent finished",
-                Outcome::Completed,
-                Certainty::Inferred,
-            )),
+        let (status, at) = beside
+            .or_else(told)
+            .filter(|(status, _)| !status.is_empty())
+            .unwrap_or_default();
+        let (is_handed, is_over) = self
+            .answer
+            .as_ref()
+            .map_or((false, false), |(_, is_over)| (true, *is_over));
+        let end = match status {
+            "finished" if is_handed => Some(finished(status, Certainty::Recorded)),
+            "" if is_over => Some(finished("finish", Certainty::Inferred)),
             "" if !self.due && self.replied(draft).is_some() => {
                 Some(Ended::answered(Ended::NO_CALLS))
             }
-            _ => None,
-        }
+            _ => End::of(ENDS, status),
+        };
+        end.map(|end| Ended { event: at, ..end })
     }
 }
 
