@@ -56,6 +56,7 @@ mod atif;
 mod board;
 mod claude;
 mod codex;
+mod conversation;
 mod draft;
 mod ends;
 mod gemini;
