@@ -79,4 +79,10 @@ impl Conversation {
             .iter()
             .find_map(|answer| self.step_with(&answer.call))
     }
+
+    /// Returns the newest step if one of its calls has no result. In formats without call ids, the
+    /// next result belongs to that call.
+    pub(super) fn waiting(&self, draft: &Draft<'_>) -> Option<usize> {
+        self.last.filter(|n| draft.unanswered(*n) > 0)
+    }
 }
