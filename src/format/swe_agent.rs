@@ -14,9 +14,7 @@ use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::{Json, walk};
 use crate::model::step::Usage;
-use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, Op, Outcome, ToolLimit,
-};
+use crate::model::{Bound, Can, Capabilities, Certainty, Ended, Format, Op, Outcome, ToolLimit};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -152,10 +150,7 @@ impl Trajectory {
     fn element(&mut self, record: &str, draft: &mut Draft<'_>) {
         self.has_elements = true;
         let element = Element::of(record);
-        let mark = EventDraft {
-            phase: "trajectory",
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new("trajectory", None);
         // A command may be repeated with the same result, but not with exactly the same duration.
         let is_measured =
             number(element.execution_time).is_some_and(|seconds| seconds.fract() != 0.0);
@@ -166,10 +161,7 @@ impl Trajectory {
         if part.calls.is_empty() && part.text.is_empty() {
             // When the program ends the run, it writes its own text in place of the model's.
             self.note = text(element.thought).unwrap_or_default();
-            draft.event(EventDraft {
-                stage: "no reply",
-                ..mark
-            });
+            draft.event(mark.stage("no reply"));
             return;
         }
         if let Some(state) = element.state {
@@ -179,10 +171,7 @@ impl Trajectory {
         // steps.
         if let Some(rest) = self.unrepeated.checked_sub(1) {
             self.unrepeated = rest;
-            draft.event(EventDraft {
-                stage: "again",
-                ..mark
-            });
+            draft.event(mark.stage("again"));
             return;
         }
         let n = draft.reply(None, None, mark);
@@ -224,11 +213,7 @@ impl Trajectory {
             .get_or_insert_default()
             .messages
             .get_or_insert_default() += 1;
-        let mark = EventDraft {
-            phase: "history",
-            stage: &role,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new("history", None).stage(&role);
         let is_demo = is_true(item.demo);
         match &*role {
             "user" if !draft.has_task() && !is_demo => {
@@ -244,14 +229,8 @@ impl Trajectory {
                 self.unrepeated += 1;
             }
             "tool" | "user" if !is_demo && self.open.is_some() => {
-                draft.event(EventDraft {
-                    kind: EventKind::Inside,
-                    step: self.open,
-                    ..mark
-                });
-                if let Some(n) = self.open.take() {
-                    draft.part(n, part_of(record));
-                }
+                let step = self.open.take();
+                draft.results(step.as_slice(), mark, part_of(record));
             }
             _ => {
                 draft.event(mark);
@@ -264,12 +243,8 @@ impl Trajectory {
         let info = Info::of(record);
         let stats = info.model_stats.map(Stats::of).unwrap_or_default();
         let status = filled(info.exit_status);
-        let mark = EventDraft {
-            phase: "info",
-            stage: status.as_deref().unwrap_or_default(),
-            ..EventDraft::default()
-        };
-        let at = draft.event(mark);
+        let stage = status.as_deref().unwrap_or_default();
+        let at = draft.event(EventDraft::new("info", None).stage(stage));
         self.counted = count(stats.api_calls);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
         self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
