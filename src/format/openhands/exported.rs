@@ -6,6 +6,7 @@
 //! calls. Exports usually omit the agent's states, so only its last action shows how the
 //! conversation ended.
 
+use super::super::conversation::Conversation;
 use super::super::ends::{End, ends};
 use super::super::part::{self, quoted, text};
 use super::super::recent::Recent;
@@ -126,12 +127,10 @@ const ERRORS: &[End] = ends! {
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
     by_response: Recent<String, usize>,
-    /// The steps by call id, and by the id of the event that makes the call.
-    by_call: Recent<String, usize>,
-    last: Option<usize>,
+    /// The conversation. A result names its call, or the event with its call.
+    conversation: Conversation,
     /// The number of the previous event.
     before: Option<u64>,
-    turns: u64,
     /// Whether a prompt came after the last reply.
     due: bool,
     /// Whether the last reply asks the user.
@@ -152,11 +151,7 @@ impl Reader for Trajectory {
         let kind = text(event.action)
             .or_else(|| text(event.observation))
             .unwrap_or_default();
-        let mark = EventDraft {
-            phase: &kind,
-            ts: draft.time(event.timestamp),
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, draft.time(event.timestamp));
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
         }
@@ -167,22 +162,16 @@ impl Reader for Trajectory {
         match (event.action.is_some(), &*source, &*kind) {
             (true, "user", "message") => {
                 let words = event.args.map(Args::of).and_then(|args| args.content);
-                draft.prompt(Some(&spoken(words)), &mark);
-                self.last.into_iter().for_each(|n| draft.close(n));
-                self.turns += 1;
+                self.conversation.prompt(&spoken(words), &mark, draft);
                 (self.due, self.waits, self.end, self.answer) = (true, false, None, None);
             }
             (true, "agent", kind) if !BESIDE.contains(&kind) => {
-                self.reply(&event, record.text, &mark, draft)
+                self.reply(&event, record.text, mark, draft)
             }
             (false, _, "agent_state_changed") => {
                 let extras = event.extras.map(Extras::of).unwrap_or_default();
                 let state = text(extras.state).unwrap_or_default();
-                let at = draft.event(EventDraft {
-                    stage: &state,
-                    failed: state == "error",
-                    ..mark
-                });
+                let at = draft.event(mark.stage(&state).failed(state == "error"));
                 // Closing a finished conversation stops it once more.
                 let is_over = self
                     .end
@@ -197,11 +186,7 @@ impl Reader for Trajectory {
                 self.result(&event, record.text, mark, draft);
             }
             _ => {
-                draft.event(EventDraft {
-                    stage: &source,
-                    failed: kind == "error",
-                    ..mark
-                });
+                draft.event(mark.stage(&source).failed(kind == "error"));
             }
         }
         // The metrics include the reply in the same event.
@@ -219,7 +204,8 @@ impl Reader for Trajectory {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let replied = self
-            .last
+            .conversation
+            .last()
             .filter(|n| draft.step(*n).is_some_and(|part| part.calls.is_empty()));
         let ended = self.end.clone().or_else(|| match (&self.answer, replied) {
             (Some(_), _) => Some(finished("finish", Certainty::Inferred)),
@@ -261,7 +247,7 @@ impl Reader for Trajectory {
         run.ended = ended.map(Box::new);
         run.conflicts = conflict.into_iter().collect();
         run.final_result = answer;
-        run.turns = Some(self.turns);
+        run.turns = Some(self.conversation.turns());
     }
 }
 
@@ -271,7 +257,7 @@ impl Trajectory {
         &mut self,
         event: &Event<'_>,
         record: &str,
-        mark: &EventDraft<'_>,
+        mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
         let response = event
@@ -281,28 +267,16 @@ impl Trajectory {
             .map(Response::of);
         let id = response.and_then(|response| filled(response.id));
         let known = id.as_ref().and_then(|id| self.by_response.get(id)).copied();
-        let before = draft.latest();
-        let n = draft.reply(
-            known,
-            before,
-            EventDraft {
-                kind: EventKind::Decided,
-                note: None,
-                ..*mark
-            },
-        );
+        let part = part_of(record);
+        draft.model_of(&part);
+        let n = self
+            .conversation
+            .reply(known, draft.latest(), mark, part, draft);
         if known.is_none() {
             self.by_response.extend(id.map(|id| (id, n)));
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
         }
-        let part = part_of(record);
-        self.by_call
-            .extend(part.calls.iter().map(|call| (call.id.clone(), n)));
-        self.by_call.extend(event.id.map(|id| (id.to_owned(), n)));
-        if let Some(model) = &part.model {
-            draft.run().model.get_or_insert_with(|| cut(model));
+        if let Some(id) = event.id {
+            self.conversation.is_named(id, n);
         }
         let args = event.args.map(Args::of).unwrap_or_default();
         let handed = || {
@@ -313,7 +287,6 @@ impl Trajectory {
         self.answer =
             (event.action == Some("\"finish\"")).then(|| cut(&handed().unwrap_or_default()));
         (self.due, self.waits, self.end) = (false, is_true(args.waits), None);
-        draft.part(n, part);
     }
 
     /// Handles the result of an action.
@@ -331,26 +304,17 @@ impl Trajectory {
         let step = call
             .as_deref()
             .or(event.cause)
-            .and_then(|id| self.by_call.get(id))
-            .copied();
-        let step = step.or_else(|| self.by_call.get(event.cause?).copied());
+            .and_then(|id| self.conversation.step_with(id));
+        let step = step.or_else(|| self.conversation.step_with(event.cause?));
         let part = part_of(record);
+        let mark = mark.stage("result").failed(part.has_failed());
         let Some(n) = step else {
             // Actions of the user or the program have results too.
-            draft.event(EventDraft {
-                stage: "result",
-                failed: part.has_failed(),
-                ..mark
-            });
+            draft.event(mark);
             return;
         };
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage: "result",
-            step,
-            failed: part.has_failed(),
-            ..mark
-        });
+        let kind = EventKind::Inside;
+        draft.event(EventDraft { kind, step, ..mark });
         if !draft.part(n, part) {
             draft.issue(
                 IssueKind::Join,

@@ -10,6 +10,7 @@
 pub(super) mod exported;
 pub(super) mod instance;
 
+use super::conversation::Conversation;
 use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::recent::Recent;
@@ -22,7 +23,7 @@ use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated,
+    Bound, Can, Capabilities, Certainty, Ended, Fact, Format, Outcome, Statement, stated,
 };
 
 /// What both can record.
@@ -51,7 +52,7 @@ pub(super) static CONVERSATION: Tool = Tool {
         beside: "base_state.json",
     },
     is: |name, head| name == "base_state.json" && has_begun(head, &["id", "agent"]),
-    reader: || Box::new(Conversation::default()),
+    reader: || Box::new(Session::default()),
 };
 
 /// A file of events.
@@ -63,7 +64,7 @@ pub(super) static EVENTS: Tool = Tool {
     },
     shape: Shape::Lines,
     is: |name, head| name.ends_with(".jsonl") && objects(head).any(is_event),
-    reader: || Box::new(Conversation::default()),
+    reader: || Box::new(Session::default()),
 };
 
 fields! {
@@ -155,12 +156,10 @@ fn finished(word: &str, certainty: Certainty) -> Ended {
 
 /// A conversation while it is being read.
 #[derive(Debug, Default)]
-struct Conversation {
+struct Session {
     by_response: Recent<Box<str>, usize>,
-    /// The steps by call id, and by the id of the event that makes the call.
-    by_call: Recent<Box<str>, usize>,
-    last: Option<usize>,
-    turns: u64,
+    /// The conversation. An observation names the event with its call, or the call.
+    conversation: Conversation,
     /// The number of replies and compactions, in all turns and in the last one.
     iterations: (u64, u64),
     /// Whether a prompt came after the last reply.
@@ -194,15 +193,11 @@ struct Whole {
     listed: (Option<f64>, Option<u64>),
 }
 
-impl Reader for Conversation {
+impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let event = Event::of(record.text);
         let kind = text(event.kind).unwrap_or_default();
-        let mark = EventDraft {
-            phase: &kind,
-            ts: draft.time(event.timestamp),
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, draft.time(event.timestamp));
         let source = text(event.source).unwrap_or_default();
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
@@ -221,9 +216,7 @@ impl Reader for Conversation {
                         .map(Message::of)
                         .and_then(|message| message.content),
                 );
-                draft.prompt(Some(&words), &mark);
-                self.last.into_iter().for_each(|n| draft.close(n));
-                self.turns += 1;
+                self.conversation.prompt(&words, &mark, draft);
                 self.iterations.1 = 0;
                 (self.due, self.end, self.answer) = (true, None, None);
             }
@@ -232,37 +225,24 @@ impl Reader for Conversation {
             }
             ("ConversationStateUpdateEvent", _) => {
                 let key = text(event.key).unwrap_or_default();
-                let at = draft.event(EventDraft {
-                    stage: &key,
-                    ..mark
-                });
+                let at = draft.event(mark.stage(&key));
                 self.update(&key, event.value.unwrap_or_default(), at);
             }
             ("ConversationErrorEvent" | "ServerErrorEvent", _) => {
                 let code = text(event.code).unwrap_or_default();
-                let at = draft.event(EventDraft {
-                    stage: &code,
-                    failed: true,
-                    ..mark
-                });
+                let at = draft.event(mark.stage(&code).failed(true));
                 let detail = text(event.detail).unwrap_or_default();
                 self.end = fault(&code, &detail).map(|end| end.at_event(at));
             }
             ("PauseEvent" | "InterruptEvent", _) => {
-                let at = draft.event(EventDraft {
-                    stage: "paused",
-                    ..mark
-                });
+                let at = draft.event(mark.stage("paused"));
                 self.end = End::of(ENDS, &kind).map(|end| end.at_event(at));
             }
             _ => {
                 if kind.starts_with("Condensation") {
                     self.iterate();
                 }
-                draft.event(EventDraft {
-                    stage: &source,
-                    ..mark
-                });
+                draft.event(mark.stage(&source));
             }
         }
     }
@@ -301,7 +281,8 @@ impl Reader for Conversation {
         // The limit applies to a turn. The program writes user messages of its own, so a turn may
         // have more iterations than those since the last message.
         let (all, of_turn) = (self.iterations.0 as f64, self.iterations.1 as f64);
-        let is_whole = self.turns <= 1 || whole.max.is_some_and(|max| of_turn >= max);
+        let is_whole =
+            self.conversation.turns() <= 1 || whole.max.is_some_and(|max| of_turn >= max);
         let (iterations, bound) = if is_whole {
             (of_turn, Bound::Exact)
         } else {
@@ -344,11 +325,11 @@ impl Reader for Conversation {
         run.ended = ended.map(Box::new);
         run.conflicts = conflict.into_iter().collect();
         run.final_result = answer;
-        run.turns = Some(self.turns);
+        run.turns = Some(self.conversation.turns());
     }
 }
 
-impl Conversation {
+impl Session {
     /// Handles a call by the model, or a reply without calls. For another agent that acts in the
     /// model's place, only the calls are recorded, each with its result.
     fn reply(
@@ -362,25 +343,6 @@ impl Conversation {
             .or_else(|| text(event.id))
             .unwrap_or_default();
         let known = self.by_response.get(&*id).copied();
-        let before = draft.latest();
-        let n = draft.reply(
-            known,
-            before,
-            EventDraft {
-                kind: EventKind::Decided,
-                ..mark
-            },
-        );
-        if known.is_none() {
-            self.iterate();
-            self.by_response.insert(id.into(), n);
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
-        }
-        for id in [event.call, event.id].into_iter().filter_map(text) {
-            self.by_call.insert(id.into(), n);
-        }
         let part = part_of(record);
         let handed = part.calls.iter().find(|call| call.name == "finish");
         self.answer = handed.map(|call| {
@@ -390,7 +352,16 @@ impl Conversation {
             )
         });
         (self.due, self.end) = (false, None);
-        draft.part(n, part);
+        let n = self
+            .conversation
+            .reply(known, draft.latest(), mark, part, draft);
+        if known.is_none() {
+            self.iterate();
+            self.by_response.insert(id.into(), n);
+        }
+        for id in [event.call, event.id].into_iter().filter_map(text) {
+            self.conversation.is_named(&id, n);
+        }
     }
 
     /// Counts an iteration of the program's loop.
@@ -407,27 +378,15 @@ impl Conversation {
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
-        let ids = [event.action_id, event.call].into_iter().filter_map(text);
-        let step = ids.filter_map(|id| self.by_call.get(&*id).copied()).next();
+        let mut ids = [event.action_id, event.call].into_iter().filter_map(text);
+        let step = ids.find_map(|id| self.conversation.step_with(&id));
         let part = part_of(record);
-        let failed = part.has_failed();
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage: "result",
-            step,
-            failed,
-            ..mark
-        });
-        if let Some((_, is_over)) = self
-            .answer
-            .as_mut()
-            .filter(|_| event.tool == Some("\"finish\""))
+        if let Some((_, is_over)) = &mut self.answer
+            && event.tool == Some("\"finish\"")
         {
-            *is_over = !failed;
+            *is_over = !part.has_failed();
         }
-        if !step.is_some_and(|n| draft.part(n, part.clone())) {
-            draft.orphan(&part);
-        }
+        draft.results(step.as_slice(), mark.stage("result"), part);
     }
 
     /// Handles a change of the conversation's state.
@@ -479,7 +438,7 @@ impl Conversation {
 
     /// Returns the last reply, if it makes no calls.
     fn replied(&self, draft: &Draft<'_>) -> Option<usize> {
-        self.last.filter(|n| {
+        self.conversation.last().filter(|n| {
             draft
                 .step(*n)
                 .is_some_and(|part| part.calls.is_empty() && !part.text.is_empty())
