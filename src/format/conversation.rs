@@ -24,6 +24,11 @@ impl Conversation {
         self.last
     }
 
+    /// Returns the number of steps.
+    pub(super) fn steps(&self) -> usize {
+        self.last.map_or(0, |last| last + 1)
+    }
+
     /// Returns the number of prompts.
     pub(super) fn turns(&self) -> u64 {
         self.turns
@@ -71,6 +76,12 @@ impl Conversation {
     /// Returns the step with the call of this id.
     pub(super) fn step_with(&self, id: &str) -> Option<usize> {
         self.by_call.get(id).copied()
+    }
+
+    /// Returns the step with the call of this id, and forgets the call. A second result of it then
+    /// belongs to no step.
+    pub(super) fn take(&mut self, id: &str) -> Option<usize> {
+        self.by_call.remove(id)
     }
 
     /// Returns the step with the call of the first result whose call is known.

@@ -16,8 +16,8 @@ pub(super) struct End {
 }
 
 /// Defines a table of ends. A row has the tool's words, the outcome, the headline, and any limits
-/// that may have ended the run. A `*` at the start or the end of a word stands for any text. The
-/// first row that matches counts.
+/// that may have ended the run. A `*` at the start or the end of a word matches any text. The first
+/// row that matches counts.
 macro_rules! ends {
     ($($($word:literal)|+ => $outcome:ident, $headline:expr $(, $subject:literal: $limit:expr)*;)*) => {
         &[$($crate::format::ends::End {
