@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 
+use super::conversation::Conversation;
 use super::part::{self, quoted, text};
 use super::value::{
     count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, total_in,
@@ -112,7 +113,7 @@ pub(super) fn is_trajectory(head: &[u8]) -> bool {
 /// A trajectory while it is being read.
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
-    last: Option<usize>,
+    conversation: Conversation,
     /// At least one record was read.
     pub(super) is_read: bool,
     /// The `step_id` of the previous step.
@@ -208,10 +209,7 @@ impl Reader for Trajectory {
                 self.parent = filled(place.parent);
             }
             2 => {
-                draft.event(EventDraft {
-                    phase: "final_metrics",
-                    ..EventDraft::default()
-                });
+                draft.event(EventDraft::new("final_metrics", None));
                 let totals = Totals::of(record.text);
                 self.totals = spent(&totals);
                 self.cached = count(totals.cached);
@@ -225,10 +223,7 @@ impl Reader for Trajectory {
             5 => self.own_id = filled(value),
             6 => self.goes_on = filled(value),
             7 => {
-                draft.event(EventDraft {
-                    phase: "subagent_trajectories",
-                    ..EventDraft::default()
-                });
+                draft.event(EventDraft::new("subagent_trajectories", None));
                 self.held += 1;
             }
             8 => {
@@ -245,10 +240,7 @@ impl Reader for Trajectory {
                 self.of_held = plus(self.of_held, held);
             }
             _ => {
-                let event = draft.event(EventDraft {
-                    phase: "extra",
-                    ..EventDraft::default()
-                });
+                let event = draft.event(EventDraft::new("extra", None));
                 let board = Board::of(record.text);
                 self.is_exported = true;
                 self.steps_unknown = is_true(board.untold);
@@ -403,11 +395,7 @@ impl Trajectory {
             .and_then(|extra| member(extra, "board"))
             .map(StepBoard::of);
         let ended = own.and_then(|own| micros(own.ended));
-        let mark = EventDraft {
-            phase: &source,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&source, ts);
         // Each step has a unique id.
         if int(step.id).is_some() && draft.is_again(record) {
             return draft.again(&mark);
@@ -443,30 +431,17 @@ impl Trajectory {
                 let part = part_of(record);
                 let asked = own.map_or(before, |own| micros(own.began));
                 self.end_unknown = !part.calls.is_empty() && ended.is_none();
-                let n = draft.reply(
-                    None,
-                    asked,
-                    EventDraft {
-                        failed: part.has_failed(),
-                        ..mark
-                    },
-                );
-                if let Some(last) = self.last.replace(n) {
-                    draft.close(last);
-                }
                 self.add(&part, count(step.asked));
-                draft.part(n, part);
+                let mark = mark.failed(part.has_failed());
+                let n = self.conversation.reply(None, asked, mark, part, draft);
                 // The format has no field for the time of the tool results, so this program's own
                 // export adds one.
                 if let Some(ended) = ended.filter(|ended| Some(*ended) != ts) {
-                    let (kind, note) = (EventKind::Inside, Some(EventNote::Until(ended)));
                     draft.event(EventDraft {
-                        kind,
-                        stage: "result",
+                        kind: EventKind::Inside,
                         step: Some(n),
-                        ts: None,
-                        note,
-                        ..mark
+                        note: Some(EventNote::Until(ended)),
+                        ..EventDraft::new(&source, None).stage("result")
                     });
                 }
             }
@@ -593,10 +568,7 @@ fn trial_of(file: &Path) -> Option<&str> {
 }
 
 fn agent<'a>(record: &'a str, trial: Option<&str>, draft: &mut Draft<'_>) -> RecordPlace<'a> {
-    draft.event(EventDraft {
-        phase: "agent",
-        ..EventDraft::default()
-    });
+    draft.event(EventDraft::new("agent", None));
     let agent = Agent::of(record);
     let name = filled(agent.name);
     let version = filled(agent.version).map_or_else(String::new, |version| format!(" {version}"));

@@ -2,8 +2,8 @@
 //! the trial, its times and the verifier's rewards are in `result.json` beside it, which is written
 //! last.
 
+use super::ends::{End, ends};
 use super::part::text;
-use super::raised::what_raised;
 use super::value::{above_zero, count, cut, filled, limit, micros, number, short, total_in};
 use super::watch::has_begun;
 use super::{Draft, Reader, Shape, Source, Tool, atif, claude, codex, mini_swe_agent};
@@ -119,6 +119,27 @@ pub(super) fn with_records(has: impl Fn(&str) -> bool) -> Option<&'static Tool> 
 
 /// The file with the result of the trial.
 const RESULT: &str = "result.json";
+
+/// The headline of a trial whose sandbox failed.
+const NO_SANDBOX: &str = "The sandbox failed";
+
+/// Harbor's exceptions, by who or what ended the trial.
+const ENDS: &[End] = ends! {
+    "AgentTimeoutError" => Truncated, "Agent time limit reached";
+    "OutputTokenExceededError" | "OutputLengthExceededError" =>
+        Truncated, "The reply reached its token limit";
+    "ApiUsageLimitError" => Failed, "Provider usage limit reached";
+    "ApiRateLimitError" | "RateLimitError" => Failed, "Provider rate limit reached";
+    "AgentSafetyRefusalError" | "ContentPolicyViolationError" => Failed, "The model refused";
+    "EnvironmentStartTimeoutError" | "SandboxBuildFailedError" | "AgentSetupTimeoutError" |
+    "HealthcheckError" | "SandboxLikelyOutOfMemoryError" | "MemoryLimitExceededError" |
+    "SSHAccessError" => Failed, NO_SANDBOX;
+    "VerifierTimeoutError" | "RewardFileNotFoundError" | "RewardFileEmptyError" |
+    "VerifierOutputParseError" => Failed, "The verifier failed";
+    "InternalServerError" | "ServiceUnavailableError" | "APIConnectionError" | "APIError" |
+    "UnknownApiError" | "NetworkConnectionError" | "Api*" => Failed, "Ended by an API error";
+    "*" => Failed, "Ended by an error";
+};
 
 /// A trial with several steps has a trajectory for each.
 pub(super) const RUNS_INSIDE: &[&str] = &["steps", "*", "agent"];
@@ -431,8 +452,7 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
     };
     let kind = text(exception.kind).unwrap_or_default();
     let message = text(exception.message).unwrap_or_default();
-    let (headline, outcome) = meaning(&kind);
-    let end = Ended::new(&kind, headline, outcome, Certainty::Recorded);
+    let end = End::raised(&kind).or_else(|| End::of(ENDS, &kind))?;
     if kind == "AgentTimeoutError" {
         let took = took(result).map(|seconds| seconds * 1e3);
         let seconds = message
@@ -495,44 +515,4 @@ fn in_words(rewards: &[RunScore]) -> String {
         .filter_map(|given| Some(format!("{} {}", given.name, given.score?)));
     let each: Vec<String> = each.collect();
     cut(&each.join(", ")).into()
-}
-
-/// The headline of a trial whose sandbox failed.
-const NO_SANDBOX: &str = "The sandbox failed";
-
-/// Maps Harbor's exceptions to headlines and outcomes, by who or what ended the trial.
-fn meaning(kind: &str) -> (&'static str, Outcome) {
-    if let Some(meaning) = what_raised(kind) {
-        return meaning;
-    }
-    match kind {
-        "AgentTimeoutError" => ("Agent time limit reached", Outcome::Truncated),
-        "OutputTokenExceededError" | "OutputLengthExceededError" => {
-            ("The reply reached its token limit", Outcome::Truncated)
-        }
-        "ApiUsageLimitError" => ("Provider usage limit reached", Outcome::Failed),
-        "ApiRateLimitError" | "RateLimitError" => ("Provider rate limit reached", Outcome::Failed),
-        "AgentSafetyRefusalError" | "ContentPolicyViolationError" => {
-            ("The model refused", Outcome::Failed)
-        }
-        "EnvironmentStartTimeoutError"
-        | "SandboxBuildFailedError"
-        | "AgentSetupTimeoutError"
-        | "HealthcheckError"
-        | "SandboxLikelyOutOfMemoryError"
-        | "MemoryLimitExceededError"
-        | "SSHAccessError" => (NO_SANDBOX, Outcome::Failed),
-        "VerifierTimeoutError"
-        | "RewardFileNotFoundError"
-        | "RewardFileEmptyError"
-        | "VerifierOutputParseError" => ("The verifier failed", Outcome::Failed),
-        "InternalServerError"
-        | "ServiceUnavailableError"
-        | "APIConnectionError"
-        | "APIError"
-        | "UnknownApiError"
-        | "NetworkConnectionError" => ("Ended by an API error", Outcome::Failed),
-        _ if kind.starts_with("Api") => ("Ended by an API error", Outcome::Failed),
-        _ => ("Ended by an error", Outcome::Failed),
-    }
 }

@@ -5,8 +5,9 @@
 //! `info`. The oldest files are a bare list of messages: commands are in fenced code blocks, and
 //! the end of the run isn't recorded.
 
+use super::conversation::Conversation;
+use super::ends::{End, ends};
 use super::part::{self, quoted, text};
-use super::raised::what_raised;
 use super::value::{
     above_zero, answer_in, count, cut, filled, given, int, limit, number, seconds, spoken,
     total_in, unpacked,
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::model::json::walk;
 use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated,
+    Bound, Can, Capabilities, Certainty, Ended, Fact, Format, Outcome, Statement, stated,
 };
 
 /// A trajectory.
@@ -46,6 +47,17 @@ pub(super) const PATHS: Paths = &[&["messages", "*"], &["*"], &["info"], &["inst
 const SUBMIT: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 
 const TIME_LIMIT: &str = "wall_time_limit_seconds";
+
+/// The exit statuses. A run also ends with the name of an exception.
+const ENDS: &[End] = ends! {
+    "Submitted" => Completed, "Submitted";
+    // The recorded figures show which of the two limits it was.
+    "LimitsExceeded" => Truncated, "Step or cost limit reached",
+        "Step": "step_limit", "Cost": "cost_limit";
+    "TimeExceeded" => Truncated, "Time limit reached", "Time": TIME_LIMIT;
+    "RepeatedFormatError" => Failed, "Too many replies without a runnable command";
+    "ContextWindowExceeded" => Failed, Ended::CONTEXT_FULL;
+};
 
 fields! {
     struct Message { role, object, content, output, reasoning = "reasoning_content", extra, tool_call_id, call_id, kind = "type" }
@@ -95,8 +107,7 @@ fn begun_of_old(head: &[u8]) -> bool {
 /// A trajectory while it is being read.
 #[derive(Debug, Default)]
 struct Trajectory {
-    /// The newest step.
-    last: Option<usize>,
+    conversation: Conversation,
     /// The first recorded time of a message.
     began: Option<i64>,
     /// The sum of the recorded costs of replies.
@@ -204,12 +215,7 @@ impl Trajectory {
             .unwrap_or_default();
         let ts = seconds(extra.timestamp);
         self.began = self.began.or(ts);
-        let before = draft.latest();
-        let mark = EventDraft {
-            phase: &role,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&role, ts);
         if ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
@@ -224,28 +230,20 @@ impl Trajectory {
         }
         match &*role {
             "assistant" | "response" => {
-                let n = draft.reply(None, before, mark);
-                if let Some(last) = self.last.replace(n) {
-                    draft.close(last);
-                }
                 let part = part_of(record);
                 self.spent += part.cost.filter(|cost| *cost > 0.0).unwrap_or_default();
                 self.submits = matches!(&*part.calls, [call] if prints_submit(&call.args));
-                if let Some(model) = &part.model {
-                    draft.run().model.get_or_insert_with(|| cut(model));
-                }
-                draft.part(n, part);
+                draft.model_of(&part);
+                self.conversation
+                    .reply(None, draft.latest(), mark, part, draft);
             }
             "user" if !draft.has_task() => draft.prompt(Some(&spoken(message.content)), &mark),
             "user" | "tool" | "function_call_output" => self.answer(record, &extra, mark, draft),
             "exit" => {
                 let status = text(extra.exit_status).unwrap_or_default();
-                let at = draft.event(EventDraft {
-                    stage: &status,
-                    ..mark
-                });
+                let at = draft.event(mark.stage(&status));
                 self.exit_answer = filled(extra.submission);
-                self.exit = Some((at, status.clone(), spoken(message.content)));
+                self.exit = Some((at, status, spoken(message.content)));
             }
             _ => {
                 draft.event(mark);
@@ -263,26 +261,14 @@ impl Trajectory {
     ) {
         let interrupt = text(extra.interrupt);
         self.submits &= is_submission(&spoken(Message::of(record).content));
-        let waits = self.last.filter(|n| draft.unanswered(*n) > 0);
-        let Some(n) = waits.filter(|_| interrupt.is_none()) else {
-            let failed = interrupt.as_deref() == Some("FormatError");
-            draft.event(EventDraft {
-                stage: interrupt.as_deref().unwrap_or("note"),
-                failed,
-                ..mark
-            });
-            return;
-        };
-        let part = part_of(record);
-        let failed = part.has_failed();
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage: "result",
-            step: Some(n),
-            failed,
-            ..mark
-        });
-        draft.part(n, part);
+        let waits = self.conversation.waiting(draft);
+        match waits.filter(|_| interrupt.is_none()) {
+            Some(n) => draft.results(&[n], mark.stage("result"), part_of(record)),
+            None => {
+                let stage = interrupt.as_deref().unwrap_or("note");
+                draft.event(mark.stage(stage).failed(stage == "FormatError"));
+            }
+        }
     }
 
     fn about(&mut self, record: &str, draft: &mut Draft<'_>) {
@@ -291,11 +277,8 @@ impl Trajectory {
         let config = info.config.map(Config::of).unwrap_or_default();
         let limits = config.agent.map(Limits::of).unwrap_or_default();
         let status = filled(info.exit_status);
-        let at = draft.event(EventDraft {
-            phase: "info",
-            stage: status.as_deref().unwrap_or_default(),
-            ..EventDraft::default()
-        });
+        let stage = status.as_deref().unwrap_or_default();
+        let at = draft.event(EventDraft::new("info", None).stage(stage));
         self.info = About {
             event: Some(at),
             status,
@@ -373,7 +356,8 @@ impl Trajectory {
         let told: Vec<(&str, Ended)> = of_exit.into_iter().chain(of_info).collect();
         if told.is_empty() {
             // In a bare list of messages, only the submitting command shows how the run ended.
-            let answered = self.last.is_some_and(|n| draft.unanswered(n) == 0);
+            let last = self.conversation.last();
+            let answered = last.is_some_and(|n| draft.unanswered(n) == 0);
             let is_bare = self.info.event.is_none();
             let end = || Ended::new(SUBMIT, "Submitted", Outcome::Completed, Certainty::Inferred);
             return (is_bare && self.submits && answered).then(|| (end(), None));
@@ -382,33 +366,18 @@ impl Trajectory {
     }
 
     fn ending(&self, word: &str, words: &str) -> Ended {
-        let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
-        match word {
-            "Submitted" => of("Submitted", Outcome::Completed),
-            // The recorded figures show which of the two limits it was.
-            "LimitsExceeded" => of("Step or cost limit reached", Outcome::Truncated)
-                .at(&[("Step", "step_limit"), ("Cost", "cost_limit")]),
-            "TimeExceeded" => {
-                of("Time limit reached", Outcome::Truncated).at(&[("Time", TIME_LIMIT)])
-            }
-            "RepeatedFormatError" => of(
-                "Too many replies without a runnable command",
-                Outcome::Failed,
-            ),
-            "ContextWindowExceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
-            word if let Some((headline, outcome)) = what_raised(word) => of(headline, outcome),
-            _ => {
-                let last = self
-                    .info
-                    .traceback
-                    .as_deref()
-                    .and_then(|text| text.trim_end().lines().last());
-                let why = [last.unwrap_or_default(), words, word]
-                    .into_iter()
-                    .find(|words| !words.is_empty());
-                of("Ended by an error", Outcome::Failed).detail(cut(why.unwrap_or_default()))
-            }
-        }
+        let known = End::of(ENDS, word).or_else(|| End::raised(word));
+        known.unwrap_or_else(|| {
+            let last = self
+                .info
+                .traceback
+                .as_deref()
+                .and_then(|text| text.trim_end().lines().last());
+            let why = [last.unwrap_or_default(), words, word]
+                .into_iter()
+                .find(|words| !words.is_empty());
+            End::error(word).detail(cut(why.unwrap_or_default()))
+        })
     }
 }
 

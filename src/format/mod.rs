@@ -9,10 +9,11 @@
 //! handles. The file of every other tool defines how to recognize the tool's files, and how to read
 //! one of their records (a line, or an element of a document). Its [`Reader`] reports to a
 //! [`Draft`] what the record means for the run, which step it belongs to, and the [`Part`] of that
-//! step that it holds. Each record is an event of the run. A step is assembled from the parts in
-//! its records, as a line in this crate's own layout. This happens at index time, to make the
-//! step's head, and again for a page. Both use the same records and the same function, so they
-//! can't disagree.
+//! step that it holds. If the records are messages, a `Conversation` pairs results with calls. A
+//! table of `ends!` maps the tool's words for an end to outcomes. Each record is an event of the
+//! run. A step is assembled from the parts in its records, as a line in this crate's own layout.
+//! This happens at index time, to make the step's head, and again for a page. Both use the same
+//! records and the same function, so they can't disagree.
 
 /// Defines structs that hold the members of an object, each as JSON text. If a key is repeated, the
 /// last member counts. A member whose key isn't a valid field name is written `field = "key"`.
@@ -56,7 +57,9 @@ mod atif;
 mod board;
 mod claude;
 mod codex;
+mod conversation;
 mod draft;
+mod ends;
 mod gemini;
 mod harbor;
 mod inspect;
@@ -68,7 +71,6 @@ mod otlp;
 mod part;
 mod qitos;
 mod qwen;
-mod raised;
 mod recent;
 mod swe_agent;
 mod tau2;

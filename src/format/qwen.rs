@@ -6,16 +6,16 @@
 //! how the session ended, but errors of the service are recorded. This reader is based on version
 //! 0.24.
 
+use super::conversation::Conversation;
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
-use super::recent::Recent;
 use super::turns::Turns;
 use super::value::{
     count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status,
 };
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -71,10 +71,8 @@ fields! {
 /// A session while it is being read.
 #[derive(Debug, Default)]
 struct Session {
-    /// The step of each call without a result.
-    calls: Recent<Box<str>, usize>,
-    /// The newest step, and whether its reply continues.
-    last: Option<usize>,
+    /// The conversation, and whether its newest reply continues.
+    conversation: Conversation,
     replying: bool,
     children: u64,
     turns: u64,
@@ -96,17 +94,12 @@ impl Reader for Session {
             text(line.kind).unwrap_or_default(),
             text(line.subtype).unwrap_or_default(),
         );
-        let mark = EventDraft {
-            phase: &kind,
-            stage: &stage,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, ts).stage(&stage);
         if filled(line.uuid).is_some_and(|uuid| draft.is_again(&uuid)) {
             return draft.again(&mark);
         }
         match &*kind {
-            "assistant" => self.reply(&line, &mark, before, draft),
+            "assistant" => self.reply(&line, mark, before, draft),
             "tool_result" => self.result(&line, mark, draft),
             "user" if stage == "notification" => {
                 draft.event(mark);
@@ -115,7 +108,8 @@ impl Reader for Session {
             "user" => {
                 self.turns += 1;
                 let (end, answer) = self.settled(draft);
-                self.ends.begin(self.steps(), end, answer, None);
+                self.ends
+                    .begin(self.conversation.steps(), end, answer, None);
                 (self.replying, self.due, self.has_prompt, self.end) = (false, true, true, None);
                 draft.prompt(Some(&said(&line)), &mark);
             }
@@ -126,7 +120,8 @@ impl Reader for Session {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
         let asks = self
-            .last
+            .conversation
+            .last()
             .filter(|_| ended.is_none())
             .and_then(|n| draft.asks(n, QUESTIONS));
         let at = draft.latest();
@@ -143,23 +138,21 @@ impl Reader for Session {
 }
 
 impl Session {
-    fn steps(&self) -> usize {
-        self.last.map_or(0, |last| last + 1)
-    }
-
     /// Returns the end and the answer of the session. A turn without steps keeps those of the
     /// previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let is_last =
             |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
         let answer = self
-            .last
+            .conversation
+            .last()
             .filter(is_last)
             .and_then(|n| draft.said(n))
             .filter(|_| self.end.is_none());
         // If all calls of a reply were cancelled, the program makes no further request.
         let cancelled = || {
-            self.last
+            self.conversation
+                .last()
                 .filter(|_| !self.has_prompt)
                 .and_then(|n| draft.cancelled(n, Certainty::Recorded))
         };
@@ -167,38 +160,29 @@ impl Session {
             .end
             .clone()
             .or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
-        self.ends
-            .settle(end.or_else(cancelled), answer, self.steps(), None)
+        self.ends.settle(
+            end.or_else(cancelled),
+            answer,
+            self.conversation.steps(),
+            None,
+        )
     }
 
     /// Handles a reply of the model. A line without tokens belongs to the reply before it.
     fn reply(
         &mut self,
         line: &Line<'_>,
-        mark: &EventDraft<'_>,
+        mark: EventDraft<'_>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
         let part = part_of(line);
-        let known = self.last.filter(|_| self.replying && part.tokens.is_none());
-        let n = draft.reply(
-            known,
-            before,
-            EventDraft {
-                kind: EventKind::Decided,
-                note: None,
-                ..*mark
-            },
-        );
+        let continues = self.replying && part.tokens.is_none();
+        let known = self.conversation.last().filter(|_| continues);
         self.replying = true;
-        if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
-            draft.close(last);
-        }
-        self.calls
-            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         (self.due, self.has_prompt, self.end) = (false, false, None);
         draft.run().model = short(line.model).or(draft.run().model.take());
-        draft.part(n, part);
+        self.conversation.reply(known, before, mark, part, draft);
     }
 
     /// Handles tool results.
@@ -215,27 +199,12 @@ impl Session {
         let mut steps: Vec<usize> = part
             .answers
             .iter()
-            .filter_map(|answer| self.calls.remove(&*answer.call))
+            .filter_map(|answer| self.conversation.take(&answer.call))
             .collect();
         steps.dedup();
-        let failed = part.has_failed();
         let said = said(line);
-        let (stage, step) = (stage_beside(&said, mark.stage), steps.first().copied());
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage,
-            step,
-            failed,
-            ..mark
-        });
-        if steps
-            .iter()
-            .filter(|n| draft.part(**n, part.clone()))
-            .count()
-            == 0
-        {
-            draft.orphan(&part);
-        }
+        let stage = stage_beside(&said, mark.stage);
+        draft.results(&steps, mark.stage(stage), part);
     }
 
     /// Handles a line by the program.

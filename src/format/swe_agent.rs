@@ -7,15 +7,14 @@
 //! comparison with the adjacent step's record shows what a step changed. A demonstration may
 //! consist of a `history` of messages only.
 
+use super::ends::{End, ends};
 use super::part::{self, quoted, text};
 use super::value::{above_zero, count, cut, filled, is_true, limit, number, unpacked};
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::{Json, walk};
 use crate::model::step::Usage;
-use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, Op, Outcome, ToolLimit,
-};
+use crate::model::{Bound, Can, Capabilities, Certainty, Ended, Format, Op, Outcome, ToolLimit};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -59,6 +58,26 @@ fields! {
     struct Tools { total_execution_timeout }
     struct Problem { id, text }
 }
+
+/// The exit statuses.
+const ENDS: &[End] = ends! {
+    "submitted" => Completed, "Submitted";
+    "exit_cost" => Truncated, "Cost or call limit reached",
+        "Cost": "per_instance_cost_limit",
+        "Model call": "per_instance_call_limit",
+        "Total cost": "total_cost_limit";
+    "exit_context" => Failed, Ended::CONTEXT_FULL;
+    "exit_total_execution_time" => Truncated, "Time limit for commands reached";
+    "exit_command_timeout" => Truncated, "Too many commands timed out";
+    "exit_format" => Failed, "Too many replies without a runnable command";
+    "exit_api" => Failed, "Ended by an API error";
+    "exit_environment_error" => Failed, "Ended by an environment error";
+    "exit_error" => Failed, "Ended by an error";
+    "exit_forfeit" => Failed, "The agent gave up";
+    "exit_command" => Cancelled, "Ended by a user command";
+    "early_exit" => Failed, "Ended early";
+    "*" => Unknown, "Ended for a reason the board doesn't know";
+};
 
 /// A trajectory while it is being read.
 #[derive(Debug, Default)]
@@ -131,10 +150,7 @@ impl Trajectory {
     fn element(&mut self, record: &str, draft: &mut Draft<'_>) {
         self.has_elements = true;
         let element = Element::of(record);
-        let mark = EventDraft {
-            phase: "trajectory",
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new("trajectory", None);
         // A command may be repeated with the same result, but not with exactly the same duration.
         let is_measured =
             number(element.execution_time).is_some_and(|seconds| seconds.fract() != 0.0);
@@ -145,10 +161,7 @@ impl Trajectory {
         if part.calls.is_empty() && part.text.is_empty() {
             // When the program ends the run, it writes its own text in place of the model's.
             self.note = text(element.thought).unwrap_or_default();
-            draft.event(EventDraft {
-                stage: "no reply",
-                ..mark
-            });
+            draft.event(mark.stage("no reply"));
             return;
         }
         if let Some(state) = element.state {
@@ -158,10 +171,7 @@ impl Trajectory {
         // steps.
         if let Some(rest) = self.unrepeated.checked_sub(1) {
             self.unrepeated = rest;
-            draft.event(EventDraft {
-                stage: "again",
-                ..mark
-            });
+            draft.event(mark.stage("again"));
             return;
         }
         let n = draft.reply(None, None, mark);
@@ -203,11 +213,7 @@ impl Trajectory {
             .get_or_insert_default()
             .messages
             .get_or_insert_default() += 1;
-        let mark = EventDraft {
-            phase: "history",
-            stage: &role,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new("history", None).stage(&role);
         let is_demo = is_true(item.demo);
         match &*role {
             "user" if !draft.has_task() && !is_demo => {
@@ -223,14 +229,8 @@ impl Trajectory {
                 self.unrepeated += 1;
             }
             "tool" | "user" if !is_demo && self.open.is_some() => {
-                draft.event(EventDraft {
-                    kind: EventKind::Inside,
-                    step: self.open,
-                    ..mark
-                });
-                if let Some(n) = self.open.take() {
-                    draft.part(n, part_of(record));
-                }
+                let step = self.open.take();
+                draft.results(step.as_slice(), mark, part_of(record));
             }
             _ => {
                 draft.event(mark);
@@ -243,16 +243,14 @@ impl Trajectory {
         let info = Info::of(record);
         let stats = info.model_stats.map(Stats::of).unwrap_or_default();
         let status = filled(info.exit_status);
-        let mark = EventDraft {
-            phase: "info",
-            stage: status.as_deref().unwrap_or_default(),
-            ..EventDraft::default()
-        };
-        let at = draft.event(mark);
+        let stage = status.as_deref().unwrap_or_default();
+        let at = draft.event(EventDraft::new("info", None).stage(stage));
         self.counted = count(stats.api_calls);
         self.stats = [stats.instance_cost, stats.total_cost, stats.api_calls].map(number);
         self.answer = filled(info.submission).map(|answer| cut(answer.trim()));
-        self.end = status.map(|word| ended(&word).at_event(at));
+        self.end = status
+            .and_then(|word| ended(&word))
+            .map(|end| end.at_event(at));
         let run = draft.run();
         run.cost_usd = above_zero(stats.instance_cost);
         let [input, output] = [stats.tokens_sent, stats.tokens_received].map(count);
@@ -370,43 +368,14 @@ fn cause(word: &str) -> &str {
         .trim()
 }
 
-fn ended(word: &str) -> Ended {
+fn ended(word: &str) -> Option<Ended> {
     let cause = cause(word);
-    let (headline, outcome) = match cause {
-        "submitted" => ("Submitted", Outcome::Completed),
-        "exit_cost" => ("Cost or call limit reached", Outcome::Truncated),
-        "exit_context" => (Ended::CONTEXT_FULL, Outcome::Failed),
-        "exit_total_execution_time" => ("Time limit for commands reached", Outcome::Truncated),
-        "exit_command_timeout" => ("Too many commands timed out", Outcome::Truncated),
-        "exit_format" => (
-            "Too many replies without a runnable command",
-            Outcome::Failed,
-        ),
-        "exit_api" => ("Ended by an API error", Outcome::Failed),
-        "exit_environment_error" => ("Ended by an environment error", Outcome::Failed),
-        "exit_error" => ("Ended by an error", Outcome::Failed),
-        "exit_forfeit" => ("The agent gave up", Outcome::Failed),
-        "exit_command" => ("Ended by a user command", Outcome::Cancelled),
-        "early_exit" => ("Ended early", Outcome::Failed),
-        _ => (
-            "Ended for a reason the board doesn't know",
-            Outcome::Unknown,
-        ),
-    };
-    let end = Ended::new(word, headline, outcome, Certainty::Recorded);
-    let end = match cause {
-        "exit_cost" => end.at(&[
-            ("Cost", "per_instance_cost_limit"),
-            ("Model call", "per_instance_call_limit"),
-            ("Total cost", "total_cost_limit"),
-        ]),
-        _ => end,
-    };
-    match (outcome, cause == word) {
-        (Outcome::Unknown, _) => end.detail(word),
-        (_, true) => end,
-        (_, false) => end.note("the work so far was submitted"),
-    }
+    let end = End::of(ENDS, cause)?.word(word);
+    Some(match end.outcome {
+        Outcome::Unknown => end.detail(word),
+        _ if cause == word => end,
+        _ => end.note("the work so far was submitted"),
+    })
 }
 
 /// Assembles a step's line from its element and the adjacent one that shows its changes, or from

@@ -8,8 +8,9 @@
 //! recorded as ticks, in each of which either side may continue. A tick in which the agent makes
 //! tool calls is a step. How many replies were in between isn't recorded.
 
+use super::conversation::Conversation;
+use super::ends::{End, ends};
 use super::part::{self, text};
-use super::recent::Recent;
 use super::value::{
     above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, number, short,
     spoken, total_in, unpacked,
@@ -21,10 +22,7 @@ use super::{
 use crate::model::index::is_same_total;
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, RunScore,
-    Trial,
-};
+use crate::model::{Bound, Can, Capabilities, Ended, Format, IssueKind, Outcome, RunScore, Trial};
 
 const FORMAT: Format = Format {
     name: "tau2 simulation",
@@ -102,6 +100,21 @@ const PATHS: Paths = &[
     &["user_cost"],
 ];
 
+/// The reasons why the simulator ended a conversation.
+const ENDS: &[End] = ends! {
+    "user_stop" => Completed, "The user ended the conversation";
+    "agent_stop" => Completed, "The agent ended the conversation";
+    "max_steps" => Truncated, "Step limit reached", "Step": "max_steps";
+    "timeout" => Truncated, "Time limit reached";
+    "too_many_errors" => Halted, "Too many failed calls", "Error": "max_errors";
+    "context_window_exceeded" => Failed, Ended::CONTEXT_FULL;
+    "agent_error" => Failed, "Ended by an agent error";
+    "user_error" => Failed, "Ended by an error in the simulated user";
+    "infrastructure_error" => Failed, "Ended by an infrastructure error";
+    "*_error" => Failed, "Ended by an error";
+    "*" => Unknown, "Ended";
+};
+
 /// At most this many scores of a simulation are kept.
 const MAX_SCORES: usize = 64;
 
@@ -134,9 +147,7 @@ fields! {
 struct Simulation {
     /// The settings of all simulations.
     info: String,
-    by_call: Recent<String, usize>,
-    last: Option<usize>,
-    turns: u64,
+    conversation: Conversation,
     /// Whether it's a spoken conversation.
     is_spoken: bool,
     /// The recorded reason for its end.
@@ -184,10 +195,7 @@ impl Reader for Simulation {
             12 => self.user_cost = number(value),
             path if record.text.starts_with('{') => {
                 let phase = if path == 7 { "reward_info" } else { "info" };
-                let at = draft.event(EventDraft {
-                    phase,
-                    ..EventDraft::default()
-                });
+                let at = draft.event(EventDraft::new(phase, None));
                 match path {
                     7 => self.reward = Some((at, record.text.to_owned())),
                     _ => self.note = filled(member(record.text, "error")),
@@ -211,11 +219,12 @@ impl Reader for Simulation {
             .unwrap_or_default();
         let rewarded = number(reward.reward);
         let scores = scores(&reward);
-        let ended = self.word.as_deref().map(|word| self.ended(word, rewarded));
+        let ended = self.ended(rewarded);
         let is_over = ended
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.last.filter(|_| is_over).and_then(|n| draft.said(n));
+        let last = self.conversation.last().filter(|_| is_over);
+        let answer = last.and_then(|n| draft.said(n));
         let told = self.of_user.filter(|_| !self.lacks_user_cost);
         let user = self
             .user_cost
@@ -294,7 +303,7 @@ impl Reader for Simulation {
             _ => {}
         }
         run.conflicts = odd_product(&reward).into_iter().collect();
-        run.turns = Some(self.turns).filter(|_| !self.is_spoken);
+        run.turns = Some(self.conversation.turns()).filter(|_| !self.is_spoken);
         // Without messages, the number of steps is unknown too.
         run.steps_unknown = self.is_spoken || self.trial.messages.is_none();
         // By tau2-bench's own definition, a task succeeds if it gets the full reward.
@@ -309,11 +318,7 @@ impl Simulation {
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
         let message = Message::of(record);
         let role = text(message.role).unwrap_or_default();
-        let mark = EventDraft {
-            phase: &role,
-            ts: draft.time(message.timestamp),
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&role, draft.time(message.timestamp));
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
@@ -333,21 +338,13 @@ impl Simulation {
                 None => self.lacks_user_cost = true,
             }
         }
-        let is_users = |message: &Message<'_>| message.requestor == Some("\"user\"");
+        let is_start = self.conversation.last().is_none() && self.conversation.turns() == 0;
         match &*role {
             // The program supplies the greeting.
-            "assistant" if self.last.is_none() && self.turns == 0 && !is_reply(&message) => {
-                draft.event(EventDraft {
-                    stage: "greeting",
-                    ..mark
-                });
+            "assistant" if is_start && !is_reply(&message) => {
+                draft.event(mark.stage("greeting"));
             }
             "assistant" => {
-                let before = draft.latest();
-                let n = draft.reply(None, before, mark);
-                if let Some(last) = self.last.replace(n) {
-                    draft.close(last);
-                }
                 self.replies += 1;
                 let part = part_of(record);
                 self.spent = part
@@ -355,36 +352,22 @@ impl Simulation {
                     .map(|cost| cost + self.spent.unwrap_or_default())
                     .or(self.spent);
                 self.lacks_cost |= part.cost.is_none();
-                self.by_call
-                    .extend(part.calls.iter().map(|call| (call.id.clone(), n)));
-                if let Some(model) = &part.model {
-                    draft.run().model.get_or_insert_with(|| cut(model));
-                }
-                draft.part(n, part);
+                draft.model_of(&part);
+                self.conversation
+                    .reply(None, draft.latest(), mark, part, draft);
             }
             "user" if is_text(message.content) => {
-                draft.prompt(Some(&spoken(message.content)), &mark);
-                self.turns += 1;
+                self.conversation
+                    .prompt(&spoken(message.content), &mark, draft);
             }
-            "tool" if !is_users(&message) => {
+            "tool" if message.requestor != Some("\"user\"") => {
                 let part = part_of(record);
-                let call = part
-                    .answers
-                    .first()
-                    .map(|answer| answer.call.as_str())
-                    .unwrap_or_default();
-                let step = self.by_call.get(call).copied();
-                let failed = part.has_failed();
-                draft.event(EventDraft {
-                    kind: EventKind::Inside,
-                    stage: "result",
-                    step,
-                    failed,
-                    ..mark
-                });
-                // Some of the results in one message may be the user's.
-                if !step.is_some_and(|n| draft.part(n, part.clone())) && message.results.is_none() {
-                    draft.orphan(&part);
+                match self.conversation.step_of(&part) {
+                    // Some of the results in one message may be the user's.
+                    None if message.results.is_some() => {
+                        draft.event(mark.stage("result").failed(part.has_failed()));
+                    }
+                    step => draft.results(step.as_slice(), mark.stage("result"), part),
                 }
             }
             _ => {
@@ -393,11 +376,7 @@ impl Simulation {
                 } else {
                     ""
                 };
-                draft.event(EventDraft {
-                    stage,
-                    failed: is_true(message.error),
-                    ..mark
-                });
+                draft.event(mark.stage(stage).failed(is_true(message.error)));
             }
         }
     }
@@ -405,92 +384,37 @@ impl Simulation {
     /// Handles a tick of a spoken conversation.
     fn tick(&mut self, record: &str, draft: &mut Draft<'_>) {
         let tick = Tick::of(record);
-        let mark = EventDraft {
-            phase: "tick",
-            ts: draft.time(tick.timestamp),
-            ..EventDraft::default()
-        };
-        let before = draft.latest();
+        let mark = EventDraft::new("tick", draft.time(tick.timestamp));
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
         // If the same is also recorded in messages, those are the steps.
-        self.is_spoken |= self.last.is_none();
-        if !self.is_spoken {
-            draft.event(mark);
-            return;
-        }
+        self.is_spoken |= self.conversation.last().is_none();
         let part = part_of_tick(&tick);
-        let failed = part.has_failed();
-        if !part.calls.is_empty() {
-            let n = draft.reply(
-                None,
-                before,
-                EventDraft {
-                    kind: EventKind::Decided,
-                    failed,
-                    ..mark
-                },
-            );
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
-            self.by_call
-                .extend(part.calls.iter().map(|call| (call.id.clone(), n)));
-            draft.part(n, part);
-            return;
-        }
-        let steps: Vec<usize> = part
-            .answers
-            .iter()
-            .filter_map(|answer| self.by_call.get(&answer.call).copied())
-            .collect();
-        if part.answers.is_empty() {
+        if !self.is_spoken || (part.calls.is_empty() && part.answers.is_empty()) {
             draft.event(mark);
-            return;
-        }
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage: "result",
-            step: steps.first().copied(),
-            failed,
-            ..mark
-        });
-        if !steps.first().is_some_and(|n| draft.part(*n, part.clone())) {
-            draft.orphan(&part);
+        } else if part.calls.is_empty() {
+            let step = self.conversation.step_of(&part);
+            draft.results(step.as_slice(), mark.stage("result"), part);
+        } else {
+            let mark = mark.failed(part.has_failed());
+            self.conversation
+                .reply(None, draft.latest(), mark, part, draft);
         }
     }
 
-    fn ended(&self, word: &str, given: Option<f64>) -> Ended {
-        let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
-        let end = match word {
-            "user_stop" => of("The user ended the conversation", Outcome::Completed),
-            "agent_stop" => of("The agent ended the conversation", Outcome::Completed),
-            "max_steps" => {
-                of("Step limit reached", Outcome::Truncated).at(&[("Step", "max_steps")])
-            }
-            "timeout" => of("Time limit reached", Outcome::Truncated).compare(
-                self.seconds.map(|seconds| seconds * 1e3),
-                None,
-                "ms",
-            ),
-            "too_many_errors" => {
-                of("Too many failed calls", Outcome::Halted).at(&[("Error", "max_errors")])
-            }
-            "context_window_exceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
-            "agent_error" => of("Ended by an agent error", Outcome::Failed),
-            "user_error" => of("Ended by an error in the simulated user", Outcome::Failed),
-            "infrastructure_error" => of("Ended by an infrastructure error", Outcome::Failed),
-            word if word.ends_with("_error") => of("Ended by an error", Outcome::Failed),
-            _ => of("Ended", Outcome::Unknown),
-        };
+    fn ended(&self, given: Option<f64>) -> Option<Ended> {
+        let mut end = End::of(ENDS, self.word.as_deref()?)?;
+        if &*end.word == "timeout" {
+            end = end.compare(self.seconds.map(|seconds| seconds * 1e3), None, "ms");
+        }
         // Beside a limit, the reward would read like another of its figures.
         let has_figures = end.measured.is_some() || !end.candidates.is_empty();
         let reward = given
             .filter(|_| !has_figures)
             .map(|reward| format!("reward {reward}"));
         let note = self.note.as_deref().map(cut).unwrap_or_default();
-        end.detail(note).note(reward.unwrap_or_default())
+        Some(end.detail(note).note(reward.unwrap_or_default()))
     }
 }
 

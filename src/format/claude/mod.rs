@@ -181,11 +181,7 @@ impl Reader for Session {
         let ts = draft.time(line.timestamp);
         let before = draft.latest();
         let kind = text(line.kind).unwrap_or_default();
-        let mark = EventDraft {
-            phase: &kind,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, ts);
         let copied = self.lines.copied(&line, record.name());
         if self.lines.is_again(&line, record.text) {
             return draft.again(&mark);
@@ -224,11 +220,7 @@ impl Reader for Session {
             }
             _ => {
                 let stage = text(line.subtype).unwrap_or_default();
-                let event = draft.event(EventDraft {
-                    stage: &stage,
-                    failed: stage == "api_error",
-                    ..mark
-                });
+                let event = draft.event(mark.stage(&stage).failed(stage == "api_error"));
                 if stage == "compact_boundary" {
                     let told = line.compacted.map(Compacted::of).unwrap_or_default();
                     let trigger = short(told.trigger).unwrap_or_default();
@@ -467,10 +459,7 @@ impl Session {
         if is_nested(line, draft) {
             // A sub-agent's first prompt has no parent line.
             self.inline += u64::from(!is_text(line.parent));
-            draft.event(EventDraft {
-                stage: "note",
-                ..mark
-            });
+            draft.event(mark.stage("note"));
             return;
         }
         if is_interruption(&words) || line.interrupted.is_some() {
@@ -481,10 +470,7 @@ impl Session {
                 self.ends
                     .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
             }
-            let at = draft.event(EventDraft {
-                stage: "interrupted",
-                ..mark
-            });
+            let at = draft.event(mark.stage("interrupted"));
             let end = Ended::new(
                 &words,
                 "Interrupted by the user",
@@ -533,11 +519,7 @@ impl Session {
         draft: &mut Draft<'_>,
     ) {
         let words = spoken(message.content);
-        let at = draft.event(EventDraft {
-            stage: "API error",
-            failed: true,
-            ..mark
-        });
+        let at = draft.event(mark.stage("API error").failed(true));
         if !is_true(line.api_error) {
             return;
         }

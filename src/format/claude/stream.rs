@@ -164,12 +164,7 @@ impl Reader for Stream {
             text(line.kind).unwrap_or_default(),
             text(line.subtype).unwrap_or_default(),
         );
-        let mark = EventDraft {
-            phase: &kind,
-            stage: &stage,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, ts).stage(&stage);
         let message = line.message.map(Message::of).unwrap_or_default();
         // A result that directly follows another one belongs to a new turn only if it differs.
         let is_again = (line.uuid.is_some() || kind == "result") && draft.is_again(record.text);
@@ -218,17 +213,10 @@ impl Reader for Stream {
                         .and_then(|usage| count(usage.total));
                     self.tasks.extend(tokens.map(|tokens| (id.into(), tokens)));
                 }
-                draft.event(EventDraft {
-                    failed: stage == "api_retry",
-                    ..mark
-                });
+                draft.event(mark.failed(stage == "api_retry"));
             }
             ("assistant", _) if is_own(&message, self.is_qwen) => {
-                draft.event(EventDraft {
-                    stage: "API error",
-                    failed: true,
-                    ..mark
-                });
+                draft.event(mark.stage("API error").failed(true));
             }
             ("assistant", _) => self.reply(&line, &message, record.text, &mark, before, draft),
             ("user", _) => self.user(&line, &message, record.text, mark, draft),
@@ -378,15 +366,9 @@ impl Stream {
         if part.answers.is_empty() {
             if is_interruption(&words) {
                 self.is_stopped_by_user = true;
-                draft.event(EventDraft {
-                    stage: "interrupted",
-                    ..mark
-                });
+                draft.event(mark.stage("interrupted"));
             } else if text(line.parent).is_some() || is_true(line.is_synthetic) {
-                draft.event(EventDraft {
-                    stage: "note",
-                    ..mark
-                });
+                draft.event(mark.stage("note"));
             } else if self.unasked(draft) {
                 // The line after a result is by the user, and so is a replayed line. The task stays
                 // unknown, because it wasn't printed.
@@ -411,7 +393,6 @@ impl Stream {
             .filter_map(|answer| self.by_call.remove(&*answer.call))
             .collect();
         steps.dedup();
-        let failed = part.has_failed();
         let is_own = text(line.parent).is_none();
         let is_stopped = is_own && is_interruption(&words);
         self.is_stopped_by_user |= is_stopped;
@@ -420,22 +401,8 @@ impl Stream {
             (true, false) => stage_beside(&words, "result"),
             (false, _) => "result",
         };
-        let step = steps.first().copied();
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage,
-            step,
-            failed,
-            ..mark
-        });
         odd_results(message, draft);
-        let taken = steps
-            .iter()
-            .filter(|n| draft.part(**n, part.clone()))
-            .count();
-        if taken == 0 {
-            draft.orphan(&part);
-        }
+        draft.results(&steps, mark.stage(stage), part);
     }
 
     /// Returns whether a line of the user may be by the program. If the task wasn't printed, no

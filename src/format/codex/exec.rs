@@ -78,11 +78,7 @@ impl Reader for Stream {
             text(line.kind).unwrap_or_default(),
             text(item.kind).unwrap_or_default(),
         );
-        let mark = EventDraft {
-            phase: &kind,
-            stage: &stage,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, None).stage(&stage);
         let children = item.receivers.into_iter().flat_map(walk::items);
         self.children.extend(
             children
@@ -169,10 +165,7 @@ impl Reader for Stream {
             }
             ("turn.failed", _) => {
                 self.follow(draft);
-                let at = draft.event(EventDraft {
-                    failed: true,
-                    ..mark
-                });
+                let at = draft.event(mark.failed(true));
                 let end = failure(None, line.error.and_then(|error| member(error, "message")));
                 self.end = Some(Ended {
                     word: kind.as_str().into(),
@@ -184,19 +177,13 @@ impl Reader for Stream {
                 draft.event(mark);
             }
             ("item.started" | "item.updated" | "item.completed", "error") => {
-                draft.event(EventDraft {
-                    failed: true,
-                    ..mark
-                });
+                draft.event(mark.failed(true));
             }
             ("item.started" | "item.updated" | "item.completed", _) => {
                 self.item(&item, record.text, mark, draft)
             }
             _ => {
-                draft.event(EventDraft {
-                    failed: kind == "error",
-                    ..mark
-                });
+                draft.event(mark.failed(kind == "error"));
             }
         }
     }

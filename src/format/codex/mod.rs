@@ -160,12 +160,7 @@ impl Reader for Rollout {
             .or_else(|| text(payload.kind))
             .or_else(|| text(payload.role))
             .unwrap_or_default();
-        let mark = EventDraft {
-            phase: &kind,
-            stage: &stage,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, ts).stage(&stage);
         // A line contains its time or its number, so different lines are never identical.
         let is_one_of_a_kind = line.timestamp.is_some() || line.ordinal.is_some();
         if is_one_of_a_kind && draft.is_again(record.text) {
@@ -460,21 +455,13 @@ impl Rollout {
         let is_aborted =
             |answer: &Answer| is_stopped(answer) && answer.error.as_deref().is_some_and(is_aborted);
         self.is_stopped_by_user |= part.answers.iter().any(is_aborted);
-        let failed = part.has_failed() || part.answers.iter().any(is_stopped);
+        let failed = part.answers.iter().any(is_stopped);
         let call = self.calls.get_mut(&*id).filter(|(_, waits)| *waits);
         let n = call.map(|(n, waits)| {
             *waits = false;
             *n
         });
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            step: n,
-            failed,
-            ..mark
-        });
-        if !n.is_some_and(|n| draft.part(n, part.clone())) {
-            draft.orphan(&part);
-        }
+        draft.results(n.as_slice(), mark.failed(failed), part);
     }
 
     /// Handles a record of what the program did for a call.
@@ -616,10 +603,7 @@ impl Rollout {
             }
             "user_message" => self.prompt(&text(payload.message).unwrap_or_default(), &mark, draft),
             "error" => {
-                let at = draft.event(EventDraft {
-                    failed: true,
-                    ..mark
-                });
+                let at = draft.event(mark.failed(true));
                 self.end = Some(failure(payload.code, payload.message).at_event(at));
             }
             "task_complete" | "turn_complete" => {
@@ -633,10 +617,7 @@ impl Rollout {
                             ..Payload::default()
                         },
                     });
-                let at = draft.event(EventDraft {
-                    failed: error.is_some(),
-                    ..mark
-                });
+                let at = draft.event(mark.failed(error.is_some()));
                 (self.has_turns, self.took_ms) = (true, number(payload.ms).filter(|ms| *ms >= 0.0));
                 self.answer = short(payload.last);
                 let end = match (error, &self.answer) {

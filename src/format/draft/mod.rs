@@ -75,6 +75,29 @@ pub struct EventDraft<'a> {
     pub note: Option<EventNote>,
 }
 
+impl<'a> EventDraft<'a> {
+    /// Creates an event for a record with this word and this time.
+    pub fn new(phase: &'a str, ts: Option<i64>) -> Self {
+        Self {
+            phase,
+            ts,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the tool's second word.
+    #[must_use]
+    pub fn stage(self, stage: &'a str) -> Self {
+        Self { stage, ..self }
+    }
+
+    /// Sets whether it reports a failure.
+    #[must_use]
+    pub fn failed(self, failed: bool) -> Self {
+        Self { failed, ..self }
+    }
+}
+
 /// The state of a trace that isn't in the index yet, because later records may change it.
 #[derive(Debug, Default)]
 pub struct Open {
@@ -429,6 +452,26 @@ impl<'a> Draft<'a> {
         true
     }
 
+    /// Adds the record as results of calls of these steps. If no step takes them, they are results
+    /// without an earlier call.
+    pub fn results(&mut self, steps: &[usize], mark: EventDraft<'_>, part: Part) {
+        self.event(EventDraft {
+            kind: EventKind::Inside,
+            step: steps.first().copied(),
+            failed: mark.failed || part.has_failed(),
+            ..mark
+        });
+        let takes = |n: &&usize| self.step(**n).is_some();
+        let open: Vec<usize> = steps.iter().filter(takes).copied().collect();
+        let Some((last, others)) = open.split_last() else {
+            return self.orphan(&part);
+        };
+        for n in others {
+            self.part(*n, part.clone());
+        }
+        self.part(*last, part);
+    }
+
     /// Reports that the newest event contains a result without an earlier call. If the call comes
     /// later, the result is added to its step.
     pub fn orphan(&mut self, part: &Part) {
@@ -601,6 +644,13 @@ impl<'a> Draft<'a> {
     /// Returns the facts about the run as a whole.
     pub fn run(&mut self) -> &mut Manifest {
         &mut self.open.manifest
+    }
+
+    /// Sets the model of the run to that of its first reply, unless a record of the run names one.
+    pub fn model_of(&mut self, part: &Part) {
+        if let Some(model) = &part.model {
+            self.run().model.get_or_insert_with(|| cut(model));
+        }
     }
 
     /// Records that the newest event contains totals of the run up to here.

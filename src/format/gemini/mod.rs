@@ -173,11 +173,7 @@ impl Reader for Session {
             .filter(|ts| !is_told_again || is_news(ts));
         let ts = ts.or_else(|| micros(line.start).filter(is_news));
         let kind = text(line.kind).unwrap_or_default();
-        let mark = EventDraft {
-            phase: &kind,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, ts);
         if line.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
         }
@@ -187,10 +183,7 @@ impl Reader for Session {
             "user" => self.user(&line, mark, draft),
             // These messages are by the program itself.
             "error" | "warning" | "info" => {
-                let at = draft.event(EventDraft {
-                    failed: kind == "error",
-                    ..mark
-                });
+                let at = draft.event(mark.failed(kind == "error"));
                 self.told(&kind, &spoken(line.content), at);
             }
             _ if line.set.is_some() => self.set(

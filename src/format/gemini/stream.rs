@@ -4,13 +4,13 @@
 //! No line marks the end of a reply, so its first result closes it. Tokens are recorded only for
 //! the whole run.
 
+use crate::format::conversation::Conversation;
 use crate::format::part::{self, text};
-use crate::format::recent::Recent;
 use crate::format::turns::Turns;
 use crate::format::value::{count, cut, is_text, number, objects, short, spoken, status};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
+use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, Format, Outcome};
 
 /// The output of Gemini CLI.
 pub(in crate::format) static STREAM: Tool = Tool {
@@ -53,10 +53,8 @@ fields! {
 /// A stream while it is being read.
 #[derive(Debug, Default)]
 struct Stream {
-    /// The step of each call without a result.
-    calls: Recent<Box<str>, usize>,
-    /// The newest step, and whether its reply continues.
-    last: Option<usize>,
+    /// The conversation, and whether its newest reply continues.
+    conversation: Conversation,
     replying: bool,
     turns: u64,
     /// Whether the program reported that the model repeats itself. The result that follows is then
@@ -80,12 +78,7 @@ impl Reader for Stream {
             text(line.kind).unwrap_or_default(),
             text(line.role).unwrap_or_default(),
         );
-        let mark = EventDraft {
-            phase: &kind,
-            stage: &role,
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, ts).stage(&role);
         // Two pieces of a text can have the same time and content. They are copies only if
         // everything before them is repeated too.
         let is_again = line.timestamp.is_some() && draft.is_again(record.text);
@@ -116,27 +109,24 @@ impl Reader for Stream {
                 }
             }
             ("message", "assistant") | ("tool_use", _) => {
-                self.reply(record.text, &mark, before, draft)
+                self.reply(record.text, mark, before, draft)
             }
             ("message", _) => {
                 self.turns += 1;
                 let (end, answer) = self.settled(draft);
                 self.ends
-                    .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+                    .begin(self.conversation.steps(), end, answer, None);
                 (self.replying, self.looped, self.end) = (false, false, None);
                 draft.prompt(Some(&spoken(line.content)), &mark);
             }
             ("tool_result", _) => self.result(&line, record.text, mark, draft),
             ("result", _) => {
-                let at = draft.event(EventDraft {
-                    failed: line.status == Some("\"error\""),
-                    ..mark
-                });
+                let at = draft.event(mark.failed(line.status == Some("\"error\"")));
                 // A result after the end of a turn belongs to another turn.
                 if self.end.is_some() {
                     let (end, answer) = self.settled(draft);
                     self.ends
-                        .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+                        .begin(self.conversation.steps(), end, answer, None);
                 }
                 self.end = Some(ended(&line, self.looped).at_event(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
@@ -174,10 +164,7 @@ impl Reader for Stream {
                     .or(run.latency_s);
             }
             _ => {
-                draft.event(EventDraft {
-                    failed: kind == "error",
-                    ..mark
-                });
+                draft.event(mark.failed(kind == "error"));
                 self.looped |= kind == "error" && text(line.message).as_deref() == Some(LOOPED);
             }
         }
@@ -202,13 +189,10 @@ impl Stream {
             .end
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
-        self.ends.settle(
-            self.end.clone(),
-            answer,
-            self.last.map_or(0, |last| last + 1),
-            None,
-        )
+        let last = self.conversation.last().filter(|_| is_answer);
+        let answer = last.and_then(|n| draft.said(n));
+        self.ends
+            .settle(self.end.clone(), answer, self.conversation.steps(), None)
     }
 
     /// Adds the usage of the newest program to that of earlier ones.
@@ -222,29 +206,15 @@ impl Stream {
     fn reply(
         &mut self,
         record: &str,
-        mark: &EventDraft<'_>,
+        mark: EventDraft<'_>,
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
         let part = part_of(record);
         (self.looped, self.end) = (false, None);
-        let known = self.last.filter(|_| self.replying);
-        let n = draft.reply(
-            known,
-            before,
-            EventDraft {
-                kind: EventKind::Decided,
-                note: None,
-                ..*mark
-            },
-        );
+        let known = self.conversation.last().filter(|_| self.replying);
         self.replying = true;
-        if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
-            draft.close(last);
-        }
-        self.calls
-            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
-        draft.part(n, part);
+        self.conversation.reply(known, before, mark, part, draft);
     }
 
     /// Handles the result of a call.
@@ -256,18 +226,9 @@ impl Stream {
         draft: &mut Draft<'_>,
     ) {
         self.replying = false;
-        let step = text(line.id).and_then(|id| self.calls.remove(&*id));
-        let failed = line.status == Some("\"error\"");
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            step,
-            failed,
-            ..mark
-        });
-        let part = part_of(record);
-        if !step.is_some_and(|n| draft.part(n, part.clone())) {
-            draft.orphan(&part);
-        }
+        let step = text(line.id).and_then(|id| self.conversation.take(&id));
+        let mark = mark.failed(line.status == Some("\"error\""));
+        draft.results(step.as_slice(), mark, part_of(record));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Collects the facts about a sample's run as a whole: its task, limits, scores and end.
 
-use super::super::raised::{name_in, what_raised};
+use super::super::ends::{End, ends, name_in};
 use super::super::value::{
     above_zero, answer_in, cut, filled, given, int, is_true, leading, limit, member, micros,
     number, short, total_in,
@@ -145,6 +145,33 @@ const LIMITS: [(&str, &str, f64); 6] = [
     ("cost_limit", "usd", 1.0),
     ("turn_limit", "turns", 1.0),
 ];
+
+/// The kinds of limits that end a sample.
+const LIMIT_ENDS: &[End] = ends! {
+    "message" => Truncated, "Message limit reached";
+    "token" => Truncated, "Token limit reached";
+    "time" => Truncated, "Time limit reached";
+    "working" => Truncated, "Working time limit reached";
+    "cost" => Truncated, "Cost limit reached";
+    "turn" => Truncated, "Turn limit reached";
+    "context" => Failed, Ended::CONTEXT_FULL;
+    "operator" => Cancelled, "Stopped by the operator";
+    "*" => Truncated, "Stopped by a limit";
+};
+
+/// The finish reasons of a last reply that isn't complete.
+const FINISHES: &[End] = ends! {
+    "max_tokens" => Truncated, "The reply reached its token limit";
+    "model_length" => Failed, Ended::CONTEXT_FULL;
+    "content_filter" => Failed, "The model refused";
+};
+
+/// The statuses of an evaluation without samples.
+const STATUSES: &[End] = ends! {
+    "success" => Completed, "The evaluation finished, but the log contains no samples";
+    "cancelled" => Cancelled, "The evaluation was cancelled";
+    "error" => Failed, "The evaluation failed with an error";
+};
 
 impl Facts {
     fn time(&mut self, value: &str) -> Option<i64> {
@@ -627,7 +654,8 @@ impl Facts {
         let mut told: Vec<(&str, Ended)> = Vec::new();
         told.extend(self.failed().map(|end| ("sample.error", end)));
         if let Some((at, limit)) = self.limit.clone() {
-            told.push(("sample.limit", self.stopped(&limit).at_event(at)));
+            let end = self.stopped(&limit).map(|end| end.at_event(at));
+            told.extend(end.map(|end| ("sample.limit", end)));
         }
         // A program may catch the exception of a limit and continue. So the event alone counts only
         // if nothing else ended the sample.
@@ -636,7 +664,8 @@ impl Facts {
             .clone()
             .filter(|_| self.limit.is_some() || told.is_empty())
         {
-            told.push(("the sample_limit event", self.stopped(&event).at_event(at)));
+            let end = self.stopped(&event).map(|end| end.at_event(at));
+            told.extend(end.map(|end| ("the sample_limit event", end)));
         }
         if let Some((end, conflict)) = Ended::agreed(told) {
             self.conflicts.extend(conflict);
@@ -650,16 +679,11 @@ impl Facts {
     fn failed(&self) -> Option<Ended> {
         let (at, error) = self.error.as_ref()?;
         let message = filled(Error::of(error).message).unwrap_or_default();
-        let (word, headline, outcome) = match what_raised(name_in(message.trim())) {
-            Some((headline, outcome @ Outcome::Cancelled)) => ("cancelled", headline, outcome),
-            Some((headline, outcome)) => ("error", headline, outcome),
-            None => ("error", "Ended by an error", Outcome::Failed),
-        };
-        let end = Ended::new(word, headline, outcome, Certainty::Recorded).at_event(*at);
-        Some(if outcome == Outcome::Cancelled {
-            end
-        } else {
-            end.detail(cut(message.trim()))
+        let raised = End::raised(name_in(message.trim()));
+        let end = raised.unwrap_or_else(|| End::error("")).at_event(*at);
+        Some(match end.outcome {
+            Outcome::Cancelled => end.word("cancelled"),
+            _ => end.word("error").detail(cut(message.trim())),
         })
     }
 
@@ -673,30 +697,20 @@ impl Facts {
                 Certainty::Inferred,
             )
         };
-        let of = |headline, outcome| {
-            let end = Ended::new(&last.finish, headline, outcome, Certainty::Recorded);
-            Ended {
-                event: last.event,
-                ..end
-            }
-        };
-        match &*last.finish {
-            "max_tokens" if !last.submits => {
-                of("The reply reached its token limit", Outcome::Truncated)
-            }
-            "model_length" if !last.submits => of(Ended::CONTEXT_FULL, Outcome::Failed),
-            "content_filter" if !last.submits => of("The model refused", Outcome::Failed),
+        let event = last.event;
+        match End::of(FINISHES, &last.finish) {
+            Some(end) if !last.submits => Ended { event, ..end },
             _ if last.calls && !last.submits => none("a last reply with calls"),
-            _ if last.event.is_none() && self.answer.is_none() => none("a sample without a reply"),
+            _ if event.is_none() && self.answer.is_none() => none("a sample without a reply"),
             _ if is_success => Ended::answered(UNBROKEN),
             // If the log's status isn't success, only the last reply shows the end.
             _ if last.submits => Ended::answered("submit"),
-            "" => Ended::answered(Ended::NO_CALLS),
-            finish => Ended::answered(finish),
+            _ if last.finish.is_empty() => Ended::answered(Ended::NO_CALLS),
+            _ => Ended::answered(&last.finish),
         }
     }
 
-    fn stopped(&mut self, limit: &str) -> Ended {
+    fn stopped(&mut self, limit: &str) -> Option<Ended> {
         let of = Limit::of(limit);
         // Older versions record the amount only in the event.
         let in_event = self
@@ -708,21 +722,10 @@ impl Facts {
             .or(in_event)
             .unwrap_or_default();
         let kind = text(of.kind).unwrap_or_default();
-        let (headline, outcome) = match &*kind {
-            "message" => ("Message limit reached", Outcome::Truncated),
-            "token" => ("Token limit reached", Outcome::Truncated),
-            "time" => ("Time limit reached", Outcome::Truncated),
-            "working" => ("Working time limit reached", Outcome::Truncated),
-            "cost" => ("Cost limit reached", Outcome::Truncated),
-            "turn" => ("Turn limit reached", Outcome::Truncated),
-            "context" => (Ended::CONTEXT_FULL, Outcome::Failed),
-            "operator" => ("Stopped by the operator", Outcome::Cancelled),
-            _ => ("Stopped by a limit", Outcome::Truncated),
-        };
-        let end = Ended::new(&kind, headline, outcome, Certainty::Recorded).detail(cut(&reason));
+        let end = End::of(LIMIT_ENDS, &kind)?.detail(cut(&reason));
         let name = format!("{kind}_limit");
         let Some((name, unit, scale)) = LIMITS.iter().find(|(known, ..)| *known == name) else {
-            return end;
+            return Some(end);
         };
         let in_words = |word: &str| leading(reason.split_once(word)?.1).map(|n| n * scale);
         let measured = in_words("value:").or_else(|| in_words("count:"));
@@ -735,9 +738,9 @@ impl Facts {
             if !self.conflicts.iter().any(|known| **known == words) {
                 self.conflicts.push(words.as_str().into());
             }
-            return end.detail(words).compare(measured, None, unit);
+            return Some(end.detail(words).compare(measured, None, unit));
         }
-        end.compare(measured, limit.or(worded), unit)
+        Some(end.compare(measured, limit.or(worded), unit))
     }
 }
 
@@ -781,31 +784,10 @@ fn invalidated(record: &str) -> Box<str> {
 
 /// Returns the end of an evaluation without samples.
 fn log_ended(header: &Header<'_>) -> Option<Ended> {
-    let of =
-        |word, headline, outcome| Some(Ended::new(word, headline, outcome, Certainty::Recorded));
-    match text(header.status).as_deref() {
-        Some("success") => of(
-            "success",
-            "The evaluation finished, but the log contains no samples",
-            Outcome::Completed,
-        ),
-        Some("cancelled") => of(
-            "cancelled",
-            "The evaluation was cancelled",
-            Outcome::Cancelled,
-        ),
-        Some("error") => {
-            let error = header.error.map(Error::of).unwrap_or_default();
-            let words = filled(error.message).unwrap_or_default();
-            of(
-                "error",
-                "The evaluation failed with an error",
-                Outcome::Failed,
-            )
-            .map(|end| end.detail(cut(&words)))
-        }
-        _ => None,
-    }
+    let end = End::of(STATUSES, &text(header.status)?)?;
+    let error = header.error.filter(|_| end.outcome == Outcome::Failed);
+    let error = error.map(Error::of).unwrap_or_default();
+    Some(end.detail(cut(&filled(error.message).unwrap_or_default())))
 }
 
 fn last_solver(plan: Option<&str>) -> Solver<'_> {

@@ -173,31 +173,17 @@ impl Reader for Sample {
             ["events", _] | ["transcript", "events", _] => self.event(record.text, draft),
             ["attachments", _] | ["transcript", "content", _] => self.attached(record, draft),
             ["events_data" | "message_pool", ..] => {
-                draft.event(EventDraft {
-                    phase: "message pool",
-                    ..EventDraft::default()
-                });
+                draft.event(EventDraft::new("message pool", None));
             }
             ["input"] => {
                 let words = text(Some(record.text)).unwrap_or_else(|| last_said(record.text));
-                draft.prompt(
-                    Some(&words),
-                    &EventDraft {
-                        phase: "input",
-                        ..EventDraft::default()
-                    },
-                );
+                draft.prompt(Some(&words), &EventDraft::new("input", None));
             }
             ["messages", ..] => self.facts.take("messages", record.text, None),
             [key] | [key, _] => {
                 let is_object = record.text.starts_with('{');
-                let at = is_object.then(|| {
-                    draft.event(EventDraft {
-                        phase: key,
-                        failed: *key == "error",
-                        ..EventDraft::default()
-                    })
-                });
+                let at = is_object
+                    .then(|| draft.event(EventDraft::new(key, None).failed(*key == "error")));
                 self.facts.take(key, record.text, at);
             }
             _ => {}
@@ -340,10 +326,7 @@ impl Sample {
                 draft.event(inside);
             }
             "sample_limit" => {
-                let at = draft.event(EventDraft {
-                    failed: true,
-                    ..mark
-                });
+                let at = draft.event(mark.failed(true));
                 self.facts.limit_event(at, record);
             }
             _ => {
@@ -451,10 +434,7 @@ impl Sample {
 
     /// Handles a text that events refer to.
     fn attached(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
-        let at = draft.event(EventDraft {
-            phase: "attachment",
-            ..EventDraft::default()
-        });
+        let at = draft.event(EventDraft::new("attachment", None));
         let prefix = if matches!(PATHS.get(record.path), Some(["attachments", ..])) {
             PREFIXES[0]
         } else {

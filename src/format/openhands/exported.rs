@@ -6,6 +6,8 @@
 //! calls. Exports usually omit the agent's states, so only its last action shows how the
 //! conversation ended.
 
+use super::super::conversation::Conversation;
+use super::super::ends::{End, ends};
 use super::super::part::{self, quoted, text};
 use super::super::recent::Recent;
 use super::super::value::{
@@ -16,7 +18,7 @@ use super::super::watch::begun;
 use super::super::{
     Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool,
 };
-use super::arguments;
+use super::{arguments, finished};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -101,16 +103,34 @@ const BESIDE: [&str; 9] = [
     "stop",
 ];
 
+/// The states of an agent that doesn't continue, except for an error.
+const ENDS: &[End] = ends! {
+    "finished" => Completed, "The agent finished";
+    "rejected" => Failed, "The agent gave up";
+    // The user or a program closed the conversation.
+    "stopped" => Cancelled, "Stopped from outside";
+    "rate_limited" => Failed, "Provider rate limit reached";
+    "paused" => Cancelled, "Paused by the user";
+    "awaiting_user_confirmation" => Unknown, "Waiting for user confirmation";
+};
+
+/// The reasons for the state `error`.
+const ERRORS: &[End] = ends! {
+    "*maximum iteration*" => Truncated, "Step limit reached";
+    "*maximum budget*" => Truncated, "Cost budget used up";
+    "*AgentStuckInLoopError*" => Halted, Ended::LOOPED;
+    "*ContextWindow*" => Failed, Ended::CONTEXT_FULL;
+    "*" => Failed, "Ended by an error";
+};
+
 /// A trajectory while it is being read.
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
     by_response: Recent<String, usize>,
-    /// The steps by call id, and by the id of the event that makes the call.
-    by_call: Recent<String, usize>,
-    last: Option<usize>,
+    /// The conversation. A result names its call, or the event with its call.
+    conversation: Conversation,
     /// The number of the previous event.
     before: Option<u64>,
-    turns: u64,
     /// Whether a prompt came after the last reply.
     due: bool,
     /// Whether the last reply asks the user.
@@ -131,11 +151,7 @@ impl Reader for Trajectory {
         let kind = text(event.action)
             .or_else(|| text(event.observation))
             .unwrap_or_default();
-        let mark = EventDraft {
-            phase: &kind,
-            ts: draft.time(event.timestamp),
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, draft.time(event.timestamp));
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
         }
@@ -146,22 +162,16 @@ impl Reader for Trajectory {
         match (event.action.is_some(), &*source, &*kind) {
             (true, "user", "message") => {
                 let words = event.args.map(Args::of).and_then(|args| args.content);
-                draft.prompt(Some(&spoken(words)), &mark);
-                self.last.into_iter().for_each(|n| draft.close(n));
-                self.turns += 1;
+                self.conversation.prompt(&spoken(words), &mark, draft);
                 (self.due, self.waits, self.end, self.answer) = (true, false, None, None);
             }
             (true, "agent", kind) if !BESIDE.contains(&kind) => {
-                self.reply(&event, record.text, &mark, draft)
+                self.reply(&event, record.text, mark, draft)
             }
             (false, _, "agent_state_changed") => {
                 let extras = event.extras.map(Extras::of).unwrap_or_default();
                 let state = text(extras.state).unwrap_or_default();
-                let at = draft.event(EventDraft {
-                    stage: &state,
-                    failed: state == "error",
-                    ..mark
-                });
+                let at = draft.event(mark.stage(&state).failed(state == "error"));
                 // Closing a finished conversation stops it once more.
                 let is_over = self
                     .end
@@ -176,11 +186,7 @@ impl Reader for Trajectory {
                 self.result(&event, record.text, mark, draft);
             }
             _ => {
-                draft.event(EventDraft {
-                    stage: &source,
-                    failed: kind == "error",
-                    ..mark
-                });
+                draft.event(mark.stage(&source).failed(kind == "error"));
             }
         }
         // The metrics include the reply in the same event.
@@ -198,29 +204,18 @@ impl Reader for Trajectory {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let replied = self
-            .last
+            .conversation
+            .last()
             .filter(|n| draft.step(*n).is_some_and(|part| part.calls.is_empty()));
         let ended = self.end.clone().or_else(|| match (&self.answer, replied) {
-            (Some(_), _) => Some(Ended::new(
-                "finish",
-                "The agent finished",
-                Outcome::Completed,
-                Certainty::Inferred,
-            )),
+            (Some(_), _) => Some(finished("finish", Certainty::Inferred)),
             (None, Some(_)) if !self.due => Some(Ended::answered(Ended::NO_CALLS)),
             _ => None,
         });
-        let finish = self.answer.is_some().then(|| {
-            (
-                "the last action",
-                Ended::new(
-                    "finish",
-                    "The agent finished",
-                    Outcome::Completed,
-                    Certainty::Recorded,
-                ),
-            )
-        });
+        let finish = self
+            .answer
+            .is_some()
+            .then(|| ("the last action", finished("finish", Certainty::Recorded)));
         // Closing a conversation stops it.
         let state = self
             .end
@@ -252,7 +247,7 @@ impl Reader for Trajectory {
         run.ended = ended.map(Box::new);
         run.conflicts = conflict.into_iter().collect();
         run.final_result = answer;
-        run.turns = Some(self.turns);
+        run.turns = Some(self.conversation.turns());
     }
 }
 
@@ -262,7 +257,7 @@ impl Trajectory {
         &mut self,
         event: &Event<'_>,
         record: &str,
-        mark: &EventDraft<'_>,
+        mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
         let response = event
@@ -272,28 +267,16 @@ impl Trajectory {
             .map(Response::of);
         let id = response.and_then(|response| filled(response.id));
         let known = id.as_ref().and_then(|id| self.by_response.get(id)).copied();
-        let before = draft.latest();
-        let n = draft.reply(
-            known,
-            before,
-            EventDraft {
-                kind: EventKind::Decided,
-                note: None,
-                ..*mark
-            },
-        );
+        let part = part_of(record);
+        draft.model_of(&part);
+        let n = self
+            .conversation
+            .reply(known, draft.latest(), mark, part, draft);
         if known.is_none() {
             self.by_response.extend(id.map(|id| (id, n)));
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
         }
-        let part = part_of(record);
-        self.by_call
-            .extend(part.calls.iter().map(|call| (call.id.clone(), n)));
-        self.by_call.extend(event.id.map(|id| (id.to_owned(), n)));
-        if let Some(model) = &part.model {
-            draft.run().model.get_or_insert_with(|| cut(model));
+        if let Some(id) = event.id {
+            self.conversation.is_named(id, n);
         }
         let args = event.args.map(Args::of).unwrap_or_default();
         let handed = || {
@@ -304,7 +287,6 @@ impl Trajectory {
         self.answer =
             (event.action == Some("\"finish\"")).then(|| cut(&handed().unwrap_or_default()));
         (self.due, self.waits, self.end) = (false, is_true(args.waits), None);
-        draft.part(n, part);
     }
 
     /// Handles the result of an action.
@@ -322,26 +304,17 @@ impl Trajectory {
         let step = call
             .as_deref()
             .or(event.cause)
-            .and_then(|id| self.by_call.get(id))
-            .copied();
-        let step = step.or_else(|| self.by_call.get(event.cause?).copied());
+            .and_then(|id| self.conversation.step_with(id));
+        let step = step.or_else(|| self.conversation.step_with(event.cause?));
         let part = part_of(record);
+        let mark = mark.stage("result").failed(part.has_failed());
         let Some(n) = step else {
             // Actions of the user or the program have results too.
-            draft.event(EventDraft {
-                stage: "result",
-                failed: part.has_failed(),
-                ..mark
-            });
+            draft.event(mark);
             return;
         };
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage: "result",
-            step,
-            failed: part.has_failed(),
-            ..mark
-        });
+        let kind = EventKind::Inside;
+        draft.event(EventDraft { kind, step, ..mark });
         if !draft.part(n, part) {
             draft.issue(
                 IssueKind::Join,
@@ -388,40 +361,28 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
 
 /// Returns the end that the agent's state records, or `None` if the conversation continues.
 pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
-    let of = |headline, outcome| Some(Ended::new(state, headline, outcome, Certainty::Recorded));
+    let is_error = state == "error";
+    let end = if is_error {
+        End::of(ERRORS, reason)?
+    } else {
+        End::of(ENDS, state)?
+    };
+    let end = end.word(state);
     // "Agent reached maximum iteration in headless mode. Current iteration: 17, max iteration: 17"
-    let figures = |what: &str| {
+    let limit = [("iteration", "iterations"), ("budget", "usd")]
+        .into_iter()
+        .find(|(what, _)| is_error && reason.contains(&format!("maximum {what}")));
+    if let Some((what, unit)) = limit {
         let behind = |words: &str| {
-            reason
-                .split_once(&format!("{words} {what}: "))
-                .and_then(|(_, rest)| leading(rest))
+            let (_, rest) = reason.split_once(&format!("{words} {what}: "))?;
+            leading(rest)
         };
-        (behind("Current"), behind("max"))
-    };
-    let end = match state {
-        "finished" => return of("The agent finished", Outcome::Completed),
-        "rejected" => of("The agent gave up", Outcome::Failed),
-        // The user or a program closed the conversation.
-        "stopped" => of("Stopped from outside", Outcome::Cancelled),
-        "rate_limited" => of("Provider rate limit reached", Outcome::Failed),
-        "paused" => of("Paused by the user", Outcome::Cancelled),
-        "error" if reason.contains("maximum iteration") => {
-            let (measured, limit) = figures("iteration");
-            return of("Step limit reached", Outcome::Truncated)
-                .map(|end| end.compare(measured, limit, "iterations"));
-        }
-        "error" if reason.contains("maximum budget") => {
-            let (measured, limit) = figures("budget");
-            return of("Cost budget used up", Outcome::Truncated)
-                .map(|end| end.compare(measured, limit, "usd"));
-        }
-        "error" if reason.contains("AgentStuckInLoopError") => of(Ended::LOOPED, Outcome::Halted),
-        "error" if reason.contains("ContextWindow") => of(Ended::CONTEXT_FULL, Outcome::Failed),
-        "error" => of("Ended by an error", Outcome::Failed),
-        "awaiting_user_confirmation" => of("Waiting for user confirmation", Outcome::Unknown),
-        _ => None,
-    };
-    end.map(|end| end.detail(cut(reason)))
+        return Some(end.compare(behind("Current"), behind("max"), unit));
+    }
+    Some(match end.outcome {
+        Outcome::Completed => end,
+        _ => end.detail(cut(reason)),
+    })
 }
 
 /// Returns the part of a step in an event, or in an action paired with its observation.

@@ -8,7 +8,7 @@ use super::super::part::{self, text};
 use super::super::value::{above_zero, cut, filled, int, is_text, limit, member};
 use super::super::watch::begun;
 use super::super::{Draft, EventDraft, Lines, Paths, Reader, Several, Shape, Source, Tool};
-use super::{Conversation, exported, is_event};
+use super::{Session, exported, is_event};
 use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome, RunScore, Trial};
 
 /// A file of instances.
@@ -102,7 +102,7 @@ impl Reader for Instance {
             0 => {
                 let first = || -> Box<dyn Reader> {
                     match is_event(record.text) {
-                        true => Box::new(Conversation::default()),
+                        true => Box::new(Session::default()),
                         false => Box::new(exported::Trajectory::default()),
                     }
                 };

@@ -10,8 +10,9 @@
 pub(super) mod exported;
 pub(super) mod instance;
 
+use super::conversation::Conversation;
+use super::ends::{End, ends};
 use super::part::{self, quoted, text};
-use super::raised::what_raised;
 use super::recent::Recent;
 use super::value::{
     above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, number,
@@ -22,7 +23,7 @@ use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
 use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated,
+    Bound, Can, Capabilities, Certainty, Ended, Fact, Format, Outcome, Statement, stated,
 };
 
 /// What both can record.
@@ -51,7 +52,7 @@ pub(super) static CONVERSATION: Tool = Tool {
         beside: "base_state.json",
     },
     is: |name, head| name == "base_state.json" && has_begun(head, &["id", "agent"]),
-    reader: || Box::new(Conversation::default()),
+    reader: || Box::new(Session::default()),
 };
 
 /// A file of events.
@@ -63,7 +64,7 @@ pub(super) static EVENTS: Tool = Tool {
     },
     shape: Shape::Lines,
     is: |name, head| name.ends_with(".jsonl") && objects(head).any(is_event),
-    reader: || Box::new(Conversation::default()),
+    reader: || Box::new(Session::default()),
 };
 
 fields! {
@@ -115,14 +116,50 @@ fn is_event(line: &str) -> bool {
     known && is_text(event.id) && is_text(event.timestamp) && is_text(event.source)
 }
 
+/// The states of a conversation that doesn't continue, and the events that stop it.
+const ENDS: &[End] = ends! {
+    "finished" => Completed, "Answered";
+    "stuck" => Halted, Ended::LOOPED;
+    "paused" | "PauseEvent" | "InterruptEvent" => Cancelled, "Paused by the user";
+    "error" => Failed, "Ended by an error";
+    "waiting_for_confirmation" => Unknown, "Waiting for user confirmation";
+    "idle" => Unknown, "Waiting to run";
+};
+
+/// The codes of error events. A code may also be the name of an exception.
+const FAULTS: &[End] = ends! {
+    "MaxIterationsReached" => Truncated, "Step limit reached", "Step": "max_iterations";
+    "MaxBudgetReached" => Truncated, "Cost budget used up", "Cost": "max_budget_per_task";
+    "LLMContentPolicyViolationError" => Failed, "The model refused";
+    "LLM*" => Failed, "Ended by an API error";
+    "*" => Failed, "Ended by an error";
+};
+
+/// Returns the end that an error event records.
+fn fault(code: &str, detail: &str) -> Option<Ended> {
+    let end = End::raised(code).or_else(|| End::of(FAULTS, code))?;
+    // The figures are in brackets, and after the last dollar sign.
+    let within = detail.split_once('(').and_then(|(_, rest)| leading(rest));
+    let spent = || detail.rsplit_once('$').and_then(|(_, rest)| leading(rest));
+    Some(match (code, within) {
+        ("MaxIterationsReached", Some(_)) => end.compare(None, within, "iterations"),
+        ("MaxBudgetReached", Some(_)) => end.compare(spent(), within, "usd"),
+        ("MaxIterationsReached" | "MaxBudgetReached", None) => end,
+        _ => end.detail(cut(detail)),
+    })
+}
+
+/// Returns the end of a conversation in which the agent called its tool for that.
+fn finished(word: &str, certainty: Certainty) -> Ended {
+    Ended::new(word, "The agent finished", Outcome::Completed, certainty)
+}
+
 /// A conversation while it is being read.
 #[derive(Debug, Default)]
-struct Conversation {
+struct Session {
     by_response: Recent<Box<str>, usize>,
-    /// The steps by call id, and by the id of the event that makes the call.
-    by_call: Recent<Box<str>, usize>,
-    last: Option<usize>,
-    turns: u64,
+    /// The conversation. An observation names the event with its call, or the call.
+    conversation: Conversation,
     /// The number of replies and compactions, in all turns and in the last one.
     iterations: (u64, u64),
     /// Whether a prompt came after the last reply.
@@ -156,15 +193,11 @@ struct Whole {
     listed: (Option<f64>, Option<u64>),
 }
 
-impl Reader for Conversation {
+impl Reader for Session {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let event = Event::of(record.text);
         let kind = text(event.kind).unwrap_or_default();
-        let mark = EventDraft {
-            phase: &kind,
-            ts: draft.time(event.timestamp),
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&kind, draft.time(event.timestamp));
         let source = text(event.source).unwrap_or_default();
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
@@ -183,9 +216,7 @@ impl Reader for Conversation {
                         .map(Message::of)
                         .and_then(|message| message.content),
                 );
-                draft.prompt(Some(&words), &mark);
-                self.last.into_iter().for_each(|n| draft.close(n));
-                self.turns += 1;
+                self.conversation.prompt(&words, &mark, draft);
                 self.iterations.1 = 0;
                 (self.due, self.end, self.answer) = (true, None, None);
             }
@@ -194,45 +225,24 @@ impl Reader for Conversation {
             }
             ("ConversationStateUpdateEvent", _) => {
                 let key = text(event.key).unwrap_or_default();
-                let at = draft.event(EventDraft {
-                    stage: &key,
-                    ..mark
-                });
+                let at = draft.event(mark.stage(&key));
                 self.update(&key, event.value.unwrap_or_default(), at);
             }
             ("ConversationErrorEvent" | "ServerErrorEvent", _) => {
                 let code = text(event.code).unwrap_or_default();
-                let at = draft.event(EventDraft {
-                    stage: &code,
-                    failed: true,
-                    ..mark
-                });
-                self.end = Some(
-                    self.fault(&code, &text(event.detail).unwrap_or_default())
-                        .at_event(at),
-                );
+                let at = draft.event(mark.stage(&code).failed(true));
+                let detail = text(event.detail).unwrap_or_default();
+                self.end = fault(&code, &detail).map(|end| end.at_event(at));
             }
             ("PauseEvent" | "InterruptEvent", _) => {
-                let at = draft.event(EventDraft {
-                    stage: "paused",
-                    ..mark
-                });
-                let end = Ended::new(
-                    &kind,
-                    "Paused by the user",
-                    Outcome::Cancelled,
-                    Certainty::Recorded,
-                );
-                self.end = Some(end.at_event(at));
+                let at = draft.event(mark.stage("paused"));
+                self.end = End::of(ENDS, &kind).map(|end| end.at_event(at));
             }
             _ => {
                 if kind.starts_with("Condensation") {
                     self.iterate();
                 }
-                draft.event(EventDraft {
-                    stage: &source,
-                    ..mark
-                });
+                draft.event(mark.stage(&source));
             }
         }
     }
@@ -271,7 +281,8 @@ impl Reader for Conversation {
         // The limit applies to a turn. The program writes user messages of its own, so a turn may
         // have more iterations than those since the last message.
         let (all, of_turn) = (self.iterations.0 as f64, self.iterations.1 as f64);
-        let is_whole = self.turns <= 1 || whole.max.is_some_and(|max| of_turn >= max);
+        let is_whole =
+            self.conversation.turns() <= 1 || whole.max.is_some_and(|max| of_turn >= max);
         let (iterations, bound) = if is_whole {
             (of_turn, Bound::Exact)
         } else {
@@ -314,11 +325,11 @@ impl Reader for Conversation {
         run.ended = ended.map(Box::new);
         run.conflicts = conflict.into_iter().collect();
         run.final_result = answer;
-        run.turns = Some(self.turns);
+        run.turns = Some(self.conversation.turns());
     }
 }
 
-impl Conversation {
+impl Session {
     /// Handles a call by the model, or a reply without calls. For another agent that acts in the
     /// model's place, only the calls are recorded, each with its result.
     fn reply(
@@ -332,25 +343,6 @@ impl Conversation {
             .or_else(|| text(event.id))
             .unwrap_or_default();
         let known = self.by_response.get(&*id).copied();
-        let before = draft.latest();
-        let n = draft.reply(
-            known,
-            before,
-            EventDraft {
-                kind: EventKind::Decided,
-                ..mark
-            },
-        );
-        if known.is_none() {
-            self.iterate();
-            self.by_response.insert(id.into(), n);
-            if let Some(last) = self.last.replace(n) {
-                draft.close(last);
-            }
-        }
-        for id in [event.call, event.id].into_iter().filter_map(text) {
-            self.by_call.insert(id.into(), n);
-        }
         let part = part_of(record);
         let handed = part.calls.iter().find(|call| call.name == "finish");
         self.answer = handed.map(|call| {
@@ -360,7 +352,16 @@ impl Conversation {
             )
         });
         (self.due, self.end) = (false, None);
-        draft.part(n, part);
+        let n = self
+            .conversation
+            .reply(known, draft.latest(), mark, part, draft);
+        if known.is_none() {
+            self.iterate();
+            self.by_response.insert(id.into(), n);
+        }
+        for id in [event.call, event.id].into_iter().filter_map(text) {
+            self.conversation.is_named(&id, n);
+        }
     }
 
     /// Counts an iteration of the program's loop.
@@ -377,27 +378,15 @@ impl Conversation {
         mark: EventDraft<'_>,
         draft: &mut Draft<'_>,
     ) {
-        let ids = [event.action_id, event.call].into_iter().filter_map(text);
-        let step = ids.filter_map(|id| self.by_call.get(&*id).copied()).next();
+        let mut ids = [event.action_id, event.call].into_iter().filter_map(text);
+        let step = ids.find_map(|id| self.conversation.step_with(&id));
         let part = part_of(record);
-        let failed = part.has_failed();
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage: "result",
-            step,
-            failed,
-            ..mark
-        });
-        if let Some((_, is_over)) = self
-            .answer
-            .as_mut()
-            .filter(|_| event.tool == Some("\"finish\""))
+        if let Some((_, is_over)) = &mut self.answer
+            && event.tool == Some("\"finish\"")
         {
-            *is_over = !failed;
+            *is_over = !part.has_failed();
         }
-        if !step.is_some_and(|n| draft.part(n, part.clone())) {
-            draft.orphan(&part);
-        }
+        draft.results(step.as_slice(), mark.stage("result"), part);
     }
 
     /// Handles a change of the conversation's state.
@@ -414,39 +403,6 @@ impl Conversation {
                 self.end = None;
             }
         }
-    }
-
-    /// Returns the end that an error event records.
-    fn fault(&self, code: &str, detail: &str) -> Ended {
-        let of = |headline, outcome| Ended::new(code, headline, outcome, Certainty::Recorded);
-        // The figures are in brackets, and after the last dollar sign.
-        let within = detail.split_once('(').and_then(|(_, rest)| leading(rest));
-        let end = match code {
-            "MaxIterationsReached" => {
-                let end = of("Step limit reached", Outcome::Truncated);
-                let end = if within.is_some() {
-                    end.compare(None, within, "iterations")
-                } else {
-                    end
-                };
-                return end.at(&[("Step", "max_iterations")]);
-            }
-            "MaxBudgetReached" => {
-                let spent = detail.rsplit_once('$').and_then(|(_, rest)| leading(rest));
-                let end = of("Cost budget used up", Outcome::Truncated);
-                let end = if within.is_some() {
-                    end.compare(spent, within, "usd")
-                } else {
-                    end
-                };
-                return end.at(&[("Cost", "max_budget_per_task")]);
-            }
-            code if let Some((headline, outcome)) = what_raised(code) => of(headline, outcome),
-            "LLMContentPolicyViolationError" => of("The model refused", Outcome::Failed),
-            _ if code.starts_with("LLM") => of("Ended by an API error", Outcome::Failed),
-            _ => of("Ended by an error", Outcome::Failed),
-        };
-        end.detail(cut(detail))
     }
 
     /// Returns the contradiction between the conversation's state and the event that ended it, if
@@ -482,7 +438,7 @@ impl Conversation {
 
     /// Returns the last reply, if it makes no calls.
     fn replied(&self, draft: &Draft<'_>) -> Option<usize> {
-        self.last.filter(|n| {
+        self.conversation.last().filter(|n| {
             draft
                 .step(*n)
                 .is_some_and(|part| part.calls.is_empty() && !part.text.is_empty())
@@ -508,32 +464,23 @@ impl Conversation {
                 .as_ref()
                 .map(|(status, at)| (&**status, Some(*at)))
         };
-        let (status, at) = beside.or_else(told).unwrap_or_default();
-        let of = |headline, outcome| {
-            Some(Ended {
-                event: at,
-                ..Ended::new(status, headline, outcome, Certainty::Recorded)
-            })
-        };
-        match status {
-            "finished" if self.answer.is_some() => of("The agent finished", Outcome::Completed),
-            "finished" => of("Answered", Outcome::Completed),
-            "stuck" => of(Ended::LOOPED, Outcome::Halted),
-            "paused" => of("Paused by the user", Outcome::Cancelled),
-            "error" => of("Ended by an error", Outcome::Failed),
-            "waiting_for_confirmation" => of("Waiting for user confirmation", Outcome::Unknown),
-            "idle" => of("Waiting to run", Outcome::Unknown),
-            "" if self.answer.as_ref().is_some_and(|(_, is_over)| *is_over) => Some(Ended::new(
-                "finish",
-                "The agent finished",
-                Outcome::Completed,
-                Certainty::Inferred,
-            )),
+        let (status, at) = beside
+            .or_else(told)
+            .filter(|(status, _)| !status.is_empty())
+            .unwrap_or_default();
+        let (is_handed, is_over) = self
+            .answer
+            .as_ref()
+            .map_or((false, false), |(_, is_over)| (true, *is_over));
+        let end = match status {
+            "finished" if is_handed => Some(finished(status, Certainty::Recorded)),
+            "" if is_over => Some(finished("finish", Certainty::Inferred)),
             "" if !self.due && self.replied(draft).is_some() => {
                 Some(Ended::answered(Ended::NO_CALLS))
             }
-            _ => None,
-        }
+            _ => End::of(ENDS, status),
+        };
+        end.map(|end| Ended { event: at, ..end })
     }
 }
 

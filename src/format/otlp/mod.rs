@@ -450,15 +450,7 @@ impl Reader for Trace {
         match (sort, around) {
             // One model request, recorded by two instrumentations, or by its client and its server.
             (Sort::Reply, Some(n)) => {
-                self.more(
-                    n,
-                    part_of(&span),
-                    &EventDraft {
-                        stage: "reply",
-                        ..mark
-                    },
-                    draft,
-                );
+                self.more(n, part_of(&span), &mark.stage("reply"), draft);
             }
             (Sort::Reply, None) => {
                 self.reply(
@@ -725,12 +717,7 @@ impl Trace {
             .or_else(|| record.text(&["event.name"]))
             .unwrap_or_default();
         let ts = Span::micros(record.raw.time.or(record.raw.observed));
-        let mark = EventDraft {
-            phase: &name,
-            stage: "log",
-            ts,
-            ..EventDraft::default()
-        };
+        let mark = EventDraft::new(&name, ts).stage("log");
         let step = filled(record.raw.id)
             .and_then(|id| self.in_reply.get(&id))
             .copied();

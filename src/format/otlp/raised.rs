@@ -1,16 +1,35 @@
 //! Determines how a run ended: by the exception if one was raised, using the exception names of
 //! known frameworks, otherwise by the last reply.
 
+use crate::format::ends::{End, ends};
 use crate::format::part::{Part, is_at_limit, is_refusal};
-use crate::format::raised::what_raised;
 use crate::format::value::{cut, leading};
 use crate::model::{Certainty, Ended, Outcome};
 
+/// The limits in a message of `UsageLimitExceeded`.
+const USAGE: &[End] = ends! {
+    "*request_limit*" => Truncated, "Request limit reached";
+    "*tool_calls_limit*" => Truncated, "Tool call limit reached";
+    "*tokens_limit*" => Truncated, "Token limit reached";
+    "*" => Truncated, "Usage limit reached";
+};
+
+/// The names of these limits, with their units.
+const UNITS: [(&str, &str); 3] = [
+    ("request_limit", "requests"),
+    ("tool_calls_limit", "tool calls"),
+    ("tokens_limit", "tokens"),
+];
+
 /// Returns the end caused by an exception.
 pub(super) fn raised(kind: &str, words: &str) -> Ended {
-    let of = |headline, outcome| {
-        Ended::new(kind, headline, outcome, Certainty::Recorded).detail(cut(words))
+    let end = match kind {
+        "UsageLimitExceeded" => End::of(USAGE, words),
+        _ => End::raised(kind),
     };
+    let word = if kind.is_empty() { "error" } else { kind };
+    let end = end.unwrap_or_else(|| End::error(word));
+    let end = end.word(word).detail(cut(words));
     // "would exceed the request_limit of 4"
     let limit = words.split("limit of ").nth(1).and_then(leading);
     // "Max turns (10) exceeded"
@@ -20,33 +39,13 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
             .and_then(|(_, rest)| leading(rest))
     };
     match kind {
-        "UsageLimitExceeded" if words.contains("request_limit") => {
-            of("Request limit reached", Outcome::Truncated).compare(None, limit, "requests")
-        }
-        "UsageLimitExceeded" if words.contains("tool_calls_limit") => {
-            of("Tool call limit reached", Outcome::Truncated).compare(None, limit, "tool calls")
-        }
-        "UsageLimitExceeded" if words.contains("tokens_limit") => {
-            of("Token limit reached", Outcome::Truncated).compare(None, limit, "tokens")
-        }
-        "UsageLimitExceeded" => of("Usage limit reached", Outcome::Truncated),
-        "GraphRecursionError" => {
-            of("Step limit reached", Outcome::Truncated).compare(None, limit, "steps")
-        }
-        "MaxTurnsExceeded" => of("Turn limit reached", Outcome::Truncated).compare(
-            None,
-            limit.or_else(turns),
-            "turns",
-        ),
-        kind if let Some((headline, outcome)) = what_raised(kind) => of(headline, outcome),
-        "" => Ended::new(
-            "error",
-            "Ended by an error",
-            Outcome::Failed,
-            Certainty::Recorded,
-        )
-        .detail(cut(words)),
-        _ => of("Ended by an error", Outcome::Failed),
+        "UsageLimitExceeded" => match UNITS.iter().find(|(name, _)| words.contains(name)) {
+            Some((_, unit)) => end.compare(None, limit, unit),
+            None => end,
+        },
+        "GraphRecursionError" => end.compare(None, limit, "steps"),
+        "MaxTurnsExceeded" => end.compare(None, limit.or_else(turns), "turns"),
+        _ => end,
     }
 }
 

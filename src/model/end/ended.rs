@@ -359,6 +359,15 @@ impl Ended {
         }
     }
 
+    /// Sets the tool's word.
+    #[must_use]
+    pub fn word(self, word: impl Into<Box<str>>) -> Self {
+        Self {
+            word: word.into(),
+            ..self
+        }
+    }
+
     /// Sets the details from the tool.
     #[must_use]
     pub fn detail(self, detail: impl Into<Box<str>>) -> Self {
