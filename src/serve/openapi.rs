@@ -11,8 +11,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::analysis::whatif::WhatIfReport;
 use crate::page::extract::is_api_path;
-use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep, whatif};
+use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep};
 use crate::serve::health::Health;
 
 /// The document, built on first request.
@@ -190,7 +191,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/whatif",
         about: "Evaluate other stop rules on a run",
         query: &[RULES],
-        gives: Gives::Json(of::<whatif::json::WhatIf>),
+        gives: Gives::Json(of::<WhatIfReport>),
     },
     Address {
         path: "/api/runs/{key}/raw",
