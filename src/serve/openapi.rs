@@ -12,6 +12,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::analysis::whatif::WhatIfReport;
+use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
 use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep};
 use crate::serve::health::Health;
@@ -179,7 +180,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/why",
         about: "Explain why a run stopped, with evidence",
         query: &[],
-        gives: Gives::Json(of::<run::json_why::Why<'static>>),
+        gives: Gives::Json(of::<Why>),
     },
     Address {
         path: "/api/runs/{key}/files",
