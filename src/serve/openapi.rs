@@ -11,10 +11,11 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::analysis::state::{History, State};
 use crate::analysis::whatif::WhatIfReport;
 use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
-use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep};
+use crate::page::{compare, error, jump, run, runs, scores, search, step, sweep};
 use crate::serve::health::Health;
 
 /// The document, built on first request.
@@ -164,7 +165,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/state/{n}",
         about: "Get the state after a step",
         query: &[],
-        gives: Gives::Json(of::<state::json::State>),
+        gives: Gives::Json(of::<State>),
     },
     Address {
         path: "/api/runs/{key}/state/{n}/history",
@@ -174,7 +175,7 @@ const ADDRESSES: &[Address] = &[
             Needed,
             "The value: a key, `plan[0].status` or `/plan/0/status`.",
         )],
-        gives: Gives::Json(of::<state::json::History>),
+        gives: Gives::Json(of::<History>),
     },
     Address {
         path: "/api/runs/{key}/why",

@@ -8,12 +8,12 @@ use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead as Head};
 use serde::Serialize;
 
 use crate::model::Index;
+use crate::model::json_line::Line;
 use crate::page::run::json::run;
 use crate::page::run::json_raw::write_raw;
 use crate::page::runs::json::RunRow;
 use crate::page::scores::json::scores;
 use crate::page::step::json::{event, events_of, step, step_head, step_heads};
-use crate::page::step::json_line::Line;
 
 const STEPS: [&str; 4] = [
     r#"{"step_id": 0, "decision": {"mode": "act", "actions": [{"name": "ls"}, {"name": "cat"}]}, "critic_outputs": [{"name": "V", "action": "retry", "score": 0.25, "reason": "again"}, 7, {"score": "high"}]}"#,

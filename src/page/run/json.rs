@@ -11,10 +11,10 @@ use crate::analysis::health;
 use crate::analysis::summary::Summary;
 use crate::format::uncut;
 use crate::model::Index;
+use crate::model::json_line::Line;
 use crate::page::json::time;
 use crate::page::runs::json::RunRow;
 use crate::page::step::json::segment_of;
-use crate::page::step::json_line::Line;
 
 /// An issue in the files of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

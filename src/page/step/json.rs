@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::timing::{began, took};
+use crate::model::json_line::Line;
 use crate::model::{self, CallEnd, CriticAction, EventHead, Fate, Index, Symbol};
 use crate::page::json::time;
-use crate::page::step::json_line::Line;
 
 /// The summary of a step in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

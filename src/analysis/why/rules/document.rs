@@ -1,5 +1,4 @@
-//! Serializes the state of a rule, with the numbers and the verdict that it's made of in one list of
-//! fields.
+//! Serializes the state of a rule as one flat list of fields, with its numbers and its verdict.
 
 use std::borrow::Cow;
 
