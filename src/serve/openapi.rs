@@ -11,11 +11,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
 use crate::analysis::whatif::WhatIfReport;
 use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
-use crate::page::{compare, error, jump, run, runs, scores, search, step, sweep};
+use crate::page::{compare, error, jump, run, runs, search, step, sweep};
 use crate::serve::health::Health;
 
 /// The document, built on first request.
@@ -153,7 +154,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/scores",
         about: "Get critic scores by step",
         query: &[],
-        gives: Gives::Json(of::<scores::json::Scores>),
+        gives: Gives::Json(of::<RecordedScores>),
     },
     Address {
         path: "/runs/{key}/scores.csv",
