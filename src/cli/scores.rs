@@ -11,12 +11,10 @@ use super::look::{Ink, Look};
 use super::open::{Opened, without_path};
 use super::{Done, cut, write_json};
 use crate::analysis::format::{MISSING, counted, score, visible_line};
-use crate::analysis::scores::{Lane, Point, Scores, course};
+use crate::analysis::scores::{Lane, Point, RecordedScores, Scores, course, recorded_scores};
 use crate::error::Error;
 use crate::model::{CriticAction, RunScore, TraceFile};
 use crate::page::scores::csv::{CsvRun, write_csv};
-use crate::page::scores::json;
-use crate::page::step::json::action_word;
 
 /// The maximum width of a column, so that it doesn't push the others off the screen.
 const MAX_WIDTH: usize = 24;
@@ -41,7 +39,7 @@ pub(super) struct Args {
 struct Entry {
     path: String,
     #[serde(flatten)]
-    scores: Option<json::Scores>,
+    scores: Option<RecordedScores>,
     error: Option<String>,
 }
 
@@ -93,7 +91,7 @@ fn write_documents(
     runs: &[(String, Result<Opened, Error>)],
     out: &mut dyn Write,
 ) -> Result<(), super::Failure> {
-    let of = |run: &Opened| json::scores(&run.index, |n| line(run, n));
+    let of = |run: &Opened| recorded_scores(&run.index, |n| line(run, n));
     if let [(_, Ok(run))] = runs {
         return write_json(out, &of(run));
     }
@@ -310,7 +308,7 @@ fn said(point: &Point, odd: Option<&str>) -> String {
     let score = point.score.map_or_else(odd, score);
     match point.action {
         CriticAction::Continue => score,
-        action => format!("{} {score}", action_word(action)),
+        action => format!("{} {score}", action.as_str()),
     }
 }
 
@@ -321,7 +319,7 @@ fn odd_scores(run: &Opened, lanes: &[Lane]) -> Vec<Vec<Option<String>>> {
     if lanes.iter().all(is_number) {
         return Vec::new();
     }
-    let recorded = json::scores(&run.index, |n| line(run, n));
+    let recorded = recorded_scores(&run.index, |n| line(run, n));
     let of_lane = |lane: &Lane| {
         let critic = recorded
             .critics

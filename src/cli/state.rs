@@ -7,11 +7,12 @@ use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{counted, visible_line};
-use crate::analysis::state::{Base, History, StateAt, history, outside, state_at};
+use crate::analysis::state::{
+    Base, History, StateAt, document, history, its_keys, outside, state_at,
+};
 use crate::error::{Error, Kind};
 use crate::model::Can;
 use crate::model::names::first_chars;
-use crate::page::state::json;
 
 /// Longer values, in characters, are truncated in a list. `--json` prints them in full.
 const MAX_VALUE: usize = 300;
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     super::show::check_step(&run, n)?;
     match &args.key {
-        None if args.json => write_json(out, &json::state(&run.index, &run, n))?,
+        None if args.json => write_json(out, &document(&run.index, &run, n))?,
         None => write_state(
             out,
             &run,
@@ -53,7 +54,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             let history =
                 history(&run.index, &run, n, path).map_err(|keys| no_such_key(n, path, &keys))?;
             if args.json {
-                write_json(out, &json::history(history))?;
+                write_json(out, &history)?;
             } else {
                 write_history(out, &run, n, &history, look)?;
             }
@@ -64,7 +65,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 
 fn no_such_key(n: usize, path: &str, keys: &[String]) -> Error {
     let what = format!("the state after step {n} has no key {}", visible_line(path));
-    Error::new(Kind::NotFound, what).hint(visible_line(&json::its_keys(keys)).into_owned())
+    Error::new(Kind::NotFound, what).hint(visible_line(&its_keys(keys)).into_owned())
 }
 
 fn write_state(

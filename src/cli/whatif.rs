@@ -18,7 +18,6 @@ use crate::analysis::whatif::{
     RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, report, rule_set, typed,
 };
 use crate::error::{Error, Kind, Result};
-use crate::page::whatif::json;
 use crate::stop::{RULES, Row, SpecError};
 
 /// The maximum size of a schema.
@@ -51,10 +50,10 @@ fn rules_help() -> String {
 
 /// One path: the result, or the error.
 #[derive(Debug, Serialize)]
-struct Entry<T> {
+struct Entry {
     path: String,
     #[serde(flatten)]
-    whatif: Option<T>,
+    whatif: Option<WhatIfReport>,
     error: Option<String>,
     /// The earlier path with the same run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,10 +83,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 }
                 let report = report(&rule_set, &run.summary, &run.index, &run);
                 if args.json {
-                    let whatif = Some(json::whatif(&report, &run.summary, &run.index));
                     entries.push(Entry {
                         path: shown,
-                        whatif,
+                        whatif: Some(report),
                         error: None,
                         duplicate_of,
                     });
@@ -202,8 +200,7 @@ fn write_text(
         visible_line(&report.headline)
     )?;
     let rows: Vec<[String; 7]> = report
-        .rules
-        .iter()
+        .all_rules()
         .map(|answer| cells(run, answer, report.estimated))
         .collect();
     let widths: Vec<usize> = COLUMNS
@@ -239,82 +236,29 @@ fn write_text(
             &format!("{}  why", line(COLUMNS.map(|(head, _)| head)))
         )
     )?;
-    for (row, answer) in rows.iter().zip(&report.rules) {
+    let own = std::iter::repeat_n(false, report.rules.len()).chain(std::iter::repeat(true));
+    for ((row, answer), is_own) in rows.iter().zip(report.all_rules()).zip(own) {
         let text = line(row.each_ref().map(String::as_str));
         let ink = match answer.result.found {
             StopTiming::Earlier => Ink::Warning,
             StopTiming::Same => Ink::Heading,
             StopTiming::NotReached | StopTiming::Unknown => Ink::Dim,
         };
-        writeln!(
-            out,
-            "  {}  {}",
-            look.paint(ink, &text),
-            visible_line(&why(run, answer))
-        )?;
-    }
-    for fact in &report.inferred {
-        writeln!(
-            out,
-            "  {} {fact}",
-            look.paint(Ink::Dim, "inferred, not recorded:")
-        )?;
-    }
-    if report.begun && !report.live {
-        writeln!(
-            out,
-            "  the step in which it died has no line in steps.jsonl"
-        )?;
-    }
-    if report.lost > 0 {
-        match report.are_skipped {
-            true => writeln!(out, "  {}", report.of_the_lost().trim_end_matches('.'))?,
-            false => writeln!(
-                out,
-                "  {} ran without a line in steps.jsonl",
-                counted(report.lost, "step")
-            )?,
+        let mut why = answer.result.reason(&run.index);
+        if is_own {
+            why = format!("{why} ({})", answer.own_note());
         }
+        writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
     }
-    if report.unread > 0 {
-        writeln!(
-            out,
-            "  the facts of {} couldn't be read",
-            counted(report.unread, "step")
-        )?;
-    }
-    Ok(())
-}
-
-fn why(run: &Opened, answer: &RuleEffect) -> String {
-    let result = &answer.result;
-    let label = |step: u64| {
-        usize::try_from(step).map_or_else(|_| step.to_string(), |step| run.index.label(step))
-    };
-    let latest = result.at_latest.map_or_else(String::new, |at| {
-        format!(", by step {} at the latest", label(at))
-    });
-    let own = match (answer.own, answer.ended) {
-        (true, true) => "as recorded, ended the run: ",
-        (true, false) => "as recorded: ",
-        (false, _) => "",
-    };
-    match (&result.off, &result.needs, result.unknown_from) {
-        (Some(how), _, _) => format!("{own}disabled ({how})"),
-        (None, Some(needs), Some(from)) => {
-            format!("{own}unknown from step {}{latest}: {needs}", label(from))
-        }
-        // A page shows the detail alone, as a sentence.
-        _ => match result.detail.strip_prefix("Didn't") {
-            Some(rest) => format!("{own}didn't{rest}"),
-            None => format!("{own}{}", result.detail),
-        },
-    }
+    report
+        .gaps()
+        .iter()
+        .try_for_each(|gap| writeln!(out, "  {}", look.paint(Ink::Dim, &visible_line(gap))))
 }
 
 fn cells(run: &Opened, answer: &RuleEffect, estimated: bool) -> [String; 7] {
     let result = &answer.result;
-    let fires = matches!(result.found, StopTiming::Earlier | StopTiming::Same);
+    let fires = result.fires();
     let step = match result.step.and_then(|step| usize::try_from(step).ok()) {
         Some(step) => run.index.label(step),
         None if fires => "none runs".to_owned(),
@@ -331,11 +275,7 @@ fn cells(run: &Opened, answer: &RuleEffect, estimated: bool) -> [String; 7] {
     } else {
         result.found.words()
     };
-    let lost = match result.answer_lost {
-        Some(true) => "lost",
-        Some(false) => MISSING,
-        None => "unknown",
-    };
+    let answered = run.summary.verdict.answered;
     [
         visible_line(&answer.rule.to_string()).into_owned(),
         against.to_owned(),
@@ -343,7 +283,7 @@ fn cells(run: &Opened, answer: &RuleEffect, estimated: bool) -> [String; 7] {
         number(result.saved.steps, &count),
         number(result.saved.tokens, &tokens),
         number(result.saved.ms, &|ms| millis(ms as f64)),
-        lost.to_owned(),
+        result.answer(answered).unwrap_or(MISSING).to_owned(),
     ]
 }
 

@@ -10,9 +10,8 @@ use super::{Done, write_json};
 use crate::analysis::format::{MISSING, visible_line};
 use crate::analysis::health;
 use crate::analysis::verdict::LimitFrom;
-use crate::analysis::why::{Evidence, RuleStatus, Standing, Trouble, Why, rules, why};
-use crate::model::{Certainty, Index, Op};
-use crate::page::run::json_why;
+use crate::analysis::why::{RuleStatus, Standing, Why, rules, why};
+use crate::model::{Index, Op};
 
 /// Limits the differences listed for copies.
 const MAX_TOLD: usize = 20;
@@ -36,7 +35,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         .with_near(&args.run, look.now)
         .priced(&args.settings.read()?.prices);
     if args.json {
-        write_json(out, &json_why::why(&run.summary, &run.index, &run))?;
+        write_json(out, &why(&run.summary, &run.index, &run))?;
     } else {
         write_text(out, &run, look)?;
     }
@@ -57,24 +56,14 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     if !verdict.second.is_empty() {
         writeln!(out, "{}", visible_line(&verdict.second))?;
     }
-    let certainty = match verdict.certainty {
-        Certainty::Recorded => "recorded",
-        Certainty::Inferred if summary.life.liveness.may_grow() => "still running",
-        Certainty::Inferred if verdict.is_denied() => "inferred; the records conflict",
-        Certainty::Inferred | Certainty::Unknown
-            if summary
-                .relation
-                .differences
-                .iter()
-                .any(|copy| copy.records_end(summary)) =>
-        {
-            "not recorded in this file; a copy records an end"
-        }
-        Certainty::Inferred => "inferred; no file records how the run ended",
-        Certainty::Unknown if verdict.is_denied() => "unknown; the records conflict",
-        Certainty::Unknown => "unknown; the trace doesn't record why",
-    };
-    writeln!(out, "{}  {certainty}", look.paint(Ink::Dim, "certainty"))?;
+    let certainty = [explanation.certainty.as_str(), explanation.doubt];
+    let certainty = certainty.into_iter().filter(|words| !words.is_empty());
+    writeln!(
+        out,
+        "{}  {}",
+        look.paint(Ink::Dim, "certainty"),
+        certainty.collect::<Vec<_>>().join("; ")
+    )?;
     if let Some(pace) = &explanation.pace {
         writeln!(
             out,
@@ -92,10 +81,12 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     )?;
     writeln!(out)?;
     if let Some(trouble) = &explanation.first_trouble {
-        let place = place(index, trouble);
+        let place = trouble
+            .place(index)
+            .map_or_else(String::new, |place| format!("{place}: "));
         writeln!(
             out,
-            "{}  {place}: {}",
+            "{}  {place}{}",
             look.paint(Ink::Heading, "first trouble"),
             visible_line(&trouble.text)
         )?;
@@ -135,8 +126,9 @@ fn write_evidence(
     }
     writeln!(out, "\n{}", look.paint(Ink::Heading, "evidence"))?;
     for piece in &explanation.evidence {
-        let place =
-            source_of(index, piece).map_or_else(String::new, |place| format!("  [{place}]"));
+        let place = piece
+            .place(index)
+            .map_or_else(String::new, |place| format!("  [{place}]"));
         writeln!(
             out,
             "  {}{}",
@@ -235,26 +227,4 @@ fn write_rules(
         writeln!(out, "{line}")?;
     }
     Ok(())
-}
-
-/// Returns the source of a piece of evidence.
-fn source_of(index: &Index, piece: &Evidence) -> Option<String> {
-    match (piece.event, piece.step, piece.last_step) {
-        (Some(event), ..) => Some(format!("event {event}")),
-        (None, Some(first), Some(last)) if last != first => Some(format!(
-            "steps {} to {}",
-            index.label(first),
-            index.label(last)
-        )),
-        (None, Some(step), _) => Some(format!("step {}", index.label(step))),
-        (None, None, _) => None,
-    }
-}
-
-fn place(index: &Index, trouble: &Trouble) -> String {
-    match (trouble.step, trouble.event) {
-        (Some(step), _) => format!("step {}", index.label(step)),
-        (None, Some(event)) => format!("event {event}"),
-        (None, None) => "some step".to_owned(),
-    }
 }

@@ -1,19 +1,23 @@
 //! Defines how well a line could be parsed.
 
-/// How well a line could be parsed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Fate {
-    /// Parsed as written.
-    #[default]
-    Good,
-    /// Parsed after a repair, or without some fields.
-    Repaired,
-    /// The last line, complete except for its line terminator. It may still change.
-    Provisional,
-    /// JSON, but not an object.
-    Foreign,
-    /// Not JSON, or longer than the board parses.
-    Unreadable,
+use super::words::words;
+
+words! {
+    /// How well a line could be parsed.
+    #[derive(Default)]
+    pub enum Fate {
+        /// Parsed as written.
+        #[default]
+        Good = "good",
+        /// Parsed after a repair, or without some fields.
+        Repaired = "repaired",
+        /// The last line, complete except for its line terminator. It may still change.
+        Provisional = "provisional",
+        /// JSON, but not an object.
+        Foreign = "foreign",
+        /// Not JSON, or longer than the board parses.
+        Unreadable = "unreadable",
+    }
 }
 
 impl Fate {

@@ -1,6 +1,9 @@
 //! Defines the parts of a manifest that lists and verdicts need. For the rest, pages show the file
 //! itself.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::Format;
 use super::end::{Budget, Ended, StopVerdict, ToolLimit};
 use super::stated::Statement;
@@ -197,16 +200,18 @@ pub struct Trial {
     pub messages: Option<u64>,
 }
 
-/// A score of the run as a whole.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A score of the whole run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RunScore {
     /// The name of the score or of the grader.
+    #[schemars(description = "")]
     pub name: Box<str>,
     /// The score, if it is a number.
     pub score: Option<f64>,
-    /// The grade as recorded, if it isn't a number: the content of a string, otherwise JSON.
+    /// A grade that isn't a number: the text of a string, otherwise JSON.
+    #[serde(rename = "score_text")]
     pub grade: Option<Box<str>>,
-    /// The reason given for the score.
+    /// The explanation.
     pub reason: Option<Box<str>>,
 }
 

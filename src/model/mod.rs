@@ -15,6 +15,7 @@ pub mod head;
 pub mod index;
 pub mod issue;
 pub mod json;
+pub(crate) mod json_line;
 mod lines;
 pub(crate) mod loose;
 pub mod manifest;

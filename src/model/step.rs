@@ -14,6 +14,7 @@ use std::ops::Deref;
 
 use super::issue::Remark;
 use super::json::{Json, walk};
+use super::words::words;
 
 /// The most items of a list that are read. The record itself has all.
 const MAX_ITEMS: usize = 4_096;
@@ -328,20 +329,22 @@ impl From<Infinite> for f64 {
     }
 }
 
-/// The action that a critic requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CriticAction {
-    /// Continue. Engines also treat unknown words this way.
-    #[default]
-    Continue,
-    /// Retry the step.
-    Retry,
-    /// Stop the run.
-    Stop,
-    /// None: the critic itself failed.
-    Failed,
-    /// Any other word.
-    Other,
+words! {
+    /// The action that a critic requests.
+    #[derive(Default)]
+    pub enum CriticAction {
+        /// Continue. Engines also treat unknown words this way.
+        #[default]
+        Continue = "continue",
+        /// Retry the step.
+        Retry = "retry",
+        /// Stop the run.
+        Stop = "stop",
+        /// None: the critic itself failed.
+        Failed = "failed",
+        /// Any other word.
+        Other = "other",
+    }
 }
 
 impl CriticAction {

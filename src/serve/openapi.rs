@@ -11,8 +11,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::analysis::scores::RecordedScores;
+use crate::analysis::state::{History, State};
+use crate::analysis::whatif::WhatIfReport;
+use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
-use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep, whatif};
+use crate::page::{compare, error, jump, run, runs, search, step, sweep};
 use crate::serve::health::Health;
 
 /// The document, built on first request.
@@ -150,7 +154,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/scores",
         about: "Get critic scores by step",
         query: &[],
-        gives: Gives::Json(of::<scores::json::Scores>),
+        gives: Gives::Json(of::<RecordedScores>),
     },
     Address {
         path: "/runs/{key}/scores.csv",
@@ -162,7 +166,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/state/{n}",
         about: "Get the state after a step",
         query: &[],
-        gives: Gives::Json(of::<state::json::State>),
+        gives: Gives::Json(of::<State>),
     },
     Address {
         path: "/api/runs/{key}/state/{n}/history",
@@ -172,13 +176,13 @@ const ADDRESSES: &[Address] = &[
             Needed,
             "The value: a key, `plan[0].status` or `/plan/0/status`.",
         )],
-        gives: Gives::Json(of::<state::json::History>),
+        gives: Gives::Json(of::<History>),
     },
     Address {
         path: "/api/runs/{key}/why",
         about: "Explain why a run stopped, with evidence",
         query: &[],
-        gives: Gives::Json(of::<run::json_why::Why<'static>>),
+        gives: Gives::Json(of::<Why>),
     },
     Address {
         path: "/api/runs/{key}/files",
@@ -190,7 +194,7 @@ const ADDRESSES: &[Address] = &[
         path: "/api/runs/{key}/whatif",
         about: "Evaluate other stop rules on a run",
         query: &[RULES],
-        gives: Gives::Json(of::<whatif::json::WhatIf>),
+        gives: Gives::Json(of::<WhatIfReport>),
     },
     Address {
         path: "/api/runs/{key}/raw",

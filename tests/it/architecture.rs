@@ -57,7 +57,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["error", "model", "format", "stop", "analysis", "live"],
     ),
     // The same answers over HTTP and, message by message, to clients of the Model Context Protocol.
-    ("serve", &["error", "model", "live", "page", "lines"]),
+    // Types of `analysis` are documents, and the API describes their schemas.
+    (
+        "serve",
+        &["error", "model", "analysis", "live", "page", "lines"],
+    ),
     (
         "cli",
         &[

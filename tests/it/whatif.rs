@@ -313,10 +313,10 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     insta::assert_snapshot!(said.stdout, @r"
     sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
       rule                     vs. record   step  steps saved  tokens   time  answer   why
-      max_steps=3              earlier         2            2   3,351  1.9 s  –        3 steps >= 3
-      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  unknown from step 0: a score from the critic nobody is not recorded
-      budget.steps=20          not reached     –            –       –      –  –        as recorded: didn't fire before the run ended
-      budget.tokens=4000       same            4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
+      max_steps=3              earlier         2            2   3,351  1.9 s  none     3 steps >= 3
+      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  Unknown from step 0: a score from the critic nobody is not recorded
+      budget.steps=20          not reached     –            –       –      –  –        Didn't fire before the run ended (as recorded)
+      budget.tokens=4000       same            4            0       0   0 ms  –        5,698 tokens >= 4,000 (ended the run)
     ");
     let json = command(&[
         "sample_runs/budget_tokens",

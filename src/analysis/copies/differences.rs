@@ -1,5 +1,8 @@
 //! Collects the differences between a copy and the run that is counted instead of it.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::super::format;
 use super::super::summary::{GivenScore, Summary};
 use crate::model::step::Usage;
@@ -10,26 +13,31 @@ const MAX_DIFFERENCES: usize = 20;
 /// Amounts that differ by no more than this are equal; US dollars.
 const LEAST_USD: f64 = 1e-6;
 
-/// The statements of a copy that differ from those of the counted run.
-#[derive(Debug, Clone, PartialEq)]
+/// A copy of a run whose records differ from those of the run that counts.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "CopyJson")]
 pub struct CopyDifferences {
     /// The key of the copy.
     pub key: String,
-    /// The copy's verdict, without a full stop.
+    /// The copy's answer to why the run stopped, without a full stop.
     pub verdict: String,
-    /// The outcome of the run according to the copy.
-    pub outcome: Outcome,
+    #[schemars(with = "String")]
+    pub(crate) outcome: Outcome,
     /// The stop reason that the copy records.
     pub stop_reason: Option<String>,
-    /// The certainty of the copy's verdict.
+    /// `recorded`, `inferred` from the last records, or `unknown`.
+    #[schemars(with = "String")]
     pub certainty: Certainty,
-    /// Whether the copy's verdict describes a different end.
+    /// Whether the copy ended differently.
+    #[serde(rename = "other_end")]
     pub is_other_end: bool,
     /// Whether the copy holds the run up to its end, judged by the number of steps.
+    #[serde(skip)]
     pub is_whole: bool,
-    /// Other differences: "44,553 tokens (34,553 tokens here)".
+    /// Other differences, such as tokens, cost or a score.
     pub differs: Vec<String>,
     /// The differences that contradict the run, as sentences without a full stop.
+    #[serde(skip)]
     pub contradictions: Vec<String>,
 }
 

@@ -290,7 +290,7 @@ fn told(files: &Files, rule: &str) -> (&'static str, Option<u64>) {
     let result = rule_set
         .ask(&files.record(rule_set.depth()), false)
         .remove(0);
-    (result.found.word(), result.step)
+    (result.found.words(), result.step)
 }
 
 fn row(files: &Files) -> crate::analysis::summary::Summary {
@@ -437,13 +437,13 @@ fn engine_errors_are_known_from_events_or_the_failure_report() {
     let (_dir, with_events) = written(&manifest(""), &steps, &rounds(2));
     assert_eq!(
         told(&with_events, "consecutive_errors=1"),
-        ("not_reached", None)
+        ("not reached", None)
     );
     let (_dir, without) = written(&manifest(""), &steps, "");
     assert_eq!(told(&without, "consecutive_errors=1"), ("unknown", None));
     assert_eq!(
         told(&without, "consecutive_errors=3"),
-        ("not_reached", None),
+        ("not reached", None),
         "the run has only two steps"
     );
     let failure =
@@ -489,7 +489,7 @@ fn a_step_without_a_request_used_no_tokens_only_if_other_steps_record_theirs() {
         .map(|facts| facts.usage.map(Usage::total))
         .collect::<Vec<_>>();
     assert_eq!(tokens, [Some(99), Some(0)]);
-    assert_eq!(told(&says, "token_budget=100"), ("not_reached", None));
+    assert_eq!(told(&says, "token_budget=100"), ("not reached", None));
 }
 
 #[test]

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::analysis::patch::{
     Edit, EditKind, in_scripts, recorded, recorded_diff, requested_edits, to_align,
 };
@@ -42,43 +45,47 @@ pub struct Files {
     pub pending: usize,
 }
 
-/// A file that calls ask to change.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A file, with its edits in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct File {
-    /// The path, as the calls name it.
-    pub path: String,
-    /// The number of added lines in all edits that didn't fail.
-    pub added: usize,
-    /// The number of removed lines in all edits that didn't fail.
-    pub removed: usize,
-    /// The number of failed edits.
-    pub failed: usize,
-    /// The number of edits that didn't fail but whose lines aren't counted: too large, too many, or
-    /// not recorded.
+    // As the calls name it.
+    pub(crate) path: String,
+    /// Lines added by successful edits that can be counted. `null` if there are none.
+    // 0 if no lines had to be counted.
+    pub added: Option<usize>,
+    pub(crate) removed: Option<usize>,
+    #[serde(rename = "edits_failed")]
+    pub(crate) failed: usize,
+    /// Edits whose lines can't be counted.
+    // They didn't fail, but they are too large or too many, or aren't recorded.
+    #[serde(rename = "edits_uncounted")]
     pub uncounted: usize,
-    /// The edits in the order of the run.
-    pub edits: Vec<Edited>,
+    pub(crate) edits: Vec<Edited>,
 }
 
-/// One edit of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An edit of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Edit")]
 pub struct Edited {
-    /// The step whose call asks for the edit.
+    /// The ordinal of the step.
     pub step: usize,
-    /// The position of the call in the step; `None` if no call asks for the edit and it comes from
-    /// other records.
+    pub(crate) step_id: Option<i64>,
+    /// The index of the tool call in the step. `null` if the edit doesn't belong to a call.
     pub call: Option<usize>,
     /// The position of the edit in the call, or of the change in the step.
+    #[serde(skip)]
     pub at: usize,
-    /// The kind of edit: `changed`, `inserted`, `added`, `written`, `deleted`, `moved`.
-    pub kind: &'static str,
+    // `changed`, `inserted`, `added`, `written`, `deleted`, `moved`.
+    pub(crate) kind: &'static str,
     /// The new path of a moved file.
     pub to: Option<String>,
-    /// The numbers of added and removed lines; `None` if they aren't counted.
-    pub lines: Option<(usize, usize)>,
-    /// Whether the call succeeded; `None` if unknown.
+    // `None` if the lines aren't counted.
+    pub(crate) added: Option<usize>,
+    pub(crate) removed: Option<usize>,
+    /// Whether the edit succeeded. `null` if that isn't recorded.
     pub ok: Option<bool>,
-    /// Whether the run later went back to before the step and continued from there.
+    /// Whether the run went back to a point before the edit.
+    #[serde(rename = "left")]
     pub is_abandoned: bool,
 }
 
@@ -215,10 +222,7 @@ impl Followed {
             }
             list.edits += 1;
             let at = *self.places.entry(path).or_insert_with_key(|path| {
-                list.files.push(File {
-                    path: path.clone(),
-                    ..File::default()
-                });
+                list.files.push(File::of(path.clone(), Vec::new()));
                 list.files.len() - 1
             });
             if let Some(file) = list.files.get_mut(at) {
@@ -232,6 +236,7 @@ impl Followed {
 fn print(head: &StepHead) -> u64 {
     let mut hash = DefaultHasher::new();
     (
+        head.step_id,
         head.span.offset,
         head.span.len,
         head.asked_hash,
@@ -257,28 +262,32 @@ impl File {
     fn of(path: String, edits: Vec<Edited>) -> Self {
         let mut file = Self {
             path,
-            ..Self::default()
+            added: Some(0),
+            removed: Some(0),
+            failed: 0,
+            uncounted: 0,
+            edits: Vec::new(),
         };
         edits.into_iter().for_each(|edit| file.add(edit));
         file
     }
 
-    /// Returns whether the lines of any edit that didn't fail are counted. Also true if no lines
-    /// had to be counted.
-    pub fn is_counted(&self) -> bool {
-        self.uncounted == 0 || self.uncounted + self.failed < self.edits.len()
-    }
-
     fn add(&mut self, edit: Edited) {
-        match (edit.ok, edit.lines) {
+        let (mut added, mut removed) = (
+            self.added.unwrap_or_default(),
+            self.removed.unwrap_or_default(),
+        );
+        match (edit.ok, edit.added.zip(edit.removed)) {
             (Some(false), _) => self.failed += 1,
-            (_, Some((added, removed))) => {
-                self.added += added;
-                self.removed += removed;
+            (_, Some((more, fewer))) => {
+                added += more;
+                removed += fewer;
             }
             (_, None) => self.uncounted += 1,
         }
         self.edits.push(edit);
+        let is_counted = self.uncounted == 0 || self.uncounted + self.failed < self.edits.len();
+        (self.added, self.removed) = (is_counted.then_some(added), is_counted.then_some(removed));
     }
 }
 
@@ -297,17 +306,15 @@ fn of_step(
     let mut found = Vec::new();
     let edited = |call: Option<usize>, at, edit: Option<&Edit<'_>>, ok| {
         let (kind, to) = edit.map_or(("changed", None), |edit| words(edit.kind));
-        let (to, lines) = (
-            to.map(str::to_owned),
-            edit.map(|edit| (edit.added, edit.removed)),
-        );
         Edited {
             step: n,
+            step_id: head.step_id,
             call,
             at,
             kind,
-            to,
-            lines,
+            to: to.map(str::to_owned),
+            added: edit.map(|edit| edit.added),
+            removed: edit.map(|edit| edit.removed),
             ok,
             is_abandoned: head.is_abandoned,
         }

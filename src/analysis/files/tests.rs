@@ -89,7 +89,7 @@ fn only_new_steps_are_read() {
             .iter()
             .map(|file| (&*file.path, file.added))
             .collect::<Vec<_>>(),
-        [("a", 4), ("b", 2)]
+        [("a", Some(4)), ("b", Some(2))]
     );
     assert_eq!(follow(list, &edits), 0);
     edits.push(("c", 1));

@@ -1,13 +1,14 @@
 //! Collects the scores of critics step by step: a lane of points for each critic, and statistics of
 //! a lane.
 //!
-//! Uses only the index: it reads no lines and knows nothing of charts. Whatever else critics wrote
-//! (reasons, patches, scores that aren't numbers) remains in the lines of the trace, for callers
-//! that show a few of them.
+//! Uses only the index, apart from [`recorded_scores`], and knows nothing of charts. Whatever else
+//! critics wrote (reasons, patches, scores that aren't numbers) remains in the lines of the trace,
+//! for callers that show a few of them.
 
 mod agree;
 mod aligned;
 mod course;
+mod document;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use std::collections::HashMap;
 pub use agree::{MAX_CRITICS, Pair, Rank, agreement};
 pub use aligned::aligned;
 pub use course::{course, in_words};
+pub use document::{CriticScores, RecordedPoint, RecordedScores, recorded_scores};
 pub use series::{Band, Series, bands, quartiles, series};
 
 use super::newest::newest_run;

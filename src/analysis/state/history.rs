@@ -4,40 +4,52 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::read::{keys_of, sides};
 use super::{run_range, same, state_at};
 use crate::model::json::Json;
+use crate::model::json_line::{Line, embed};
 use crate::model::{Index, Lines};
 
 /// The path of a value: a key of the state and the path below it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KeyPath {
     /// The key of the state.
+    #[schemars(description = "")]
     pub key: String,
-    /// Keys and list indices below it.
+    /// The path from the key to the value.
+    #[serde(rename = "path")]
     pub below: Vec<String>,
 }
 
-/// A change of a value by a step.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A step's change of the value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Change")]
 pub struct KeyChange {
-    /// The step's ordinal.
-    pub step: usize,
-    /// The value before the step as JSON text; `None` if there was none.
-    pub before: Option<String>,
-    /// The value after the step as JSON text; `None` if there was none.
-    pub after: Option<String>,
+    #[serde(rename = "n")]
+    pub(crate) step: usize,
+    // Values are JSON text; `None` if there was none.
+    #[serde(serialize_with = "embed")]
+    #[schemars(with = "Line<'_>")]
+    pub(crate) before: Option<String>,
+    #[serde(serialize_with = "embed")]
+    #[schemars(with = "Line<'_>")]
+    pub(crate) after: Option<String>,
 }
 
-/// The history of a value up to a step.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// The history of one value.
+// Up to a step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct History {
-    /// The path of the value.
-    pub path: KeyPath,
-    /// The changes by steps, in order.
-    pub changes: Vec<KeyChange>,
-    /// The value after the step as JSON text; `None` if it's unknown or missing.
-    pub value: Option<String>,
+    #[serde(flatten)]
+    pub(crate) path: KeyPath,
+    pub(crate) changes: Vec<KeyChange>,
+    // The value after the step as JSON text; `None` if it's unknown or missing.
+    #[serde(serialize_with = "embed")]
+    #[schemars(with = "Line<'_>")]
+    pub(crate) value: Option<String>,
 }
 
 /// Returns the history of the value at path `text`, from the first step of the same run to step

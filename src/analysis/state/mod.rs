@@ -9,8 +9,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::model::json_line::{Line, embed};
 use crate::model::{EventKind, Index, Lines, StateRecord};
 
+mod document;
 mod history;
 mod read;
 #[cfg(test)]
@@ -18,6 +23,7 @@ mod tests;
 mod walk;
 
 use super::diff::{REDACTED, same};
+pub use document::{State, document, its_keys};
 pub use history::{
     History, KeyChange, KeyPath, change_of, changed_by, changes_of, equal, history, path_of,
 };
@@ -85,6 +91,16 @@ pub enum Base {
 }
 
 impl Base {
+    /// Returns the word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Base::Nowhere => "none",
+            Base::Init(_) => "init",
+            Base::Observed(_) => "observation",
+            Base::Found { .. } => "event",
+        }
+    }
+
     /// Returns the step whose reduce followed the whole state.
     fn step(self) -> Option<usize> {
         match self {
@@ -94,15 +110,19 @@ impl Base {
     }
 }
 
-/// A value that changed between two steps and was written by neither step's reduce.
-#[derive(Debug, Clone, PartialEq)]
+/// A key that changed although no step changed it.
+// It changed between two steps and was written by neither step's reduce.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Outside {
-    /// The key.
-    pub key: String,
-    /// The value after the previous step, as JSON text.
-    pub before: Option<String>,
-    /// The value that the step observed, as JSON text.
-    pub after: Option<String>,
+    pub(crate) key: String,
+    // The value after the previous step, as JSON text.
+    #[serde(serialize_with = "embed")]
+    #[schemars(with = "Line<'_>")]
+    pub(crate) before: Option<String>,
+    // The value that the step observed, as JSON text.
+    #[serde(serialize_with = "embed")]
+    #[schemars(with = "Line<'_>")]
+    pub(crate) after: Option<String>,
 }
 
 /// The maximum size of the lines to search backwards for a whole state, in bytes.

@@ -30,9 +30,7 @@ pub(super) fn headline(
         let so_far = if live { " so far" } else { "" };
         return format!("No steps ran{so_far}, so there is nothing to evaluate.");
     };
-    let label = |step: u64| {
-        usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
-    };
+    let label = |step: u64| super::label(index, step);
     let (these, none) = match results {
         [] => return "No rules besides the run's own.".to_owned(),
         _ if suggested => ("The suggested rules", "None of the suggested rules would"),

@@ -3,8 +3,12 @@
 //!
 //! Makes no claims beyond the recorded end, since it's unknown what a run would have done there.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::facts::{Depth, Record};
 use super::verdict::amount;
+use crate::model::Index;
 use crate::stop::{
     Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError,
     Stats, StepFacts, StopSet, StopSpec, Stopped, Tally,
@@ -18,44 +22,86 @@ mod tests;
 mod typed;
 
 pub use near::near;
-pub use report::{EndCause, RuleEffect, WhatIfReport, report};
+pub use report::{EndCause, Recorded, RuleEffect, WhatIfReport, report};
 pub use typed::{Typed, Wrong, rule_set, typed};
 
 /// The effect of a rule on a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RuleResult {
-    /// Whether the rule stops the run earlier, at the same step, not at all, or can't be evaluated.
+    /// `earlier`, `same`, `not_reached` or `unknown`.
+    #[serde(rename = "result")]
+    #[schemars(with = "String")]
     pub found: StopTiming,
-    /// The ordinal of the step at which it stops the run; `None` also if it stops the run before
-    /// the first step.
-    pub step: Option<u64>,
-    /// The gate within that step.
+    // The step at which it stops the run; `None` also if it stops the run before the first step.
+    pub(crate) step: Option<u64>,
+    // Only a report knows it.
+    pub(crate) step_id: Option<i64>,
+    /// The point within the step.
     pub gate: Option<Gate>,
-    /// The code of the stop.
+    /// The code of the rule's verdict.
+    #[schemars(with = "Option<String>")]
     pub code: Option<Code>,
-    /// One sentence without a full stop.
-    pub detail: String,
-    /// The usage saved by stopping there.
-    pub saved: Saved,
-    /// Whether something that ran would not have run: later steps, or the rest of the last one.
+    // One sentence without a full stop.
+    pub(crate) detail: String,
+    pub(crate) saved: Saved,
+    /// Whether the stop would have cut anything off: later steps, or the rest of the last one.
     pub cuts: bool,
-    /// Whether the run has an answer that stopping there would have lost; `None` if that's unknown.
+    /// Whether the run's answer would have been lost; null if unknown.
     pub answer_lost: Option<bool>,
-    /// The missing fact, if the rule can't be evaluated.
+    /// The missing fact, if the result is unknown.
     pub needs: Option<String>,
-    /// The first step at which the rule can't be evaluated.
+    /// The first step where the result is unknown.
     pub unknown_from: Option<u64>,
-    /// The step at which it stops the run at the latest, if it's unknown whether it would stop
-    /// earlier.
+    /// The latest step at which the rule stops the run, if it is unknown whether it stops earlier.
     pub at_latest: Option<u64>,
-    /// The first step whose answer the rule refuses.
+    /// The first step whose answer the rule rejects.
     pub refused: Option<u64>,
     /// How the rule is switched off, if it is.
     pub off: Option<String>,
 }
 
+impl RuleResult {
+    /// Returns whether the rule stops the run.
+    pub fn fires(&self) -> bool {
+        matches!(self.found, StopTiming::Earlier | StopTiming::Same)
+    }
+
+    /// Returns the rule's own explanation. If the result is unknown, adds the range of steps where
+    /// the rule would fire.
+    pub fn reason(&self, index: &Index) -> String {
+        let latest = self.at_latest.map_or_else(String::new, |at| {
+            format!(" (fires by step {} at the latest)", label(index, at))
+        });
+        match (&self.off, &self.needs, self.unknown_from) {
+            (Some(how), ..) => format!("disabled ({how})"),
+            (None, Some(needs), Some(from)) => {
+                format!("Unknown from step {}{latest}: {needs}", label(index, from))
+            }
+            _ => self.detail.clone(),
+        }
+    }
+
+    /// Returns what happens to the run's answer; `None` if nothing does. `answered` states whether
+    /// the run has one.
+    pub fn answer(&self, answered: bool) -> Option<&'static str> {
+        match (self.cuts, self.answer_lost) {
+            (true, Some(true)) => Some("lost"),
+            (true, Some(false)) if answered => Some("kept"),
+            (true, Some(false)) => Some("none"),
+            (_, None) => Some("unknown"),
+            (false, Some(_)) => None,
+        }
+    }
+}
+
+/// Returns the label of a step by its ordinal.
+pub fn label(index: &Index, step: u64) -> String {
+    usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
+}
+
 /// Where a rule stops a run, relative to the recorded end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StopTiming {
     /// Before the recorded end.
     Earlier,
@@ -71,17 +117,9 @@ impl StopTiming {
     /// Returns the words shown to users.
     pub fn words(self) -> &'static str {
         match self {
-            StopTiming::NotReached => "not reached",
-            other => other.word(),
-        }
-    }
-
-    /// Returns the word used in JSON.
-    pub fn word(self) -> &'static str {
-        match self {
             StopTiming::Earlier => "earlier",
             StopTiming::Same => "same",
-            StopTiming::NotReached => "not_reached",
+            StopTiming::NotReached => "not reached",
             StopTiming::Unknown => "unknown",
         }
     }
@@ -90,15 +128,13 @@ impl StopTiming {
 /// The reason why steps can't be counted.
 const STEPS_UNTOLD: &str = "step boundaries aren't recorded";
 
-/// The usage saved by an earlier stop. `None` is unknown, or not applicable if the rule doesn't
-/// stop the run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The savings of stopping there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Saved {
-    /// Steps.
-    pub steps: Option<u64>,
-    /// Tokens.
-    pub tokens: Option<u64>,
-    /// Milliseconds on the machine that recorded the run.
+    // `None` is unknown, or not applicable if the rule doesn't stop the run.
+    pub(crate) steps: Option<u64>,
+    pub(crate) tokens: Option<u64>,
+    /// Milliseconds on the clock of the machine that recorded the run.
     pub ms: Option<u64>,
 }
 
@@ -350,6 +386,7 @@ fn nothing() -> RuleResult {
     RuleResult {
         found: StopTiming::NotReached,
         step: None,
+        step_id: None,
         gate: None,
         code: None,
         detail: String::new(),

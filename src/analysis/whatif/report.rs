@@ -1,61 +1,92 @@
 //! Answers what other rules would have done to a run, along with what its own rules did.
 //!
 //! Pages, commands and JSON show the same [`WhatIfReport`]. This module knows how a run is read, but not
-//! how it's shown.
+//! how it's laid out.
 
 use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 use super::{RuleResult, RuleSet, StopTiming, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::format::counted;
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
-use crate::model::{Index, Lines};
+use crate::model::{Index, Lines, Outcome};
 use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
 /// The inference used if prices are given.
 const BY_PRICES: &str = "step costs are estimated from tokens and the given prices";
 
-/// The effects of rules on one run.
-#[derive(Debug, Clone)]
+/// The effect that rules would have had on one run. Every `step` is an ordinal.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "WhatIf")]
 pub struct WhatIfReport {
-    /// The typed rules in order, then the run's own.
+    pub(crate) key: String,
+    // What all requested rules together would have done, in one or two full sentences.
+    pub(crate) headline: String,
+    pub(crate) recorded: Recorded,
+    /// The requested rules, in request order.
     pub rules: Vec<RuleEffect>,
-    /// What all typed rules together would have done, in one or two full sentences.
-    pub headline: String,
-    /// The index in `rules` of the typed rule that would have ended the run if all applied
-    /// together.
+    /// The run's own rules, re-evaluated.
+    pub own_rules: Vec<RuleEffect>,
+    /// The index in `rules` of the rule that would have ended the run first.
     pub first: Option<usize>,
-    /// The first and the last step that ran, as ordinals.
-    pub steps: Option<(u64, u64)>,
-    /// Whether the run may continue, so that all results are "so far".
-    pub live: bool,
-    /// Facts that are inferred rather than recorded.
+    /// Inferred facts that these answers depend on.
     pub inferred: Vec<&'static str>,
-    /// The number of steps whose facts couldn't be read.
+    /// The number of steps whose facts could not be read.
     pub unread: usize,
     /// The number of steps that ran but have no line.
     pub lost: usize,
-    /// Whether these steps do have lines but were skipped, because the run has more than the board
-    /// keeps.
-    pub are_skipped: bool,
-    /// Whether one more step had begun after these and has no line.
+    /// Whether one more step had started, but has no line.
     pub begun: bool,
-    /// Whether the tokens of a step are an estimate.
+    /// Whether some token counts are estimates.
     pub estimated: bool,
+    /// The first and the last step that ran, as ordinals.
+    #[serde(skip)]
+    pub steps: Option<(u64, u64)>,
+    /// Whether the lost steps do have lines but were skipped, because the run has more than the
+    /// board keeps.
+    #[serde(skip)]
+    pub are_skipped: bool,
 }
 
-/// The effect of one rule.
-#[derive(Debug, Clone)]
+/// How the run actually ended.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Recorded {
+    pub(crate) step: Option<u64>,
+    pub(crate) step_id: Option<i64>,
+    pub(crate) stop_reason: Option<String>,
+    #[schemars(with = "String")]
+    pub(crate) outcome: Outcome,
+    /// Whether it is still running.
+    // All results are then "so far".
+    pub live: bool,
+}
+
+/// The effect that one rule would have had.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Rule")]
 pub struct RuleEffect {
-    /// The rule.
-    pub rule: EndCause,
-    /// Whether it's the run's own rule.
-    pub own: bool,
-    /// Whether it ended the run.
-    pub ended: bool,
+    #[schemars(with = "String")]
+    pub(crate) rule: EndCause,
     /// What it would have done.
+    #[serde(flatten)]
     pub result: RuleResult,
+    /// Whether this rule ended the run.
+    pub ended: bool,
+}
+
+impl RuleEffect {
+    /// Returns the note on one of the run's own rules.
+    pub fn own_note(&self) -> &'static str {
+        if self.ended {
+            "ended the run"
+        } else {
+            "as recorded"
+        }
+    }
 }
 
 /// A rule, or something else that ended a run.
@@ -82,22 +113,58 @@ impl fmt::Display for EndCause {
     }
 }
 
+/// Serializes the same text.
+impl Serialize for EndCause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl WhatIfReport {
+    /// Returns the requested rules, then the run's own.
+    pub fn all_rules(&self) -> impl Iterator<Item = &RuleEffect> {
+        self.rules.iter().chain(&self.own_rules)
+    }
+
+    /// Describes the gaps in the record that these answers depend on, each in a full sentence.
+    pub fn gaps(&self) -> Vec<String> {
+        let inferred = self.inferred.iter();
+        let mut gaps: Vec<_> = inferred
+            .map(|fact| format!("Inferred, not recorded: {fact}."))
+            .collect();
+        if self.lost > 0 {
+            gaps.push(self.of_the_lost());
+        }
+        if self.begun && !self.recorded.live {
+            gaps.push(
+                "The step in which the run died isn't in steps.jsonl, so what it did is unknown."
+                    .to_owned(),
+            );
+        }
+        if self.unread > 0 {
+            gaps.push(format!(
+                "{} couldn't be read.",
+                counted(self.unread, "step")
+            ));
+        }
+        gaps
+    }
+
     /// Describes what is unknown because of steps that ran but have no usable record.
-    pub fn of_the_lost(&self) -> String {
+    fn of_the_lost(&self) -> String {
         let steps = counted(self.lost, "step");
-        let (have, are) = if self.lost == 1 {
-            ("has", "is")
+        let (have, are, they) = if self.lost == 1 {
+            ("has", "is", "it")
         } else {
-            ("have", "are")
+            ("have", "are", "they")
         };
         match self.are_skipped {
             true => format!(
-                "{steps} {are} skipped because the run has more than the board keeps. What they did is unknown."
+                "{steps} {are} skipped because the run has more than the board keeps. What {they} did is unknown."
             ),
-            false => {
-                format!("{steps} ran but {have} no line in steps.jsonl. What they did is unknown.")
-            }
+            false => format!(
+                "{steps} ran but {have} no line in steps.jsonl. What {they} did is unknown."
+            ),
         }
     }
 }
@@ -124,7 +191,6 @@ pub fn report(
     let asked = rule_set.specs().iter().zip(results);
     let asked = asked.map(|(spec, result)| RuleEffect {
         rule: EndCause::Spec(spec.clone()),
-        own: false,
         ended: false,
         result,
     });
@@ -132,16 +198,31 @@ pub fn report(
     let ending = (!live && !own.iter().any(|answer| answer.ended))
         .then(|| ending(&record, summary, index))
         .flatten();
+    let id = |step: Option<u64>| index.steps().get(usize::try_from(step?).ok()?)?.step_id;
+    let with_id = |mut effect: RuleEffect| {
+        effect.result.step_id = id(effect.result.step);
+        effect
+    };
+    let steps = record
+        .facts
+        .first()
+        .map(|facts| facts.step)
+        .zip(record.last_step());
+    let last = steps.map(|(_, last)| last);
     WhatIfReport {
+        key: summary.key.to_string(),
         headline,
+        recorded: Recorded {
+            step: last,
+            step_id: id(last),
+            stop_reason: summary.verdict.stop_reason.clone(),
+            outcome: summary.verdict.outcome,
+            live,
+        },
+        rules: asked.map(with_id).collect(),
+        own_rules: own.into_iter().chain(ending).map(with_id).collect(),
         first,
-        rules: asked.chain(own).chain(ending).collect(),
-        steps: record
-            .facts
-            .first()
-            .map(|facts| facts.step)
-            .zip(record.last_step()),
-        live,
+        steps,
         estimated: record.is_estimated(),
         inferred: record
             .inferred
@@ -215,7 +296,6 @@ fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<RuleEffect
         }
         Some(RuleEffect {
             rule: rule_of(&first.id, &rules)?,
-            own: true,
             ended,
             result,
         })
@@ -273,7 +353,6 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<RuleEffec
     };
     Some(RuleEffect {
         rule: EndCause::Ending(name),
-        own: true,
         ended: true,
         result,
     })
@@ -302,13 +381,17 @@ mod tests {
             let told = report(&RuleSet::new(Vec::new()).unwrap(), &summary, index, &files);
             let Some(stop) = index.stop() else {
                 assert!(
-                    told.rules.iter().all(|answer| !answer.ended),
+                    told.own_rules.iter().all(|answer| !answer.ended),
                     "{}",
                     path.display()
                 );
                 continue;
             };
-            let ended: Vec<_> = told.rules.iter().filter(|answer| answer.ended).collect();
+            let ended: Vec<_> = told
+                .own_rules
+                .iter()
+                .filter(|answer| answer.ended)
+                .collect();
             assert_eq!(ended.len(), 1, "{}: {ended:?}", path.display());
             assert_eq!(
                 (ended[0].result.found, ended[0].result.step),
@@ -324,7 +407,7 @@ mod tests {
             );
             by_rule += usize::from(!matches!(ended[0].rule, EndCause::Ending(_)));
             let early = told
-                .rules
+                .own_rules
                 .iter()
                 .filter(|answer| answer.result.found == StopTiming::Earlier);
             assert_eq!(

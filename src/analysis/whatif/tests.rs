@@ -53,7 +53,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
         .iter()
         .map(|result| {
             (
-                result.found.word(),
+                result.found.words(),
                 result.step,
                 result.answer_lost == Some(true),
             )
@@ -65,10 +65,10 @@ fn each_of_the_four_answers_and_what_it_spares() {
             ("earlier", Some(3), true),
             ("earlier", Some(3), true),
             ("same", Some(9), false),
-            ("not_reached", None, false),
+            ("not reached", None, false),
             ("unknown", None, false),
             ("same", Some(9), false),
-            ("not_reached", None, false),
+            ("not reached", None, false),
         ]
     );
     let saved = |at: usize| {

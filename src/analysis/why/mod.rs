@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::copies::CopyDifferences;
 use super::summary::Summary;
 use crate::model::words::words;
-use crate::model::{Index, Lines, Reading};
+use crate::model::{Certainty, Index, Lines, Outcome, Reading};
 
 mod evidence;
 mod pace;
@@ -46,6 +47,20 @@ impl Evidence {
             repeats: false,
         }
     }
+
+    /// Returns the event or the steps that it comes from.
+    pub fn place(&self, index: &Index) -> Option<String> {
+        match (self.event, self.step, self.last_step) {
+            (Some(event), ..) => Some(format!("event {event}")),
+            (None, Some(first), Some(last)) if last != first => Some(format!(
+                "steps {}–{}",
+                index.label(first),
+                index.label(last)
+            )),
+            (None, Some(step), _) => Some(format!("step {}", index.label(step))),
+            (None, None, _) => None,
+        }
+    }
 }
 
 words! {
@@ -70,19 +85,40 @@ words! {
     }
 }
 
-/// The explanation of a run's end, which complements its [`Summary`].
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Why a run stopped.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Why {
-    /// The evidence, most important first.
-    pub evidence: Vec<Evidence>,
-    /// The state of every rule, starting with the one that ended the run.
+    /// The answer in a sentence, without a full stop.
+    pub headline: String,
+    /// Another fact in one full sentence. May be empty.
+    pub second: String,
+    #[schemars(with = "String")]
+    pub(crate) outcome: Outcome,
+    /// The recorded stop reason.
+    pub stop_reason: Option<String>,
+    /// `recorded`, `inferred` from the last records, or `unknown`.
+    #[schemars(with = "String")]
+    pub certainty: Certainty,
+    /// Why the answer isn't recorded, as a clause. Empty if it is, or if the run continues.
+    #[serde(skip)]
+    pub doubt: &'static str,
+    /// The ordinal of the last step that really ran.
+    pub step: Option<usize>,
+    // Most important first.
+    pub(crate) evidence: Vec<Evidence>,
+    /// The result of every rule that could have ended the run.
+    // The one that ended it comes first.
     pub rules: Vec<RuleStatus>,
-    /// Which limit would end a running run: an estimate in one sentence without a full stop.
+    /// How close a live run is to its limits.
+    // An estimate in one sentence without a full stop.
     pub pace: Option<String>,
-    /// The contradictions between the files, one sentence each.
+    /// Contradictions between the files, one sentence each.
     pub contradictions: Vec<String>,
-    /// Where something first went wrong, and what.
-    pub first_trouble: Option<Trouble>,
+    /// Copies of the run with different records.
+    pub copies: Vec<CopyDifferences>,
+    // Where something first went wrong, and what.
+    pub(crate) first_trouble: Option<Trouble>,
+    pub(crate) liveness: &'static str,
 }
 
 /// Returns the comparison with a limit that ended a run. Has no numbers if none are recorded.
@@ -97,12 +133,40 @@ pub fn first_trouble(index: &Index) -> Option<Trouble> {
 
 /// Explains a run.
 pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
+    let verdict = &summary.verdict;
     let rules = rules::rules(summary, index, lines);
     Why {
+        headline: verdict.sentence.clone(),
+        second: verdict.second.clone(),
+        outcome: verdict.outcome,
+        stop_reason: verdict.stop_reason.clone(),
+        certainty: verdict.certainty,
+        doubt: doubt(summary, index),
+        step: verdict.step,
         evidence: evidence::evidence(summary, index, lines),
         pace: pace::pace(summary, index, &rules),
         rules,
-        contradictions: summary.verdict.contradictions.to_vec(),
+        contradictions: verdict.contradictions.to_vec(),
+        copies: summary.relation.differences.clone(),
         first_trouble: trouble::first_trouble(index),
+        liveness: summary.life.liveness.word(),
+    }
+}
+
+/// Returns why a verdict isn't recorded, as a clause. Empty if it is, or if the run continues.
+fn doubt(summary: &Summary, index: &Index) -> &'static str {
+    let mut copies = summary.relation.differences.iter();
+    match summary.verdict.certainty {
+        Certainty::Recorded => "",
+        _ if summary.verdict.is_denied() => "the records conflict",
+        _ if copies.any(|copy| copy.records_end(summary)) => {
+            "a copy records an end, but this file doesn't"
+        }
+        Certainty::Inferred if index.format().is_one_file() => {
+            "no end marker, so the session may continue"
+        }
+        Certainty::Inferred if summary.life.liveness.may_grow() => "",
+        Certainty::Inferred => "no file records how the run ended",
+        Certainty::Unknown => "the trace doesn't record why",
     }
 }

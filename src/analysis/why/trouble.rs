@@ -25,6 +25,17 @@ pub struct Trouble {
     pub repeats: bool,
 }
 
+impl Trouble {
+    /// Returns the step or the event that it comes from.
+    pub fn place(&self, index: &Index) -> Option<String> {
+        match (self.step, self.event) {
+            (Some(step), _) => Some(format!("step {}", index.label(step))),
+            (None, Some(event)) => Some(format!("event {event}")),
+            (None, None) => None,
+        }
+    }
+}
+
 /// Returns whichever comes first: an error, a failed tool, a return code, a requested retry or
 /// stop, a score that drops, or the first step of a repetition.
 pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {

@@ -3,17 +3,17 @@ use std::io;
 use serde_json::{Value, json};
 
 use crate::analysis::life::ExternalFacts;
+use crate::analysis::scores::recorded_scores;
 use crate::analysis::summary::summary;
 use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead as Head};
 use serde::Serialize;
 
 use crate::model::Index;
+use crate::model::json_line::Line;
 use crate::page::run::json::run;
 use crate::page::run::json_raw::write_raw;
 use crate::page::runs::json::RunRow;
-use crate::page::scores::json::scores;
 use crate::page::step::json::{event, events_of, step, step_head, step_heads};
-use crate::page::step::json_line::Line;
 
 const STEPS: [&str; 4] = [
     r#"{"step_id": 0, "decision": {"mode": "act", "actions": [{"name": "ls"}, {"name": "cat"}]}, "critic_outputs": [{"name": "V", "action": "retry", "score": 0.25, "reason": "again"}, 7, {"score": "high"}]}"#,
@@ -223,7 +223,9 @@ fn lines_stand_as_written_where_they_are_json() {
 
 #[test]
 fn scores_keep_reasons_and_odd_values() {
-    let scores = json(&scores(&index(), |n| Some(STEPS[n].as_bytes().to_vec())));
+    let scores = json(&recorded_scores(&index(), |n| {
+        Some(STEPS[n].as_bytes().to_vec())
+    }));
     let expected = json!({"critics": [
         {"name": "V", "points": [
             {"n": 0, "score": 0.25, "score_text": null, "action": "retry", "reason": "again"},
@@ -234,7 +236,7 @@ fn scores_keep_reasons_and_odd_values() {
         ]},
     ], "run": []});
     assert_eq!(scores, expected);
-    let without_lines = json(&crate::page::scores::json::scores(&index(), |_| None));
+    let without_lines = json(&recorded_scores(&index(), |_| None));
     assert_eq!(without_lines["critics"][0]["points"][0]["score"], 0.25);
 }
 

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
+use crate::analysis::why::why as explain;
 use crate::live::Run;
 use crate::model::TraceFile;
 use crate::page::app::AppState;
@@ -14,7 +15,7 @@ use crate::page::error::Answer;
 use crate::page::extract::{Params, RunParam};
 use crate::page::json::json;
 use crate::page::run::handler::with_view;
-use crate::page::run::{json as document, json_files, json_raw, json_why};
+use crate::page::run::{json as document, json_files, json_raw};
 
 /// `GET /api/runs/{key}`
 pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
@@ -32,7 +33,7 @@ pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) 
 /// `GET /api/runs/{key}/why`
 pub(crate) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     with_view(&state, &run, |view| {
-        json(&json_why::why(view.summary, view.index, view.lines))
+        json(&explain(view.summary, view.index, view.lines))
     })
     .await
 }
@@ -50,12 +51,7 @@ pub(crate) async fn files(
     let (turn, lists) = (state.walk().await?, Arc::clone(&state.lists));
     with_view(&state, &run, move |view| {
         let _turn = turn;
-        json(&json_files::files(
-            view.index,
-            &lists.of(view),
-            after,
-            limit,
-        ))
+        json(&json_files::files(&lists.of(view), after, limit))
     })
     .await
 }

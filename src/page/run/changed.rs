@@ -231,13 +231,13 @@ fn note(edit: &Edited) -> Option<&'static str> {
 
 /// Formats the added and removed lines of successful edits: `+3 −1`.
 fn lines(file: &File) -> Phrase {
-    if !file.is_counted() {
+    let Some((added, removed)) = file.added.zip(file.removed) else {
         return Phrase::new().dim("not counted");
-    }
+    };
     let lines = Phrase::new()
-        .classed("plus", format!("+{}", count(file.added as u64)))
+        .classed("plus", format!("+{}", count(added as u64)))
         .text(" ");
-    let lines = lines.classed("minus", format!("−{}", count(file.removed as u64)));
+    let lines = lines.classed("minus", format!("−{}", count(removed as u64)));
     match file.uncounted {
         0 => lines,
         more => lines.dim(format!(" ({} not counted)", counted(more, "edit"))),
@@ -282,7 +282,7 @@ fn shown(view: &RunView<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<
 
 /// Explains why the lines of an edit aren't shown.
 fn not_shown(edit: &Edited) -> &'static str {
-    match (edit.lines, edit.call) {
+    match (edit.added, edit.call) {
         (Some(_), _) => "The step of this edit can no longer be read.",
         (None, Some(_)) => {
             "This edit is too large to show line by line. Its step has the whole edit."

@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::json_why::CopyJson;
+use crate::analysis::copies::CopyDifferences;
 use crate::analysis::health;
 use crate::analysis::summary::Summary;
 use crate::format::uncut;
 use crate::model::Index;
+use crate::model::json_line::Line;
 use crate::page::json::time;
 use crate::page::runs::json::RunRow;
 use crate::page::step::json::segment_of;
-use crate::page::step::json_line::Line;
 
 /// An issue in the files of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -40,7 +40,7 @@ pub(crate) struct Run<'a> {
     /// Whether `final_result` is only the beginning of the answer. Null if there is no answer.
     final_result_cut: Option<bool>,
     /// Copies of the run with different records.
-    copies: Vec<CopyJson>,
+    copies: &'a [CopyDifferences],
     /// The manifest as JSON, possibly repaired.
     manifest: Option<Line<'a>>,
     manifest_repaired: bool,
@@ -75,7 +75,7 @@ pub(crate) fn run<'a>(summary: &'a Summary, index: &Index, manifest: Option<&'a 
         row: RunRow(summary),
         final_result: summary.answer.as_deref(),
         final_result_cut: summary.answer.as_deref().map(|answer| !uncut(answer).1),
-        copies: CopyJson::all(summary),
+        copies: &summary.relation.differences,
         manifest,
         manifest_repaired: repaired,
         manifest_text,

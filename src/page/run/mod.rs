@@ -11,7 +11,6 @@ pub(crate) mod head;
 pub(crate) mod json;
 pub(crate) mod json_files;
 pub(crate) mod json_raw;
-pub(crate) mod json_why;
 pub(crate) mod lists;
 pub(crate) mod marks;
 pub(crate) mod pending;

@@ -7,7 +7,7 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format::{self, MISSING};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Liveness, Silent};
-use crate::analysis::verdict::{LimitFrom, RunStatus};
+use crate::analysis::verdict::{LimitFrom, RunStatus, capitalised};
 use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Why};
 use crate::model::Certainty;
 use crate::page::part::sign::{Link, Phrase, Sign};
@@ -76,17 +76,11 @@ impl<'a> Verdict<'a> {
     }
 
     /// Describes the certainty of the verdict. Empty if the verdict is recorded.
-    fn certainty(&self) -> &'static str {
-        match self.view.summary.verdict.certainty {
-            _ if self.view.summary.verdict.is_denied() => "The records conflict with each other.",
-            Certainty::Inferred if self.view.index.format().is_one_file() => {
-                "Inferred from the last records. No end marker; the session may continue."
-            }
-            Certainty::Inferred if !self.view.is_alive() => {
-                "Inferred: no file records how the run ended."
-            }
-            Certainty::Recorded | Certainty::Inferred => "",
-            Certainty::Unknown => "The trace doesn't record why.",
+    fn certainty(&self) -> String {
+        match (self.why.certainty, self.why.doubt) {
+            (_, "") => String::new(),
+            (Certainty::Inferred, doubt) => format!("Inferred: {doubt}."),
+            (_, doubt) => format!("{}.", capitalised(doubt)),
         }
     }
 
@@ -108,19 +102,15 @@ impl<'a> Verdict<'a> {
 
     /// Links the source of a line of evidence.
     fn source(&self, evidence: &Evidence) -> Option<Link> {
-        if let Some(event) = evidence.event {
-            return Some(Link::new(
-                format!("event {event}"),
-                self.view.at_event(event),
-            ));
-        }
-        let n = evidence.step?;
-        let first = self.view.label(n);
-        let words = match evidence.last_step.filter(|last| *last != n) {
-            Some(last) => format!("steps {first}–{}", self.view.label(last)),
-            None => format!("step {first}"),
-        };
-        Some(Link::new(words, self.view.at_step(n)))
+        let place = evidence.place(self.view.index)?;
+        let href = self.address(evidence.event, evidence.step)?;
+        Some(Link::new(place, href))
+    }
+
+    /// Returns the address of an event, or else of a step.
+    fn address(&self, event: Option<usize>, step: Option<usize>) -> Option<String> {
+        let event = event.map(|event| self.view.at_event(event));
+        event.or_else(|| step.map(|n| self.view.at_step(n)))
     }
 
     /// Describes the first error.
@@ -131,19 +121,17 @@ impl<'a> Verdict<'a> {
         if trouble.repeats && self.why.evidence.iter().any(is_told) {
             return None;
         }
-        let place = match (trouble.step, trouble.event) {
-            (Some(n), _) => {
-                Phrase::new().link(format!("Step {}", self.view.label(n)), self.view.at_step(n))
-            }
-            (None, Some(event)) => {
-                Phrase::new().link(format!("Event {event}"), self.view.at_event(event))
-            }
-            (None, None) => Phrase::new(),
-        };
-        Some(place.text(format!(
-            ": {}",
-            text::one_line(&trouble.text, TROUBLE_CHARS).0
-        )))
+        let text = text::one_line(&trouble.text, TROUBLE_CHARS).0;
+        let event = trouble.event.filter(|_| trouble.step.is_none());
+        let place = trouble
+            .place(self.view.index)
+            .zip(self.address(event, trouble.step));
+        Some(match place {
+            Some((place, href)) => Phrase::new()
+                .link(capitalised(&place), href)
+                .text(format!(": {text}")),
+            None => Phrase::from(text),
+        })
     }
 
     /// Explains how the board knows whether the run is alive. Returns `None` for a finished run.

@@ -9,7 +9,6 @@ use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, Index, RunScore, Symbol};
 use crate::page::part::csv;
 use crate::page::scores::critic_texts::{CriticText, critic_texts};
-use crate::page::step::json::action_word;
 
 /// A run to write.
 pub(crate) struct CsvRun<'a> {
@@ -143,8 +142,7 @@ fn word(action: CriticAction, critic_texts: Option<&CriticText>) -> Option<Strin
     let own = critic_texts
         .map(|critic_texts| critic_texts.action.clone())
         .filter(|word| !word.is_empty());
-    (action != CriticAction::Continue)
-        .then(|| own.unwrap_or_else(|| action_word(action).to_owned()))
+    (action != CriticAction::Continue).then(|| own.unwrap_or_else(|| action.as_str().to_owned()))
 }
 
 #[cfg(test)]

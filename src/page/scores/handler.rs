@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
+use crate::analysis::scores::recorded_scores;
 use crate::model::{Lines as _, TraceFile};
 use crate::page::app::AppState;
 use crate::page::compare::handler::with_views;
@@ -209,7 +210,7 @@ pub(crate) async fn api(State(state): State<AppState>, RunParam(run): RunParam) 
                 .line(TraceFile::Steps, view.index.steps().get(n)?.span)
                 .ok()
         };
-        json(&crate::page::scores::json::scores(view.index, line))
+        json(&recorded_scores(view.index, line))
     })
     .await
 }

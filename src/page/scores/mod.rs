@@ -7,7 +7,6 @@ mod critic_texts;
 pub(crate) mod csv;
 pub(crate) mod handler;
 mod heat;
-pub(crate) mod json;
 mod lane;
 pub(crate) mod overlay;
 pub(crate) mod plot;

@@ -2,18 +2,17 @@
 
 use axum::extract::State;
 
-use crate::analysis::{self, format::visible_line};
+use crate::analysis::{self, format::visible_line, state::its_keys};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, StepParam};
 use crate::page::json::json;
 use crate::page::run::handler::with_view;
-use crate::page::state::json as document;
 
 /// `GET /api/runs/{key}/state/{n}`
 pub(crate) async fn api(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
     with_view(&state, &run, move |view| {
-        json(&document::state(view.index, view.lines, n))
+        json(&analysis::state::document(view.index, view.lines, n))
     })
     .await
 }
@@ -34,10 +33,10 @@ pub(crate) async fn history(
         let history =
             analysis::state::history(view.index, view.lines, n, path).map_err(|keys| {
                 let title = format!("The state after step {n} has no key");
-                let keys = document::its_keys(&keys).replacen("it", "It", 1);
+                let keys = its_keys(&keys).replacen("it", "It", 1);
                 WebError::not_found(&title, &format!("{}.", visible_line(&keys))).named(path)
             })?;
-        json(&document::history(history))
+        json(&history)
     })
     .await
 }

@@ -6,7 +6,6 @@
 
 pub(crate) mod fill;
 pub(crate) mod handler;
-pub(crate) mod json;
 
 use askama::Template;
 use askama::filters::HtmlSafe;

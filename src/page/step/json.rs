@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::timing::{began, took};
-use crate::model::{self, CallEnd, CriticAction, EventHead, Fate, Index, Symbol};
+use crate::model::json_line::Line;
+use crate::model::{self, CallEnd, CriticAction, EventHead, Index, Symbol};
 use crate::page::json::time;
-use crate::page::step::json_line::Line;
 
 /// The summary of a step in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -131,7 +131,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     };
     let critic = |mark: &model::CriticMark| Critic {
         name: index.name(mark.name).to_owned(),
-        action: action_word(mark.action),
+        action: mark.action.as_str(),
         score: mark.score,
     };
     Some(StepHead {
@@ -163,7 +163,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         started_at: group.and_then(|group| began(index, group)).and_then(time),
         duration_ms: group.and_then(took).map(|micros| micros as f64 / 1e3),
         segment: segment_of(index, n),
-        fate: fate_word(step.fate),
+        fate: step.fate.as_str(),
         line: step.line,
         offset: step.span.offset,
         records_left_out: index
@@ -274,26 +274,6 @@ pub(crate) fn segment_of(index: &Index, n: usize) -> Option<usize> {
         return Some(0).filter(|_| !index.segments().is_empty());
     }
     index.segment_of(index.group_of(n)?)
-}
-
-pub(crate) fn action_word(action: CriticAction) -> &'static str {
-    match action {
-        CriticAction::Continue => "continue",
-        CriticAction::Retry => "retry",
-        CriticAction::Stop => "stop",
-        CriticAction::Failed => "failed",
-        CriticAction::Other => "other",
-    }
-}
-
-fn fate_word(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Good => "good",
-        Fate::Repaired => "repaired",
-        Fate::Provisional => "provisional",
-        Fate::Foreign => "foreign",
-        Fate::Unreadable => "unreadable",
-    }
 }
 
 fn recorded(text: &str) -> Option<String> {

@@ -6,7 +6,6 @@
 pub(crate) mod api;
 pub(crate) mod fill;
 pub(crate) mod json;
-pub(crate) mod json_line;
 pub(crate) mod messages;
 
 use askama::Template;

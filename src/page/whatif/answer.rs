@@ -5,7 +5,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, MISSING, count, counted};
-use crate::analysis::whatif::{EndCause, RuleEffect, RuleResult, StopTiming, WhatIfReport};
+use crate::analysis::whatif::{EndCause, RuleEffect, RuleResult, StopTiming, WhatIfReport, label};
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::text::{self, one_line};
 use crate::page::run_view::RunView;
@@ -49,8 +49,9 @@ impl Lead<'_> {
     }
 }
 
-/// The index of an answer, the answer, and a note if the rule is the run's own.
-type Shown<'a> = (usize, &'a RuleEffect, &'static str);
+/// Whether the rule would have ended the run if all requested rules applied, its answer, and a note
+/// if the rule is the run's own.
+type Shown<'a> = (bool, &'a RuleEffect, &'static str);
 
 impl RulesAnswer<'_> {
     /// Returns the combined result, which is shown above the form.
@@ -67,7 +68,7 @@ impl RulesAnswer<'_> {
     }
 
     fn about(&self) -> String {
-        let recorded = if self.report.live {
+        let recorded = if self.report.recorded.live {
             "recorded so far"
         } else {
             "recorded"
@@ -89,49 +90,32 @@ impl RulesAnswer<'_> {
     }
 
     fn label(&self, step: u64) -> String {
-        usize::try_from(step).map_or_else(|_| step.to_string(), |step| self.view.label(step))
+        label(self.view.index, step)
     }
 
     /// Lists the rules in the order of the steps where they fire, with disabled rules last. A
     /// requested rule that is also the run's own appears once, with a note.
     pub(crate) fn rows(&self) -> Vec<Shown<'_>> {
-        let of = |own: bool| {
-            self.report
-                .rules
-                .iter()
-                .enumerate()
-                .filter(move |(_, answer)| answer.own == own)
-        };
-        let words = |answer: &RuleEffect| {
-            if answer.ended {
-                "ended the run"
-            } else {
-                "as recorded"
-            }
-        };
-        let requested = of(false).map(|(place, answer)| {
-            let twin = of(true).find(|(_, own)| own.rule == answer.rule);
-            (place, answer, twin.map_or("", |(_, own)| words(own)))
+        let report = &self.report;
+        let requested = report.rules.iter().enumerate().map(|(place, answer)| {
+            let same = report.own_rules.iter().find(|own| own.rule == answer.rule);
+            let is_hit = report.first == Some(place);
+            (is_hit, answer, same.map_or("", RuleEffect::own_note))
         });
-        let own =
-            of(true).filter(|(_, own)| !of(false).any(|(_, requested)| requested.rule == own.rule));
+        let is_requested =
+            |own: &RuleEffect| report.rules.iter().any(|answer| answer.rule == own.rule);
+        let own = report.own_rules.iter().filter(|own| !is_requested(own));
         let mut rows: Vec<_> = requested
-            .chain(own.map(|(place, answer)| (place, answer, words(answer))))
+            .chain(own.map(|own| (false, own, own.own_note())))
             .collect();
         rows.sort_by_key(|(_, answer, _)| order(&answer.result));
         rows
     }
 
-    /// Whether this rule would have ended the run if all requested rules applied.
-    pub(crate) fn is_hit(&self, place: &usize) -> bool {
-        self.report.first == Some(*place)
-    }
-
     /// Whether any cell is unknown, so that the legend explains it.
     fn has_unknown(&self) -> bool {
         self.report
-            .rules
-            .iter()
+            .all_rules()
             .any(|answer| answer.result.unknown_from.is_some())
     }
 
@@ -146,7 +130,7 @@ impl RulesAnswer<'_> {
                 format!("step {}", self.view.label(step)),
                 self.view.at_step(step),
             ),
-            None if fires(result) => Phrase::from("before the first step"),
+            None if result.fires() => Phrase::from("before the first step"),
             None => Phrase::new().dim(MISSING),
         }
     }
@@ -156,7 +140,7 @@ impl RulesAnswer<'_> {
     pub(crate) fn saved(&self, result: &RuleResult) -> (String, String, String) {
         let number = |value: Option<u64>, show: &dyn Fn(u64) -> String| match value {
             Some(value) => show(value),
-            None if fires(result) => "unknown".to_owned(),
+            None if result.fires() => "unknown".to_owned(),
             None => MISSING.to_owned(),
         };
         let saved = &result.saved;
@@ -173,38 +157,21 @@ impl RulesAnswer<'_> {
     /// Describes what happens to the run's answer.
     pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
         let answered = self.view.summary.verdict.answered;
-        match (result.cuts, result.answer_lost) {
-            (true, Some(true)) => Phrase::new().strong("lost"),
-            (true, Some(false)) if answered => Phrase::from("kept"),
-            (true, Some(false)) => Phrase::new().dim("none"),
-            (_, None) => Phrase::new().dim("unknown"),
-            _ => Phrase::new().dim(MISSING),
+        match (result.answer(answered), result.answer_lost) {
+            (Some(words), Some(true)) => Phrase::new().strong(words),
+            (Some(words), Some(false)) if answered => Phrase::from(words),
+            (words, _) => Phrase::new().dim(words.unwrap_or(MISSING)),
         }
     }
 
-    /// Returns the rule's own explanation. If the result is unknown, adds the range of steps where
-    /// the rule would fire.
     pub(crate) fn why(&self, result: &RuleResult) -> String {
-        let latest = result.at_latest.map_or_else(String::new, |at| {
-            format!(" (fires by step {} at the latest)", self.label(at))
-        });
-        match (&result.off, &result.needs, result.unknown_from) {
-            (Some(how), ..) => format!("disabled ({how})"),
-            (None, Some(needs), Some(from)) => {
-                one_line(
-                    &format!("Unknown from step {}{latest}: {needs}", self.label(from)),
-                    WHY_CHARS,
-                )
-                .0
-            }
-            _ => one_line(&result.detail, WHY_CHARS).0,
-        }
+        one_line(&result.reason(self.view.index), WHY_CHARS).0
     }
 
     /// Returns the cells of all steps, or `None` if no step ran or the rule is disabled.
     fn cells(&self, result: &RuleResult) -> Option<Cells> {
         let (first, last) = self.report.steps.filter(|_| result.off.is_none())?;
-        let cell = |step: u64| match (fires(result), result.step) {
+        let cell = |step: u64| match (result.fires(), result.step) {
             (true, Some(at)) if step == at => Cell::Fires,
             (true, Some(at)) if step < at => Cell::Requested,
             (true, _) => Cell::Beyond,
@@ -219,13 +186,13 @@ impl RulesAnswer<'_> {
         let report = &self.report;
         let mut notes = Vec::new();
         let mut add = |applies: bool, words: String| notes.extend(applies.then_some(words));
-        let any = |holds: fn(&RuleEffect) -> bool| report.rules.iter().any(holds);
+        let any = |holds: fn(&RuleEffect) -> bool| report.all_rules().any(holds);
         add(
-            report.live,
+            report.recorded.live,
             "The run hasn't ended. These results cover its record so far.".to_owned(),
         );
         add(
-            !report.live && !any(|answer| answer.ended),
+            !report.recorded.live && !any(|answer| answer.ended),
             format!(
                 "No recorded rule ended the run: {}.",
                 one_line(&self.view.summary.verdict.sentence, WHY_CHARS).0
@@ -248,18 +215,7 @@ impl RulesAnswer<'_> {
             report.estimated,
             "Some token counts are estimates because the provider didn't report them.".to_owned(),
         );
-        for words in &report.inferred {
-            add(true, format!("Inferred, not recorded: {words}."));
-        }
-        add(report.lost > 0, report.of_the_lost());
-        let died = report.begun && !report.live;
-        add(
-            died,
-            "The step in which the run died isn't in steps.jsonl, so what it did is unknown."
-                .to_owned(),
-        );
-        let unread = counted(report.unread, "step");
-        add(report.unread > 0, format!("{unread} couldn't be read."));
+        notes.extend(report.gaps());
         notes
     }
 }
@@ -270,10 +226,6 @@ fn asks_time(rule: &EndCause) -> bool {
         EndCause::Budget(row, _) => row.rule.counts == Counts::Time,
         EndCause::InCode(_) | EndCause::Ending(_) => false,
     }
-}
-
-fn fires(result: &RuleResult) -> bool {
-    matches!(result.found, StopTiming::Earlier | StopTiming::Same)
 }
 
 /// Sorts firing rules first, by step, and disabled rules last.

@@ -15,7 +15,6 @@ use crate::page::run::{RunPulse, TabUpdate};
 use crate::page::run_view::RunView;
 use crate::page::shell::{Pulse, Shell};
 use crate::page::whatif::fill::form::from_form;
-use crate::page::whatif::json;
 use crate::page::whatif::{WhatIfBody, WhatIfPage};
 
 const TAB: &str = "whatif";
@@ -139,11 +138,7 @@ pub(crate) async fn api(
             return Err(error.hint(&format!("Example: {}", wrong.example)));
         }
         let rule_set = rule_set(&typed).map_err(|error| WebError::fault(&error))?;
-        json(&json::whatif(
-            &report(&rule_set, view.summary, view.index, view.lines),
-            view.summary,
-            view.index,
-        ))
+        json(&report(&rule_set, view.summary, view.index, view.lines))
     })
     .await
 }

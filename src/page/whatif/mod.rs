@@ -8,7 +8,6 @@ pub(crate) mod answer;
 mod cells;
 pub(crate) mod fill;
 pub(crate) mod handler;
-pub(crate) mod json;
 
 use askama::Template;
 use askama::filters::HtmlSafe;

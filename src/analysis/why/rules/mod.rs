@@ -11,6 +11,7 @@ use crate::model::words::words;
 use crate::model::{Can, Index, Lines, Op, Reading, StopVerdict};
 use crate::stop;
 
+mod document;
 mod inferred;
 mod recorded;
 mod tool;

@@ -222,7 +222,7 @@ fn rows(answer: &RulesAnswer<'_>) -> Vec<String> {
         let html = phrase.to_string();
         html.split(['<', '>']).step_by(2).collect::<String>()
     };
-    let row = |(_, of, own): (usize, &RuleEffect, &str)| {
+    let row = |(_, of, own): (bool, &RuleEffect, &str)| {
         let (result, (name, limit)) = (&of.result, words(&of.rule));
         let (steps, tokens, _) = answer.saved(result);
         let (at, against) = (text(&answer.at(result)), against(result).text);
@@ -259,7 +259,7 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
         .answer
         .rows()
         .iter()
-        .map(|(place, ..)| body.answer.is_hit(place))
+        .map(|(is_hit, ..)| *is_hit)
         .collect();
     assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(

@@ -6,77 +6,57 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::step::Value;
-use crate::model::{self, Index, Record, Symbol};
-use crate::page::step::json::action_word;
+use crate::model::{Index, Record, RunScore, Symbol};
 
 /// The critics of a run, in order of appearance.
+// Those of all runs of a directory, with the texts of their lines.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct Scores {
-    pub critics: Vec<CriticScores>,
+#[schemars(rename = "Scores")]
+pub struct RecordedScores {
+    pub(crate) critics: Vec<CriticScores>,
     /// Scores of the whole run, from critics that judged it at its end. They belong to no step.
     pub run: Vec<RunScore>,
 }
 
-/// A score of the whole run.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RunScore {
-    pub name: String,
-    /// The score, if it is a number.
-    pub score: Option<f64>,
-    /// A grade that isn't a number: the text of a string, otherwise JSON.
-    pub score_text: Option<String>,
-    /// The explanation.
-    pub reason: Option<String>,
-}
-
-impl RunScore {
-    fn of(given: &model::RunScore) -> Self {
-        let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-        Self {
-            name: given.name.to_string(),
-            score: given.score,
-            score_text: text(&given.grade),
-            reason: text(&given.reason),
-        }
-    }
-}
-
 /// A critic and its outputs.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CriticScores {
-    pub name: String,
+pub struct CriticScores {
+    pub(crate) name: String,
     /// Its outputs, in the order of the steps.
-    pub points: Vec<Point>,
+    pub points: Vec<RecordedPoint>,
 }
 
 /// A critic's output for a step.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Point {
-    pub n: usize,
+#[schemars(rename = "Point")]
+pub struct RecordedPoint {
+    pub(crate) n: usize,
     /// The score, if it is a finite number.
     pub score: Option<f64>,
     /// A score that isn't a finite number: the text of a string, otherwise JSON.
     pub score_text: Option<String>,
     /// `continue`, `retry`, `stop`, or any other word as recorded.
     pub action: String,
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Returns the scores of a run. `line` reads the line of a step, and is called only for steps with
 /// critics.
 ///
 /// If a line can't be read, its reasons and non-numeric scores are missing.
-pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8>>) -> Scores {
+pub fn recorded_scores(
+    index: &Index,
+    mut line: impl FnMut(usize) -> Option<Vec<u8>>,
+) -> RecordedScores {
     let mut order: Vec<Symbol> = Vec::new();
     let of_run = index
         .manifest()
         .get()
         .into_iter()
         .flat_map(|manifest| &manifest.scores);
-    let run = of_run.map(RunScore::of).collect();
-    let mut scores = Scores {
-        run,
-        ..Scores::default()
+    let mut scores = RecordedScores {
+        run: of_run.cloned().collect(),
+        ..RecordedScores::default()
     };
     for (n, step) in index
         .steps()
@@ -110,14 +90,14 @@ pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8
             let raw_score = output
                 .and_then(|output| output.raw_score)
                 .filter(|score| score.text != "null");
-            let point = Point {
+            let point = RecordedPoint {
                 n,
                 score: mark.score,
                 score_text: raw_score
                     .filter(|_| mark.score.is_none())
                     .map(|score| score.plain().into_owned()),
                 action: text(output.and_then(|output| output.word))
-                    .unwrap_or_else(|| action_word(mark.action).to_owned()),
+                    .unwrap_or_else(|| mark.action.as_str().to_owned()),
                 reason: text(output.and_then(|output| output.reason)),
             };
             if let Some(critic) = scores.critics.get_mut(at) {

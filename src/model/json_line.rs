@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::model::repair::repair;
+use super::repair::repair;
 
 /// A line or a manifest as a JSON value.
 #[derive(Debug, Clone)]
@@ -71,5 +71,16 @@ impl Serialize for Line<'_> {
             Line::Repaired(raw) => raw.serialize(serializer),
             Line::Text(text) => text.serialize(serializer),
         }
+    }
+}
+
+/// Serializes JSON text as a value, or null if there is none.
+pub(crate) fn embed<S: Serializer>(
+    text: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match text {
+        Some(text) => Line::of(text.as_bytes()).serialize(serializer),
+        None => serializer.serialize_none(),
     }
 }
