@@ -108,7 +108,9 @@ impl CopyDifferences {
         {
             if theirs != own.saturating_add(below) {
                 differ(format!("{} ({} here)", tokens(theirs), tokens(own)));
-            } else if let Some(part) = usage_difference(*copy.usage, *run.usage).filter(|_| below == 0) {
+            } else if let Some(part) =
+                usage_difference(*copy.usage, *run.usage).filter(|_| below == 0)
+            {
                 differ(part);
             }
         }

@@ -215,7 +215,7 @@ pub fn report(
         recorded: Recorded {
             step: last,
             step_id: id(last),
-            stop_reason: summary.verdict.stop_reason.clone(),
+            stop_reason: summary.verdict.stop_reason.as_deref().map(str::to_owned),
             outcome: summary.verdict.outcome,
             live,
         },

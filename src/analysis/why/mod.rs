@@ -136,10 +136,10 @@ pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
     let verdict = &summary.verdict;
     let rules = rules::rules(summary, index, lines);
     Why {
-        headline: verdict.sentence.clone(),
-        second: verdict.second.clone(),
+        headline: verdict.sentence.as_str().to_owned(),
+        second: verdict.second.as_str().to_owned(),
         outcome: verdict.outcome,
-        stop_reason: verdict.stop_reason.clone(),
+        stop_reason: verdict.stop_reason.as_deref().map(str::to_owned),
         certainty: verdict.certainty,
         doubt: doubt(summary, index),
         step: verdict.step,
