@@ -122,8 +122,9 @@ impl Settings {
                 // object_store knows the first name, the tools of Azure the second.
                 settings.account =
                     text("AZURE_STORAGE_ACCOUNT_NAME").or_else(|| text("AZURE_STORAGE_ACCOUNT"));
-                let key = text("AZURE_STORAGE_KEY")
-                    .map(|key| ("azure_storage_account_key".to_owned(), key));
+                // The same for the key. If both are set, the first name counts.
+                let key = text("AZURE_STORAGE_ACCOUNT_KEY").or_else(|| text("AZURE_STORAGE_KEY"));
+                let key = key.map(|key| ("azure_storage_account_key".to_owned(), key));
                 settings.options.extend(key);
             }
         }
@@ -379,6 +380,24 @@ mod tests {
             (&*settings.region, settings.endpoint.as_deref()),
             ("a", Some("http://two"))
         );
+    }
+
+    #[test]
+    fn of_two_keys_of_azure_the_one_that_object_store_knows_counts() {
+        let key = |vars: &[(&str, &str)]| {
+            let value = |name: &str| vars.iter().find(|(var, _)| *var == name);
+            let read = |name: &str| value(name).map(|(_, value)| (*value).into());
+            let settings = Settings::read_with(Cloud::Azure, read).unwrap();
+            let is_key = |(name, _): &(String, String)| name == "azure_storage_account_key";
+            let keys = settings.options.into_iter().filter(is_key);
+            keys.last().map(|(_, value)| value)
+        };
+        let (known, other) = (
+            ("AZURE_STORAGE_ACCOUNT_KEY", "a"),
+            ("AZURE_STORAGE_KEY", "b"),
+        );
+        assert_eq!(key(&[known, other]).as_deref(), Some("a"));
+        assert_eq!(key(&[other]).as_deref(), Some("b"));
     }
 
     #[test]
