@@ -51,7 +51,7 @@ impl Conversation {
             self.last = Some(n);
         }
         for call in &part.calls {
-            self.is_named(&call.id, n);
+            self.name_call(&call.id, n);
         }
         draft.part(n, part);
         n
@@ -68,8 +68,8 @@ impl Conversation {
         self.last.into_iter().for_each(|n| draft.close(n));
     }
 
-    /// Records a further id by which results name a call of step `n`.
-    pub(super) fn is_named(&mut self, id: &str, n: usize) {
+    /// Adds an id by which results name a call of step `n`.
+    pub(super) fn name_call(&mut self, id: &str, n: usize) {
         self.by_call.insert(id.into(), n);
     }
 

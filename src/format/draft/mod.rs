@@ -102,7 +102,7 @@ impl<'a> EventDraft<'a> {
 #[derive(Debug, Default)]
 pub struct Open {
     /// Boxed, because a map reserves room for twice as many, and a step takes a kilobyte.
-    steps: BTreeMap<usize, Box<Going>>,
+    steps: BTreeMap<usize, Box<OpenStep>>,
     /// The approximate size of their parts in bytes.
     weight: usize,
     /// Whether the file grows, so that a later look may continue a step.
@@ -157,7 +157,7 @@ impl Open {
     /// Returns approximately how many bytes the state takes in memory, with what waits in `delta`.
     pub fn weight(&self, delta: &Delta) -> usize {
         self.weight
-            + self.steps.len() * size_of::<Going>()
+            + self.steps.len() * size_of::<OpenStep>()
             + delta.steps.len() * size_of::<StepHead>()
             + delta.events.len() * size_of::<(EventHead, Option<EventNote>)>()
     }
@@ -165,7 +165,7 @@ impl Open {
 
 /// A step that later records may continue.
 #[derive(Debug, Default)]
-struct Going {
+struct OpenStep {
     part: Part,
     events: Vec<u32>,
     first: RecordPlace,
@@ -373,10 +373,10 @@ impl<'a> Draft<'a> {
         self.open.next_step += 1;
         self.open.steps.insert(
             n,
-            Box::new(Going {
+            Box::new(OpenStep {
                 first: self.place,
                 touched: true,
-                ..Going::default()
+                ..OpenStep::default()
             }),
         );
         n
@@ -397,12 +397,12 @@ impl<'a> Draft<'a> {
     pub fn part(&mut self, n: usize, part: Part) -> bool {
         let event = u32::try_from(self.newest()).unwrap_or(u32::MAX);
         let grows = self.open.grows;
-        let going = self
+        let open = self
             .open
             .steps
             .get_mut(&n)
             .filter(|step| !(grows && step.is_over()));
-        let Some(step) = going else { return false };
+        let Some(step) = open else { return false };
         if step.events.last() != Some(&event) {
             step.events.push(event);
         }
@@ -779,7 +779,7 @@ impl<'a> Draft<'a> {
         while open.steps.len() > most {
             open.steps.pop_first();
         }
-        let weight = |step: &Going| step.part.weight() + step.events.len() * size_of::<u32>();
+        let weight = |step: &OpenStep| step.part.weight() + step.events.len() * size_of::<u32>();
         open.weight = open.steps.values().map(|step| weight(step)).sum();
         let mut oldest = 0;
         while open.weight > MAX_WEIGHT / 2 && oldest < open.next_step {
@@ -832,7 +832,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Going {
+impl OpenStep {
     /// Returns whether no part can follow. The result must not depend on how the records were
     /// divided into looks.
     fn is_over(&self) -> bool {

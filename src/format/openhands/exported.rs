@@ -276,7 +276,7 @@ impl Trajectory {
             self.by_response.extend(id.map(|id| (id, n)));
         }
         if let Some(id) = event.id {
-            self.conversation.is_named(id, n);
+            self.conversation.name_call(id, n);
         }
         let args = event.args.map(Args::of).unwrap_or_default();
         let handed = || {

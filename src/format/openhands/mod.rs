@@ -360,7 +360,7 @@ impl Session {
             self.by_response.insert(id.into(), n);
         }
         for id in [event.call, event.id].into_iter().filter_map(text) {
-            self.conversation.is_named(&id, n);
+            self.conversation.name_call(&id, n);
         }
     }
 

@@ -217,7 +217,7 @@ impl Part {
                 .iter_mut()
                 .find(|known| !answer.call.is_empty() && known.call == answer.call)
             {
-                Some(known) => known.sharpen(answer),
+                Some(known) => known.merge(answer),
                 None if is_full => self.beyond += 1,
                 None => self.answers.push(answer),
             }
@@ -419,9 +419,9 @@ impl Part {
                 .zip(calls_of)
                 .filter(|(_, of)| **of == Some(at))
             {
-                merged.sharpen(beside.clone());
+                merged.merge(beside.clone());
             }
-            merged.sharpen(answer.clone());
+            merged.merge(answer.clone());
             result = Cow::Owned(merged);
         }
         // The text that the model was given says more than the program's placeholder.
@@ -570,7 +570,7 @@ impl Answer {
 
     /// Merges another record of the same call. The more serious status counts, so if one record
     /// reports a failure and another only the end, the call failed.
-    fn sharpen(&mut self, more: Answer) {
+    fn merge(&mut self, more: Answer) {
         let weight = |status: Option<&str>| match status {
             Some("cancelled") => 4,
             Some("error") => 3,
