@@ -11,15 +11,13 @@ impl Subject for Summary {
         out(self.key.as_str());
         out(&self.verdict.sentence);
         out(&self.verdict.second);
-        [
+        let texts = [
             self.run_id.as_deref(),
             self.task.as_deref(),
             self.model.as_deref(),
             self.answer.as_deref(),
-        ]
-        .into_iter()
-        .flatten()
-        .for_each(|text| out(text));
+        ];
+        texts.into_iter().flatten().for_each(&mut *out);
         self.titles.iter().for_each(|text| out(text));
     }
 
