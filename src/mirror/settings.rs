@@ -389,8 +389,8 @@ mod tests {
             let read = |name: &str| value(name).map(|(_, value)| (*value).into());
             let settings = Settings::read_with(Cloud::Azure, read).unwrap();
             let is_key = |(name, _): &(String, String)| name == "azure_storage_account_key";
-            let keys = settings.options.into_iter().filter(is_key);
-            keys.last().map(|(_, value)| value)
+            let mut keys = settings.options.into_iter().filter(is_key);
+            keys.next_back().map(|(_, value)| value)
         };
         let (known, other) = (
             ("AZURE_STORAGE_ACCOUNT_KEY", "a"),
