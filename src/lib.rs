@@ -99,7 +99,7 @@
 //! use std::path::Path;
 //! use std::time::Duration;
 //!
-//! use trace_board::analysis::life::{Outside, life};
+//! use trace_board::analysis::life::{ExternalFacts, life};
 //! use trace_board::analysis::verdict::verdict;
 //! use trace_board::model::Index;
 //! use trace_board::trace::{RunDir, RunReader};
@@ -110,7 +110,7 @@
 //! let mut index = Index::default();
 //! index.apply(reader.refresh(u64::MAX));
 //!
-//! let life = life(&index, Outside::default());
+//! let life = life(&index, ExternalFacts::default());
 //! assert_eq!(index.steps().len(), 4);
 //! assert!(verdict(&index, &life).sentence.starts_with("Stopped by PolicyCritic at 0.05"));
 //! ```
