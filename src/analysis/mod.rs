@@ -14,6 +14,7 @@ mod edits;
 pub mod facts;
 pub mod files;
 pub mod format;
+pub(crate) mod headline;
 pub mod health;
 pub mod life;
 pub mod newest;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::config::Settings;
 use super::look::{Ink, Look};
-use super::open::{Opened, without_path};
+use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                     writeln!(
                         out,
                         "{path}: not evaluated: {}",
-                        visible_line(&without_path(&shown, &error.to_string()))
+                        visible_line(&error.to_string())
                     )?;
                 }
                 first_error.get_or_insert(error);
@@ -197,7 +197,7 @@ fn write_text(
         out,
         "{}: {}",
         look.paint(Ink::Heading, &path),
-        visible_line(&report.headline)
+        visible_line(&report.headline.to_string())
     )?;
     let rows: Vec<[String; 7]> = report
         .all_rules()

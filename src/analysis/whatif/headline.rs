@@ -3,6 +3,7 @@
 use super::{RuleResult, STEPS_UNTOLD, StopTiming, together};
 use crate::analysis::facts::Record;
 use crate::analysis::format::counted;
+use crate::analysis::headline::Headline;
 use crate::analysis::newest::has_answer;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::capitalised;
@@ -15,57 +16,49 @@ pub(super) fn headline(
     record: &Record,
     summary: &Summary,
     index: &Index,
-) -> String {
+) -> Headline {
     let live = summary.life.liveness.may_grow();
     if record.steps_unknown {
-        return format!(
-            "{}, so rules can't be evaluated.",
-            capitalised(STEPS_UNTOLD)
-        );
+        let why = capitalised(STEPS_UNTOLD);
+        return format!("{why}, so rules can't be evaluated.").into();
     }
     let Some(last) = record.last_step() else {
         if let Some(lost) = record.lost {
-            return format!("{}, so rules can't be evaluated.", lost.words());
+            return format!("{}, so rules can't be evaluated.", lost.words()).into();
         }
         let so_far = if live { " so far" } else { "" };
-        return format!("No steps ran{so_far}, so there is nothing to evaluate.");
+        return format!("No steps ran{so_far}, so there is nothing to evaluate.").into();
     };
     let label = |step: u64| super::label(index, step);
     let (these, none) = match results {
-        [] => return "No rules besides the run's own.".to_owned(),
+        [] => return "No rules besides the run's own.".to_owned().into(),
         _ if suggested => ("The suggested rules", "None of the suggested rules would"),
         [_] => ("This rule", "This rule would not"),
         _ => ("These rules", "None of these rules would"),
     };
     let (first, open) = together(results);
     let Some((_, first)) = first else {
+        let last = label(last);
         return match (open, results) {
-            (true, [_]) => "Not enough data to evaluate this rule.".to_owned(),
-            (true, _) => {
-                format!(
-                    "Some rules couldn't be evaluated. The others don't stop the run by step {}.",
-                    label(last)
-                )
+            (true, [_]) => "Not enough data to evaluate this rule.".to_owned().into(),
+            (true, all) if all.iter().all(|result| result.unknown_from.is_some()) => {
+                "Not enough data to evaluate these rules.".to_owned().into()
             }
+            (true, _) => Headline::from("Some rules couldn't be evaluated.".to_owned())
+                .and(&format!("The others don't stop the run by step {last}.")),
             (false, _) if live => {
-                format!(
-                    "{none} have stopped the run so far, up to step {}.",
-                    label(last)
-                )
+                format!("{none} have stopped the run so far, up to step {last}.").into()
             }
             (false, _) if record.begun => {
-                format!(
-                    "{none} have stopped the run by step {}, the last recorded step.",
-                    label(last)
-                )
+                format!("{none} have stopped the run by step {last}, the last recorded step.")
+                    .into()
             }
-            (false, _) => format!(
-                "{none} have stopped the run by step {}, where the record ends.",
-                label(last)
-            ),
+            (false, _) => {
+                format!("{none} have stopped the run by step {last}, where the record ends.").into()
+            }
         };
     };
-    let mut said = match (first.found, first.step) {
+    let lead = match (first.found, first.step) {
         (StopTiming::Earlier, Some(step)) => {
             let instead = match record.lost {
                 _ if first.step == Some(last) => String::new(),
@@ -103,11 +96,12 @@ pub(super) fn headline(
             )
         }
     };
+    let mut said = Headline::from(lead);
     if first.cuts && !live {
-        said.push_str(&answer(first, summary, index));
+        said = said.and(answer(first, summary, index));
     }
     if open {
-        said.push_str(" A rule that couldn't be evaluated might have stopped it earlier.");
+        said = said.and("A rule that couldn't be evaluated might have stopped it earlier.");
     }
     said
 }
@@ -132,15 +126,14 @@ fn saved(first: &RuleResult, record: &Record) -> String {
     }
 }
 
-fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> String {
+fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> &'static str {
     match (summary.verdict.answer_known(), first.answer_lost) {
-        (Some(true), Some(true)) => " Its answer would have been lost.",
-        (Some(true), _) => " It would have ended with an answer.",
-        (None, _) => " Whether an answer would have been lost is unknown.",
-        (Some(false), _) if has_answer(index) => " The run has an answer but didn't end well.",
-        (Some(false), _) => " There was no answer to lose.",
+        (Some(true), Some(true)) => "Its answer would have been lost.",
+        (Some(true), _) => "It would have ended with an answer.",
+        (None, _) => "Whether an answer would have been lost is unknown.",
+        (Some(false), _) if has_answer(index) => "The run has an answer but didn't end well.",
+        (Some(false), _) => "There was no answer to lose.",
     }
-    .to_owned()
 }
 
 #[cfg(test)]
@@ -163,7 +156,9 @@ mod tests {
         );
         let rule_set =
             RuleSet::new(rules.iter().map(|rule| rule.parse().unwrap()).collect()).unwrap();
-        report(&rule_set, &summary, &files.index, &files).headline
+        report(&rule_set, &summary, &files.index, &files)
+            .headline
+            .to_string()
     }
 
     #[test]
@@ -193,6 +188,11 @@ mod tests {
                 "sample_runs/fix_bug",
                 &["critic_below=nobody:0.5"],
                 "Not enough data to evaluate this rule.",
+            ),
+            (
+                "sample_runs/fix_bug",
+                &["critic_below=nobody:0.5", "critic_below=nobody2:0.5"],
+                "Not enough data to evaluate these rules.",
             ),
             (
                 "sample_runs/fix_bug",

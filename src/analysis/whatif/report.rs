@@ -8,9 +8,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{RuleResult, RuleSet, StopTiming, headline, nothing, rule_result, switched_off};
+use super::headline::headline;
+use super::{RuleResult, RuleSet, StopTiming, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::format::counted;
+use crate::analysis::headline::Headline;
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines, Outcome};
@@ -24,8 +26,9 @@ const BY_PRICES: &str = "step costs are estimated from tokens and the given pric
 #[schemars(rename = "WhatIf")]
 pub struct WhatIfReport {
     pub(crate) key: String,
-    // What all requested rules together would have done, in one or two full sentences.
-    pub(crate) headline: String,
+    // What all requested rules together would have done, in full sentences.
+    #[schemars(with = "String")]
+    pub(crate) headline: Headline,
     pub(crate) recorded: Recorded,
     /// The requested rules, in request order.
     pub rules: Vec<RuleEffect>,
@@ -186,7 +189,7 @@ pub fn report(
     let live = summary.life.liveness.may_grow();
     let answered = summary.verdict.answer_known();
     let results = rule_set.ask(&record, answered);
-    let headline = headline::headline(&results, rule_set.suggested, &record, summary, index);
+    let headline = headline(&results, rule_set.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
     let asked = rule_set.specs().iter().zip(results);
     let asked = asked.map(|(spec, result)| RuleEffect {

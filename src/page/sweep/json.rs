@@ -91,7 +91,10 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
         ignored: &context.query.ignored,
         sweep: prepared.sweep_rule().map(|sweep_rule| sweep_rule.name()),
         values,
-        answer: sums.map(|_| answer(standing)),
+        answer: sums.map(|_| {
+            let answer = answer(standing).to_string();
+            answer.trim_end_matches('.').to_owned()
+        }),
         best: best(standing).map(|(name, _)| name),
         runs: sums,
         limits: sums.map(limits),

@@ -183,7 +183,10 @@ fn what_ended_before_its_turn_says_so() {
         prepared: &prepared,
         sweep: None,
     };
-    assert_eq!(answer(&standing), "Cancelled after 0 of 12 runs");
+    assert_eq!(
+        answer(&standing).to_string(),
+        "Cancelled after 0 of 12 runs."
+    );
 }
 
 #[test]

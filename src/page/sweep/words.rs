@@ -1,6 +1,7 @@
 //! Describes a sweep in sentences.
 
 use crate::analysis::format;
+use crate::analysis::headline::Headline;
 use crate::analysis::sweep::{Choice, Effect, Measure, Sweep, SweepRule, reasons};
 use crate::page::part::job::State;
 use crate::page::sweep::Standing;
@@ -17,43 +18,35 @@ pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> 
 }
 
 /// Returns the answer, without a trailing period.
-pub(crate) fn answer(standing: &Standing<'_>) -> String {
+pub(crate) fn answer(standing: &Standing<'_>) -> Headline {
     let runs = format::counted(standing.total, "run");
     let Some(sweep) = standing.sweep else {
-        return match standing.status.state {
+        let headline = match standing.status.state {
             State::Failed => "The evaluation failed. The board's log has the details".to_owned(),
             State::Cancelled => format!("Cancelled after 0 of {runs}"),
             State::Running | State::Done => format!("Evaluating {} on {runs}", what(standing)),
         };
+        return sentence(headline);
     };
     if standing.total == 0 {
-        return "No runs match".to_owned();
+        return sentence("No runs match".to_owned());
     }
-    let text = match (best(standing), standing.prepared.sweep_rule()) {
+    let answer = match (best(standing), standing.prepared.sweep_rule()) {
         (Some((name, effect)), _) => effect_of(&name, effect, sweep, sweep.measure()),
         (None, Some(sweep_rule)) => no_best(standing, sweep_rule, sweep),
         (None, None) => all_rules(standing, sweep),
     };
     match standing.status.state {
         State::Cancelled => {
-            format!(
-                "Cancelled after {} of {runs}. So far: {text}",
-                format::count(standing.done as u64)
-            )
+            let done = format::count(standing.done as u64);
+            answer.after(&format!("Cancelled after {done} of {runs}. So far: "))
         }
-        _ => text,
+        _ => answer,
     }
 }
 
-/// Splits an answer before "It stops": the headline, and the sentences that follow it.
-pub(crate) fn parts(answer: &str) -> (&str, &str) {
-    match answer.rfind(". It stops ") {
-        Some(at) => {
-            let (headline, rest) = answer.split_at(at);
-            (headline, rest.trim_start_matches(". "))
-        }
-        None => (answer, ""),
-    }
+fn sentence(words: String) -> Headline {
+    Headline::from(words + ".")
 }
 
 /// Describes the question: `max_steps at 40 limits and 2 rules`.
@@ -73,13 +66,13 @@ fn what(standing: &Standing<'_>) -> String {
 }
 
 /// Returns the answer if no limit saves anything without losing an answer.
-fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> String {
+fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> Headline {
     let (name, limits) = (sweep_rule.name(), sweep.limits());
     if limits.iter().all(|effect| effect.unknown == sweep.runs) {
-        return format!("Not enough data to evaluate {name} on any run");
+        return sentence(format!("Not enough data to evaluate {name} on any run"));
     }
     if limits.iter().all(|effect| effect.cut == 0) {
-        return format!("{name} stops no run early at the limits tried");
+        return sentence(format!("{name} stops no run early at the limits tried"));
     }
     let unit = if sweep.measure() == Measure::Tokens {
         "tokens"
@@ -95,43 +88,35 @@ fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> St
         .iter()
         .all(|effect| effect.sum(measure).runs == sweep.runs - effect.unknown);
     match (sweep.choice(), limits.len()) {
-        (Choice::Nothing, _) if !is_known => {
-            format!(
-                "The savings from {name} are unknown because the runs it stops don't record them"
-            )
-        }
+        (Choice::Nothing, _) if !is_known => sentence(format!(
+            "The savings from {name} are unknown because the runs it stops don't record them"
+        )),
         (_, 1) => effect(0).unwrap_or_default(),
         (Choice::Nothing, _) => {
             let cutting = limits
                 .iter()
                 .position(|effect| effect.cut > 0)
                 .and_then(effect);
-            format!(
-                "No limit of {name} saves {unit}. For example: {}",
-                cutting.unwrap_or_default()
-            )
+            let cutting = cutting.unwrap_or_default();
+            cutting.after(&format!("No limit of {name} saves {unit}. For example: "))
         }
-        (Choice::NoAnswers, _) => {
-            format!(
-                "No limit of {name} is better than another: none of these runs has an answer to lose"
-            )
-        }
+        (Choice::NoAnswers, _) => sentence(format!(
+            "No limit of {name} is better than another: none of these runs has an answer to lose"
+        )),
         (Choice::Tie(place), _) => {
-            let one = effect(place).unwrap_or_default();
-            format!("Several limits of {name} lose equally few answers. For example: {one}")
+            let words = format!("Several limits of {name} lose equally few answers. For example: ");
+            effect(place).unwrap_or_default().after(&words)
         }
         (Choice::One(place), _) => {
-            format!(
-                "Best limit: {}. Every limit that saves {unit} loses answers",
-                effect(place).unwrap_or_default()
-            )
+            let best = effect(place).unwrap_or_default().after("Best limit: ");
+            best.and(&format!("Every limit that saves {unit} loses answers."))
         }
     }
 }
 
-fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
+fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> Headline {
     let Some(last) = sweep.rules().last() else {
-        return String::new();
+        return Headline::default();
     };
     let names: Vec<String> = standing.prepared.names().collect();
     let name = match names.as_slice() {
@@ -144,14 +129,14 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
 
 /// Describes a rule's effect: `max_steps=14 saves 74,902 tokens (12%) and loses no answers. It stops
 /// 21 of 130 runs early`.
-pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> String {
+fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> Headline {
     // The sentence covers only the runs that could be evaluated.
     let runs = match effect.unknown {
         0 => format::counted(sweep.runs as usize, "run"),
         some => format::counted((sweep.runs - some) as usize, "evaluated run"),
     };
     if effect.cut == 0 {
-        return format!("{name} stops none of {runs} early");
+        return sentence(format!("{name} stops none of {runs} early"));
     }
     let answers = sweep.answers.saturating_sub(effect.unknown_answers);
     let lost = match (effect.lost, answers) {
@@ -180,10 +165,9 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     } else {
         ""
     };
-    format!(
-        "{name} saves {saved} ({share}{over}){lost}. It stops {} of {runs} early{none}",
-        format::count(effect.cut)
-    )
+    let answer = sentence(format!("{name} saves {saved} ({share}{over}){lost}"));
+    let cut = format::count(effect.cut);
+    answer.and(&format!("It stops {cut} of {runs} early{none}."))
 }
 
 /// Formats a sum with its unit.

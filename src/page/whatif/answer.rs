@@ -35,20 +35,6 @@ pub(crate) struct Lead<'a> {
 
 impl HtmlSafe for Lead<'_> {}
 
-impl Lead<'_> {
-    /// Splits the result into its first sentence, the headline, and the others.
-    fn parts(&self) -> (&str, &str) {
-        let whole: &str = &self.report.headline;
-        match whole.find(". ") {
-            Some(at) => {
-                let (headline, rest) = whole.split_at(at + 1);
-                (headline, rest.trim_start())
-            }
-            None => (whole, ""),
-        }
-    }
-}
-
 /// Whether the rule would have ended the run if all requested rules applied, its answer, and a note
 /// if the rule is the run's own.
 type Shown<'a> = (bool, &'a RuleEffect, &'static str);

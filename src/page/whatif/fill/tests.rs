@@ -263,7 +263,7 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
         .collect();
     assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(
-        body.answer.report.headline,
+        body.answer.report.headline.to_string(),
         "These rules would have stopped the run at step 0 instead of 4, saving 4 steps \
         and 5,302 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier."
     );
@@ -336,7 +336,7 @@ fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
     let run = Run::of("tests/corpus/emulated/emulated_q060_steps_missing");
     let body = run.ask(None);
     assert_eq!(
-        body.answer.report.headline,
+        body.answer.report.headline.to_string(),
         "6 steps have no line in steps.jsonl, so rules can't be evaluated."
     );
     assert!(
