@@ -62,12 +62,39 @@ impl<'de, T: Blank + Deserialize<'de>> Deserialize<'de> for Seldom<T> {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shared(Arc<str>);
 
-/// The texts that are shared. They stay in memory, so their number is limited. Further texts aren't
-/// shared.
-static TEXTS: Mutex<Option<HashSet<Arc<str>>>> = Mutex::new(None);
+/// The shared texts.
+static TEXTS: Mutex<Option<Texts>> = Mutex::new(None);
+/// More texts aren't shared.
 const MAX_TEXTS: usize = 4_096;
 /// Longer texts aren't shared.
 const MAX_BYTES: usize = 200;
+
+#[derive(Default)]
+struct Texts {
+    known: HashSet<Arc<str>>,
+    /// The number of texts that found no place.
+    missed: usize,
+}
+
+impl Texts {
+    fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        if self.known.len() >= MAX_TEXTS {
+            // Sentences about runs that are being read are soon unused. To look for them each time would be slow.
+            if self.missed.is_multiple_of(MAX_TEXTS) {
+                self.known.retain(|known| Arc::strong_count(known) > 1);
+            }
+            self.missed += 1;
+        }
+        if self.known.len() < MAX_TEXTS {
+            self.known.insert(Arc::clone(&text));
+        }
+        text
+    }
+}
 
 impl Shared {
     /// Returns the text.
@@ -82,15 +109,7 @@ impl From<&str> for Shared {
             return Self(text.into());
         }
         let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let texts = texts.get_or_insert_default();
-        if let Some(known) = texts.get(text) {
-            return Self(Arc::clone(known));
-        }
-        let text: Arc<str> = text.into();
-        if texts.len() < MAX_TEXTS {
-            texts.insert(Arc::clone(&text));
-        }
-        Self(text)
+        Self(texts.get_or_insert_default().share(text))
     }
 }
 
@@ -172,6 +191,16 @@ impl<'de> Deserialize<'de> for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unused_texts_make_room_for_others() {
+        let mut texts = Texts::default();
+        let kept = texts.share("kept");
+        (0..MAX_TEXTS).for_each(|n| drop(texts.share(&format!("step {n}"))));
+        let new = texts.share("new");
+        assert!(texts.known.len() < 10);
+        assert!(Arc::ptr_eq(&kept, &texts.share("kept")) && Arc::ptr_eq(&new, &texts.share("new")));
+    }
 
     #[test]
     fn equal_short_texts_are_one_allocation() {
