@@ -43,53 +43,48 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         "Answered" if ended.is_inferred_answer() => "Finished",
         headline => headline,
     };
-    let mut sentence = format!("{headline}{step}");
+    let of = |number| amount(number, ended.unit);
     let limit = facts.index.limit(ended.unit);
-    match (ended.measured, ended.limit) {
+    // The numbers after a colon, and what contradicts them.
+    let (numbers, contradiction) = match (ended.measured, ended.limit) {
         _ if let Some(stated) = limit.disputed() => {
             let values = stated::values(stated, ended.unit);
-            let used = ended.measured.map_or_else(String::new, |used| {
-                format!(": {}", amount(used, ended.unit))
-            });
-            sentence += &format!("{used} · the records disagree on the limit ({values})");
+            let dispute = format!(" · the records disagree on the limit ({values})");
+            (ended.measured.map(of), dispute)
         }
         _ if !ended.refuted.is_empty() => {
-            sentence += &format!(" · but the trace records {}", each_of(&ended.refuted));
+            let used = each_of(&ended.refuted);
+            (None, format!(" · but the trace records {used}"))
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
             let used = super::used_of(measured, limit, ended.unit);
-            sentence += &format!(" · but the trace records {}{used}", ended.bound.words());
-        }
-        (Some(measured), Some(limit)) if ended.bound != Bound::Exact => {
             let bound = ended.bound.words();
-            sentence += &format!(
-                ": {bound}{}, limit {}",
-                amount(measured, ended.unit),
-                amount(limit, ended.unit)
-            );
+            (None, format!(" · but the trace records {bound}{used}"))
         }
-        (Some(measured), Some(limit)) if measured == limit => {
-            sentence += &format!(": {}", amount(limit, ended.unit))
+        (measured, limit) => {
+            let numbers = match (measured, limit) {
+                (Some(measured), Some(limit)) if ended.bound != Bound::Exact => {
+                    let bound = ended.bound.words();
+                    Some(format!("{bound}{}, limit {}", of(measured), of(limit)))
+                }
+                (Some(measured), Some(limit)) if measured != limit => {
+                    Some(format!("{}, limit {}", of(measured), of(limit)))
+                }
+                (None, Some(limit)) => Some(format!("limit {}", of(limit))),
+                (measured, _) => measured.map(of),
+            };
+            (numbers, String::new())
         }
-        (Some(measured), Some(limit)) => {
-            sentence += &format!(
-                ": {}, limit {}",
-                amount(measured, ended.unit),
-                amount(limit, ended.unit)
-            );
-        }
-        (None, Some(limit)) => sentence += &format!(": limit {}", amount(limit, ended.unit)),
-        (Some(measured), None) => sentence += &format!(": {}", amount(measured, ended.unit)),
-        (None, None) => {}
+    };
+    let mut sentence = format!("{headline}{step}");
+    if let Some(numbers) = &numbers {
+        sentence += &format!(": {numbers}");
     }
+    sentence += &contradiction;
     let words = ended.words();
     if !words.is_empty() {
         // A second colon would make the sentence hard to read.
-        let mark = if sentence.contains(": ") {
-            " · "
-        } else {
-            ": "
-        };
+        let mark = if numbers.is_some() { " · " } else { ": " };
         sentence += &format!("{mark}{}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
