@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::look::{Ink, Look};
-use super::open::{Opened, without_path};
+use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::format::{count, counted, visible_line};
 use crate::error::Error;
@@ -142,10 +142,7 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
     let verdict = match (check.issues, check.problems) {
         _ if check.error.is_some() => {
             let error = check.error.as_deref().unwrap_or_default();
-            format!(
-                "not checked: {}",
-                visible_line(&without_path(&check.path, error))
-            )
+            format!("not checked: {}", visible_line(error))
         }
         (0, _) if contradictions == 0 => "no issues".to_owned(),
         (issues, problems) => format!(

@@ -213,17 +213,6 @@ fn name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Returns the text of an error for a line that already begins with the path.
-pub(super) fn without_path(path: &str, error: &str) -> String {
-    match error
-        .strip_prefix(path)
-        .and_then(|rest| rest.strip_prefix(' '))
-    {
-        Some(rest) => format!("it {rest}"),
-        None => error.to_owned(),
-    }
-}
-
 fn unreadable(path: &Path, reason: &str) -> Error {
     Error::new(
         Kind::Unreadable,

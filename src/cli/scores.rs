@@ -8,7 +8,7 @@ use std::vec::IntoIter;
 use serde::Serialize;
 
 use super::look::{Ink, Look};
-use super::open::{Opened, without_path};
+use super::open::Opened;
 use super::{Done, cut, write_json};
 use crate::analysis::format::{MISSING, counted, score, visible_line};
 use crate::analysis::scores::{Lane, Point, RecordedScores, Scores, course, recorded_scores};
@@ -143,7 +143,7 @@ fn text(
             return writeln!(
                 out,
                 "{shown}: not read: {}",
-                visible_line(&without_path(path, &error.to_string()))
+                visible_line(&error.to_string())
             );
         }
     };

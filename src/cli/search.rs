@@ -11,6 +11,7 @@ use super::{Done, write_json};
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::query::Query;
 use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
+use crate::analysis::verdict::lowered;
 use crate::error::{Error, Kind, Result};
 use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
@@ -55,10 +56,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     let root = root.unwrap_or(Path::new("./runs"));
     // The reason is a sentence, as a page shows it.
-    let needle = Needle::new(text).map_err(|why| {
-        let why = why.trim_end_matches('.').replacen("The", "the", 1);
-        Error::new(Kind::Usage, why)
-    })?;
+    let needle = Needle::new(text)
+        .map_err(|why| Error::new(Kind::Usage, lowered(why.trim_end_matches('.'))))?;
     super::stores::refuse(root)?;
     let runs = runs(root, args.query.as_deref())?;
     let tally = Tally {

@@ -10,6 +10,7 @@ use crate::analysis::format::{counted, visible_line};
 use crate::analysis::state::{
     Base, History, StateAt, document, history, its_keys, outside, state_at,
 };
+use crate::analysis::verdict::lowered;
 use crate::error::{Error, Kind};
 use crate::model::Can;
 use crate::model::names::first_chars;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let last = run.index.steps().len().checked_sub(1);
     let Some(n) = args.step.or(last) else {
-        let none = run.summary.no_step(&run.index).replacen("No", "no", 1);
+        let none = lowered(&run.summary.no_step(&run.index));
         return Err(Error::new(Kind::NotFound, format!("{}: {none}", run.summary.path)).into());
     };
     super::show::check_step(&run, n)?;

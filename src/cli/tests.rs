@@ -342,7 +342,7 @@ fn check_names_every_place() {
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 4 issues (3 problems)
-    ROOT/empty: not checked: it isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
+    ROOT/empty: not checked: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
     board: 1 of 3 paths couldn't be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);

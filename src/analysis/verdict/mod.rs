@@ -867,7 +867,7 @@ pub(super) fn used_of(used: f64, limit: f64, unit: &str) -> String {
 }
 
 /// Makes the first letter lowercase.
-fn lowered(text: &str) -> String {
+pub(crate) fn lowered(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
         first.to_lowercase().chain(chars).collect()

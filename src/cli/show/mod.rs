@@ -16,7 +16,7 @@ use crate::analysis::format::{
 use crate::analysis::health;
 use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::stated;
-use crate::analysis::verdict::{LimitFrom, reading};
+use crate::analysis::verdict::{LimitFrom, lowered, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::index::Segment;
 use crate::model::time::Stamp;
@@ -122,7 +122,7 @@ pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
             let what = format!(
                 "there is no step {n} in {}: {}",
                 run.summary.path,
-                run.summary.no_step(&run.index).replacen("No", "no", 1)
+                lowered(&run.summary.no_step(&run.index))
             );
             return Err(Error::new(Kind::NotFound, what));
         }

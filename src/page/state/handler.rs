@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 
-use crate::analysis::{self, format::visible_line, state::its_keys};
+use crate::analysis::{self, format::visible_line, state::its_keys, verdict::capitalised};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, StepParam};
@@ -33,7 +33,7 @@ pub(crate) async fn history(
         let history =
             analysis::state::history(view.index, view.lines, n, path).map_err(|keys| {
                 let title = format!("The state after step {n} has no key");
-                let keys = its_keys(&keys).replacen("it", "It", 1);
+                let keys = capitalised(&its_keys(&keys));
                 WebError::not_found(&title, &format!("{}.", visible_line(&keys))).named(path)
             })?;
         json(&history)
