@@ -158,6 +158,7 @@ fn doubt(summary: &Summary, index: &Index) -> &'static str {
     let mut copies = summary.relation.differences.iter();
     match summary.verdict.certainty {
         Certainty::Recorded => "",
+        Certainty::Inferred if summary.life.liveness.may_grow() => "",
         _ if summary.verdict.is_denied() => "the records conflict",
         _ if copies.any(|copy| copy.records_end(summary)) => {
             "a copy records an end, but this file doesn't"
@@ -165,7 +166,6 @@ fn doubt(summary: &Summary, index: &Index) -> &'static str {
         Certainty::Inferred if index.format().is_one_file() => {
             "no end marker, so the session may continue"
         }
-        Certainty::Inferred if summary.life.liveness.may_grow() => "",
         Certainty::Inferred => "no file records how the run ended",
         Certainty::Unknown => "the trace doesn't record why",
     }
