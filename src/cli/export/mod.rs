@@ -71,28 +71,24 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             .hint("use - for stdout: board export RUN --html -")
             .into());
     };
+    let to = args.otlp.as_deref().and_then(Path::to_str);
+    let scheme = to.and_then(|to| to.split_once("://").map(|(scheme, _)| scheme));
+    let is_file = |scheme: &str| scheme.contains(|c: char| !c.is_ascii_alphanumeric());
+    let url = match scheme.filter(|scheme| !is_file(scheme)) {
+        Some(scheme) if !is_http(scheme) => {
+            let what = format!("can't send to {}: {scheme} isn't supported", path.display());
+            return Err(Error::new(Kind::Usage, what)
+                .hint("use an http:// or https:// address, or a file")
+                .into());
+        }
+        scheme => to.filter(|_| scheme.is_some()),
+    };
     let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
     if let Some(n) = args.step {
         super::show::check_step(&run, n)?;
     }
-    if let Some(url) = args
-        .otlp
-        .as_deref()
-        .and_then(Path::to_str)
-        .filter(|to| is_address(to))
-    {
+    if let Some(url) = url {
         return send(args, &run, look, url, out);
-    }
-    if let Some((scheme, _)) = args
-        .otlp
-        .as_deref()
-        .and_then(Path::to_str)
-        .and_then(|to| to.split_once("://"))
-    {
-        let what = format!("can't send to {}: {scheme} isn't supported", path.display());
-        return Err(Error::new(Kind::Usage, what)
-            .hint("use an http:// or https:// address, or a file")
-            .into());
     }
     if path == Path::new("-") {
         // If the reader closed the pipe, it has seen enough. The caller handles that error.
@@ -186,11 +182,10 @@ fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<
     )?)
 }
 
-fn is_address(to: &str) -> bool {
-    ["http://", "https://"].iter().any(|scheme| {
-        to.get(..scheme.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    })
+fn is_http(scheme: &str) -> bool {
+    ["http", "https"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 /// Sends the run as a trace.
