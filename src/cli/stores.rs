@@ -10,13 +10,13 @@ use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 /// Options for following object stores.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stores {
-    /// List each object store this often, or less often if needed to stay within --s3-requests
+    /// List each root in an object store this often, or less often if needed to stay within --s3-requests
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     s3_every: Duration,
-    /// Send each object store at most this many list requests a minute; each lists 1,000 objects
+    /// Send at most this many list requests a minute for each of these roots; each lists 1,000 objects
     #[arg(long, value_name = "NUMBER", default_value_t = 60, value_parser = requests)]
     s3_requests: u32,
-    /// Cache at most this much of each object store on this machine, such as 500MB or 20GB
+    /// Cache at most this much of each of these roots on this machine, such as 500MB or 20GB
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = size)]
     s3_cache: u64,
 }
