@@ -50,7 +50,7 @@ pub(super) struct Pattern {
     pub(super) text: String,
 }
 
-/// What the steps of a stretch have in common.
+/// What the steps of a pattern have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternKind {
     /// The same call, answer or wait is repeated.
@@ -74,7 +74,7 @@ impl PatternKind {
     }
 }
 
-/// Returns up to two stretches that explain an end under `mark` and `reason`, best explanation
+/// Returns up to two patterns that explain an end under `mark` and `reason`, best explanation
 /// first.
 pub(super) fn patterns_before_stop(
     index: &Index,
@@ -116,7 +116,7 @@ fn just_ends(index: &Index) -> bool {
             .is_some_and(|manifest| manifest.ended.is_none())
 }
 
-/// Returns the stretch of one sort that reaches the end of the newest run.
+/// Returns the pattern of one kind that reaches the end of the newest run.
 fn pattern(index: &Index, kind: PatternKind) -> Option<Pattern> {
     // Abandoned steps, which the run later went back past, didn't lead to its end.
     let steps = newest_run(index).filter(|(_, step)| !step.is_abandoned);

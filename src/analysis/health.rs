@@ -179,26 +179,27 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
                 0,
             ),
         ];
-        for (file, counted, there, repeats) in pairs {
+        for (file, stated, there, repeats) in pairs {
             // A missing file is a separate issue.
             let exists = if file == TraceFile::Steps {
                 steps.exists
             } else {
                 events.exists
             };
-            let fits = |counted: i64| {
+            let fits = |stated: i64| {
                 [there, there - repeats]
                     .iter()
-                    .any(|there| counted == *there as i64)
+                    .any(|there| stated == *there as i64)
             };
-            if let Some(counted) = counted.filter(|counted| exists && !fits(*counted)) {
+            if let Some(stated) = stated.filter(|stated| exists && !fits(*stated)) {
+                let records = match usize::try_from(stated) {
+                    Ok(stated) => counted(stated, "record"),
+                    Err(_) => format!("{stated} records"),
+                };
                 add(
                     IssueKind::Count,
                     file,
-                    format!(
-                        "the manifest counts {counted} record{}, but the file has {there}",
-                        if counted == 1 { "" } else { "s" }
-                    ),
+                    format!("the manifest counts {records}, but the file has {there}"),
                 );
             }
         }

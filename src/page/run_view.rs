@@ -151,26 +151,19 @@ impl RunView<'_> {
 
     /// Formats a time in RFC 3339 for `datetime`.
     pub(crate) fn iso(&self, micros: i64) -> String {
-        format::clock(
-            Stamp {
-                micros,
-                zoned: true,
-            },
-            self.zone,
-        )
-        .map_or_else(String::new, |clock| clock.iso)
+        self.clock(micros)
+            .map_or_else(String::new, |clock| clock.iso)
     }
 
     /// Formats a time with its date and zone: `22 Feb 2026, 09:15:02.123 (+01:00)`.
     pub(crate) fn exact(&self, micros: i64) -> String {
-        format::clock(
-            Stamp {
-                micros,
-                zoned: true,
-            },
-            self.zone,
-        )
-        .map_or_else(String::new, |clock| clock.title)
+        self.clock(micros)
+            .map_or_else(String::new, |clock| clock.title)
+    }
+
+    fn clock(&self, micros: i64) -> Option<format::Clock> {
+        let zoned = true;
+        format::clock(Stamp { micros, zoned }, self.zone)
     }
 }
 

@@ -64,7 +64,7 @@ impl Numbered {
         self.seen
     }
 
-    /// Returns the stamp of the document beside it at the last look.
+    /// Returns the stamp of the document in the same directory when it was last read.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.beside.seen()
     }
@@ -79,7 +79,7 @@ impl Numbered {
     /// Passes new records to the reader, reading at most about `limit` bytes.
     ///
     /// # Errors
-    /// Fails if the directory can't be listed, or the document beside it can't be read.
+    /// Fails if the directory can't be listed, or the document in it can't be read.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,

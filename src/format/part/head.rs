@@ -65,7 +65,7 @@ impl<'p> Texts<'p> {
 
 impl Texts<'_> {
     /// Returns whether JSON that a tool wrote into a string has half of a surrogate pair. The
-    /// record that holds the string is sound, so nobody has repaired it.
+    /// record with the string is valid, so it wasn't repaired.
     fn has_half_pair(&self) -> bool {
         let args = self.args.iter().map(|args| &**args);
         let outputs = self.results.iter().map(|result| &*result.answer.output);
@@ -79,7 +79,7 @@ impl Part {
     /// Returns step `n` as the index keeps it.
     pub fn head(&self, n: usize, names: &mut Names) -> StepHead {
         let texts = Texts::of(self);
-        // Such text has to be repaired first, and the entry says so.
+        // The line is repaired when it is read, which the index notes.
         if texts.has_half_pair() {
             return step_head(self.line(n).as_bytes(), names).0;
         }

@@ -66,14 +66,11 @@ async fn the_same_question_is_one_job_until_it_is_asked_again() {
     );
     let again = begin(&jobs, "a", i64::MIN).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
-    let interrupted_round_note = begin(&jobs, "a", first.number).unwrap();
-    assert!(
-        interrupted_round_note.number > first.number,
-        "even at the same clock time"
-    );
+    let anew = begin(&jobs, "a", first.number).unwrap();
+    assert!(anew.number > first.number, "even at the same clock time");
     let twice = begin(&jobs, "a", first.number).unwrap();
     assert!(
-        Arc::ptr_eq(&interrupted_round_note, &twice),
+        Arc::ptr_eq(&anew, &twice),
         "following the link twice starts one job"
     );
     assert_eq!(jobs.lock().jobs.len(), 1, "the previous job is dropped");
