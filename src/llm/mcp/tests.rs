@@ -284,6 +284,7 @@ async fn a_handshake_needs_only_a_version() {
         json!({ "protocolVersion": version, "capabilities": { "logging": true }, "serverInfo": info }),
         json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "x" } }),
         json!({ "protocolVersion": version, "capabilities": [], "serverInfo": "x", "instructions": 1 }),
+        json!({ "protocolVersion": version, "content": [] }),
     ] {
         let hello = json!({ "jsonrpc": "2.0", "id": 0, "error": null, "result": result });
         let script = format!(
