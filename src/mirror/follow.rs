@@ -553,7 +553,8 @@ mod tests {
         let fake = Fake::new();
         let store = fake.store(fake.settings());
         let address = Address::parse("s3://bucket/runs").unwrap();
-        let keep = Keep::open(None, &address, &store.id()).unwrap();
+        let cache = tempfile::tempdir().unwrap();
+        let keep = Keep::open(cache.path(), &address, &store.id()).unwrap();
         let options = fake::options(None, 1 << 20);
         let shared = Arc::new(Shared::new(&address, &store, &keep, &options));
         let mut follower = Follower::new(store, keep, shared, options);

@@ -649,6 +649,8 @@ fn retries_of_a_listing_keep_to_the_budget() {
 fn a_blocked_thread_does_not_keep_the_board_from_ending() {
     let store = Fake::new();
     let mirror = store.follow(None, 1 << 20);
+    let dir = mirror.dir().to_owned();
+    assert!(dir.exists());
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
     let (entered, is_blocked) = std::sync::mpsc::channel();
     mirror.listen(move || {
@@ -664,6 +666,7 @@ fn a_blocked_thread_does_not_keep_the_board_from_ending() {
         "{:?}",
         start.elapsed()
     );
+    assert!(!dir.exists(), "a temporary cache is removed anyway");
     drop(go_on);
 }
 
