@@ -137,6 +137,8 @@ pub(crate) mod cache_file;
 #[doc(hidden)]
 pub mod cli;
 #[cfg(feature = "board")]
+pub(crate) mod group;
+#[cfg(feature = "board")]
 pub(crate) mod lines;
 #[cfg(feature = "board")]
 pub mod live;

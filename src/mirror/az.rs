@@ -18,11 +18,12 @@ use tokio::time::timeout;
 
 use super::address::Cloud;
 use super::fault::{Fault, first_line};
+use crate::group::Group;
 
 const SCOPE: &str = "https://storage.azure.com/.default";
 /// Limits the wait for a token. `az` is a Python program, which takes seconds to start on a slow machine.
 const TIME: Duration = Duration::from_secs(30);
-/// `az` hands out tokens that are valid for five more minutes at least. Old versions don't say when in a clear form.
+/// Tokens from `az` are valid for at least five more minutes. Old versions print their end only in local time.
 const RENEW: Duration = Duration::from_secs(240);
 
 /// Returns whether object_store would run `az`. That is its last choice before the identity of the machine.
@@ -109,7 +110,7 @@ impl Az {
         }
     }
 
-    /// Returns the cached token, or gets one. The program is killed when nobody waits any more.
+    /// Returns the cached token, or gets one. If the request is dropped, the program is killed.
     async fn token(&self) -> Result<Arc<AzureCredential>, String> {
         let mut cached = self.cached.lock().await;
         let now = SystemTime::now();
@@ -121,8 +122,16 @@ impl Az {
         command
             .args(arguments)
             .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true);
-        let output = command.output().await.map_err(|error| error.to_string())?;
+        #[cfg(unix)]
+        command.process_group(0);
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        // `az` is a script, which starts Python.
+        let _group = Group::led_by(&child);
+        let output = child.wait_with_output().await;
+        let output = output.map_err(|error| error.to_string())?;
         if !output.status.success() {
             let said = first_line(String::from_utf8_lossy(&output.stderr).trim());
             return Err(format!("{}: {said}", output.status));
@@ -274,6 +283,24 @@ mod tests {
             let fault = asked(script, 1).remove(0).unwrap_err();
             assert!(fault.what().ends_with(why), "{fault}");
             assert!(fault.hint().is_some_and(|hint| hint.contains("az login")));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_az_started_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let script = format!("sleep 1000 & echo $! > {}; wait; :", pid.display());
+        let fault = asked(&script, 1).remove(0).unwrap_err();
+        assert!(fault.what().ends_with("no answer within 1 s"), "{fault}");
+        let pid = std::fs::read_to_string(pid).unwrap();
+        let lives = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+            stat.is_ok_and(|stat| !stat.contains(") Z "))
+        };
+        while lives() {
+            std::thread::yield_now();
         }
     }
 }

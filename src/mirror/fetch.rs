@@ -1,5 +1,4 @@
-//! Fetches an object as a whole, or only what was appended to it, into a temporary file, and checks it before anybody
-//! reads it.
+//! Fetches an object, or only its appended bytes, into a temporary file, and checks them before the file is used.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -20,7 +19,7 @@ use super::store::Store;
 /// Without a checksum, this many bytes of the cached file are fetched again and compared before the rest is appended.
 const OVERLAP: u64 = 64 << 10;
 
-/// A fetched object, or what was appended to one.
+/// A fetched object, or its appended bytes.
 #[derive(Debug)]
 pub(super) struct Fetched {
     /// The object, which may be newer than the listed one.
@@ -88,7 +87,7 @@ pub(super) async fn whole(store: &Store, dir: &Path, listed: &Object) -> Result<
         .await
 }
 
-/// Fetches what was appended to an object. Returns `Ok(None)` if the object was replaced and must be fetched as a whole.
+/// Fetches the bytes appended to an object. Returns `Ok(None)` if the object was replaced, so that all of it is needed.
 pub(super) async fn rest(
     store: &Store,
     dir: &Path,
@@ -217,7 +216,7 @@ fn as_answered(meta: &ObjectMeta, listed: &Object) -> Object {
     let Some(etag) = etag.filter(|etag| *etag != listed.etag) else {
         return listed.clone();
     };
-    // object_store returns 1970 if the store sends no time.
+    // `readable` in `http.rs` sends 1970 for a time that is missing or can't be read.
     let modified = Some(meta.last_modified.timestamp_micros()).filter(|time| *time != 0);
     Object {
         key: listed.key.clone(),

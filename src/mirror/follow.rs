@@ -51,7 +51,6 @@ pub(super) struct Follower {
     running: JoinSet<Result<Fetched, Fault>>,
     /// The objects of the running tasks. A task that panics doesn't return its object.
     fetching: HashMap<Id, Object>,
-    busy: HashMap<String, u64>,
     late: HashMap<String, Late>,
     odd: Vec<Odd>,
     /// When the listing began whose objects are being fetched.
@@ -73,7 +72,6 @@ impl Follower {
             listing: None,
             running: JoinSet::new(),
             fetching: HashMap::new(),
-            busy: HashMap::new(),
             late: HashMap::new(),
             odd: Vec::new(),
             worked_off: None,
@@ -154,7 +152,10 @@ impl Follower {
     fn work_off(&mut self, listed: Page, began: Instant) {
         // Opened objects that aren't fetched yet take no room.
         let plan = self.plan(listed.objects, &self.shared.evicted.asked_and_here());
-        for key in plan.gone.iter().filter(|key| !self.busy.contains_key(*key)) {
+        for key in &plan.gone {
+            if self.is_busy(key) {
+                continue;
+            }
             if let Err(error) = self.keep.lose(key) {
                 tracing::warn!("{}: {key}: {error}", self.shared.address);
             }
@@ -170,7 +171,7 @@ impl Follower {
                 .late
                 .get(&object.key)
                 .filter(|late| late.tag == object.etag);
-            !self.busy.contains_key(&object.key) && late.is_none_or(|late| late.again <= now)
+            !self.is_busy(&object.key) && late.is_none_or(|late| late.again <= now)
         };
         self.queue = plan.wanted.into_iter().filter(is_due).collect();
         self.fetch_asked();
@@ -192,10 +193,11 @@ impl Follower {
 
     /// Removes the files of objects, unless somebody reads them.
     fn evict(&mut self, keys: &[String]) {
-        let Self {
-            keep, busy, shared, ..
-        } = self;
-        for key in keys.iter().filter(|key| !busy.contains_key(*key)) {
+        for key in keys {
+            if self.is_busy(key) {
+                continue;
+            }
+            let Self { keep, shared, .. } = self;
             shared.evicted.evict(key, || {
                 if let Err(error) = keep.evict(key) {
                     tracing::warn!("{}: {key}: {error}", shared.address);
@@ -217,7 +219,8 @@ impl Follower {
     fn fetch_asked(&mut self) {
         let mut awaited: HashSet<String> = self.shared.evicted.awaited().into_iter().collect();
         let coming = self.queue.iter().map(|(object, _)| &object.key);
-        for key in coming.chain(self.late.keys()).chain(self.busy.keys()) {
+        let running = self.fetching.values().map(|object| &object.key);
+        for key in coming.chain(self.late.keys()).chain(running) {
             awaited.remove(key);
         }
         if awaited.is_empty() {
@@ -232,6 +235,11 @@ impl Follower {
         awaited
             .iter()
             .for_each(|key| evicted.fail(key, "the cache is too small for it"));
+    }
+
+    /// Returns whether an object is being fetched.
+    fn is_busy(&self, key: &str) -> bool {
+        self.fetching.values().any(|object| object.key == key)
     }
 
     /// Returns whether an object was evicted and somebody opened it.
@@ -279,8 +287,9 @@ impl Follower {
             && let Some((object, how)) = self.queue.pop_front()
         {
             let before = self.keep.here(&object.key).map_or(0, |here| here.size);
-            let sizes = self.busy.values().chain([&object.size]);
-            let after = sizes.fold(self.keep.bytes(), |sum, size| sum.saturating_add(*size));
+            let sizes = self.fetching.values().chain([&object]);
+            let sizes = sizes.map(|object| object.size);
+            let after = sizes.fold(self.keep.bytes(), u64::saturating_add);
             let is_full = after > self.options.limit.saturating_add(before);
             if is_full && !self.comes_back(&object.key) {
                 self.delay(&object, "the cache is full".to_owned());
@@ -288,7 +297,6 @@ impl Follower {
             }
             let here = self.keep.here(&object.key).filter(|_| how == How::Rest);
             let (store, beside) = (Arc::clone(&self.store), self.keep.beside());
-            self.busy.insert(object.key.clone(), object.size);
             let task = self.running.spawn_local({
                 let object = object.clone();
                 async move { fetch(&store, &beside, &object, here).await }
@@ -327,7 +335,6 @@ impl Follower {
     }
 
     fn take(&mut self, object: &Object, fetched: Result<Fetched, Fault>) {
-        self.busy.remove(&object.key);
         let fault = match fetched {
             Ok(fetched) => match self.keep.take(fetched) {
                 Ok(()) => {
@@ -546,7 +553,8 @@ mod tests {
         let fake = Fake::new();
         let store = fake.store(fake.settings());
         let address = Address::parse("s3://bucket/runs").unwrap();
-        let keep = Keep::open(None, &address, &store.id()).unwrap();
+        let cache = tempfile::tempdir().unwrap();
+        let keep = Keep::open(cache.path(), &address, &store.id()).unwrap();
         let options = fake::options(None, 1 << 20);
         let shared = Arc::new(Shared::new(&address, &store, &keep, &options));
         let mut follower = Follower::new(store, keep, shared, options);
@@ -576,7 +584,7 @@ mod tests {
             let done = follower.running.join_next_with_id().await.unwrap();
             follower.finish(done);
         });
-        assert!(follower.busy.is_empty() && follower.fetching.is_empty());
+        assert!(follower.fetching.is_empty());
         let reason = &follower.late["a.jsonl"].reason;
         assert_eq!(reason, "fetching failed because of a bug in the board");
     }

@@ -32,8 +32,9 @@ use crate::wire::{BodyError, Wire, chain};
 
 /// Idle connections are closed after this time.
 const IDLE: Duration = Duration::from_secs(15);
-/// Limits a page of a listing. 1,000 objects with the longest keys take 4 MiB.
-const MAX_PAGE_BYTES: usize = 4 << 20;
+/// Limits a page of a listing. 1,000 objects whose keys have 1,024 characters take up to 6.5 MB, since XML escapes some
+/// characters, such as `&quot;`.
+const MAX_PAGE_BYTES: usize = 8 << 20;
 /// Limits an error document and an answer with credentials.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Limits the wait for credentials. Outside of a cloud, the address of the metadata service doesn't answer at all.

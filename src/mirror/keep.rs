@@ -46,8 +46,6 @@ pub(super) struct Keep {
     pub(super) folds: bool,
     /// Keeps other boards out while this one runs.
     _lock: File,
-    /// Removed at the end, if the cache is not to be kept.
-    _passing: Option<tempfile::TempDir>,
 }
 
 /// A line of the log.
@@ -60,23 +58,18 @@ struct Note {
 }
 
 impl Keep {
-    /// Opens the cache of `address` in `store` below `base`, or below a temporary directory.
-    pub(super) fn open(base: Option<&Path>, address: &Address, store: &str) -> Result<Self> {
+    /// Opens the cache of `address` in `store` below `base`.
+    pub(super) fn open(base: &Path, address: &Address, store: &str) -> Result<Self> {
         let failed = |error| {
             let what = format!("can't keep a cache for {address}");
             let hint =
                 "set XDG_CACHE_HOME to another directory; with --no-cache the cache is temporary";
             Error::new(Kind::Unreadable, what).because(error).hint(hint)
         };
-        let passing = base.is_none().then(tempfile::tempdir).transpose();
-        let passing = passing.map_err(failed)?;
-        let base = passing
-            .as_ref()
-            .map_or(base, |passing| Some(passing.path()));
         let (bucket, prefix) = (&address.bucket, &address.prefix);
         let name = hex(&Sha256::digest(format!("{store}\n{bucket}\n{prefix}")));
         let name = name.get(..16).unwrap_or_default();
-        let base = base.unwrap_or(Path::new(".")).join(address.cloud.scheme());
+        let base = base.join(address.cloud.scheme());
         let (home, lock) = alone(&base, name).map_err(failed)?;
         let root = place(address.name()).unwrap_or_else(|_| "root".into());
         let dir = home.join("objects").join(root);
@@ -101,7 +94,6 @@ impl Keep {
             sums: HashMap::new(),
             folds,
             _lock: lock,
-            _passing: passing,
         })
     }
 

@@ -50,8 +50,8 @@ pub(super) struct Refusal {
 /// The longest key; S3, Google and Azure allow 1,024 characters.
 const MAX_KEY_BYTES: usize = 3 << 10;
 const MAX_TAG_BYTES: usize = 256;
-/// The longest token of a next page. Stores put the last key into it, in a longer form.
-const MAX_TOKEN_BYTES: usize = 4 << 10;
+/// The longest token of a next page. Azure puts a key into it in base64, so the longest key takes more than 4 KiB.
+const MAX_TOKEN_BYTES: usize = 8 << 10;
 /// The largest object in S3 and Google. A larger size is a mistake, and a few of them overflow a sum.
 const MAX_OBJECT_BYTES: u64 = 5 << 40;
 /// Limits what may stand between two entries: the number of tags and texts, which are held in memory. Stores put at most
@@ -401,12 +401,19 @@ mod tests {
                  </NextContinuationToken></ListBucketResult>"
             ))
         };
-        let longest = "t".repeat(4 << 10);
+        let longest = "t".repeat(8 << 10);
         assert_eq!(page_with(&longest).unwrap().next.as_ref(), Some(&longest));
         assert!(page_with(&format!("{longest}t")).is_err());
-        let marker = format!("<NextMarker>{longest}t</NextMarker>");
-        let azure = format!("<EnumerationResults><Blobs/>{marker}</EnumerationResults>");
-        assert!(page(&azure).is_err());
+        let azure = |marker: &str| {
+            let marker = format!("<NextMarker>{marker}</NextMarker>");
+            page(&format!(
+                "<EnumerationResults><Blobs/>{marker}</EnumerationResults>"
+            ))
+        };
+        assert!(azure(&format!("{longest}t")).is_err());
+        // The token for a key of 3 KiB: a version, a length, and the key with its framing in base64.
+        let marker = format!("2!4156!{}", "M".repeat(4_156));
+        assert_eq!(azure(&marker).unwrap().next, Some(marker));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::lock;
 use super::thread::Shared;
@@ -61,8 +63,9 @@ impl<'a> Turns<'a> {
         while let Some(due) = { lock(self.pace).due(self.budget, Instant::now()) } {
             let pause = due.saturating_duration_since(Instant::now());
             self.paused.set(self.paused.get() + pause);
-            self.shared.change(|status| status.paused_until = Some(due));
-            tokio::time::sleep_until(due.into()).await;
+            self.shared
+                .change(|status| status.paused_until = Some(due.into_std()));
+            tokio::time::sleep_until(due).await;
         }
         self.shared.change(|status| status.paused_until = None);
         lock(self.pace).spend(Instant::now());
@@ -79,7 +82,7 @@ impl<'a> Turns<'a> {
         limit: Duration,
         work: impl Future<Output = T>,
     ) -> Option<(T, Duration)> {
-        let (began, before) = (tokio::time::Instant::now(), self.paused.get());
+        let (began, before) = (Instant::now(), self.paused.get());
         let took = || {
             let paused = self.paused.get().saturating_sub(before);
             began.elapsed().saturating_sub(paused)
@@ -103,6 +106,9 @@ impl<'a> Turns<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Address;
+    use super::super::fake::{self, Fake};
+    use super::super::keep::Keep;
     use super::*;
 
     #[test]
@@ -123,5 +129,30 @@ mod tests {
         }
         assert_eq!(sent, [0, 1, 2, 60, 61, 62, 120, 121].map(at));
         assert_eq!(pace.due(u32::MAX, now), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_do_not_count_as_time_of_the_work() {
+        let (fake, cache) = (Fake::new(), tempfile::tempdir().unwrap());
+        let store = fake.store(fake.settings());
+        let address = Address::parse("s3://bucket/runs").unwrap();
+        let keep = Keep::open(cache.path(), &address, &store.id()).unwrap();
+        let options = fake::options(None, 1 << 20);
+        let shared = Shared::new(&address, &store, &keep, &options);
+        let pace = Mutex::default();
+        let turns = Turns::new(&pace, 1, &shared);
+        let (limit, start) = (Duration::from_millis(300), Instant::now());
+        let twice = async {
+            turns.take().await;
+            turns.take().await;
+        };
+        let (_, took) = turns.within(limit, twice).await.unwrap();
+        assert!(took <= limit && start.elapsed() >= PERIOD);
+        // The work after a pause counts.
+        let slow = async {
+            turns.take().await;
+            tokio::time::sleep(2 * limit).await;
+        };
+        assert_eq!(turns.within(limit, slow).await, None);
     }
 }

@@ -628,27 +628,24 @@ fn retries_of_a_listing_keep_to_the_budget() {
     let store = Fake::new();
     store.bucket().down = Some((503, "SlowDown"));
     let long = Duration::from_secs(30);
-    let bounds = super::ListingBounds {
-        // A pause takes longer, and doesn't count.
-        page_time: Duration::from_millis(300),
-        ..super::ListingBounds::default()
-    };
     let mirror = store.follow_with(None, 1 << 20, long, |options| super::Options {
         budget: 1,
-        listing: bounds,
         ..options
     });
-    until(&mirror, "it waits", |status| status.paused_until.is_some());
-    std::thread::sleep(Duration::from_secs(1));
-    let status = mirror.status();
-    assert_eq!((store.listings(), status.trouble), (1, None));
-    assert!(status.paused_until.is_some() && status.listing.is_some());
+    // The second attempt waits for its turn.
+    let status = until(&mirror, "it waits", |status| status.paused_until.is_some());
+    assert_eq!(
+        (store.listings(), status.trouble, status.listing),
+        (1, None, Some(0))
+    );
 }
 
 #[test]
 fn a_blocked_thread_does_not_keep_the_board_from_ending() {
     let store = Fake::new();
     let mirror = store.follow(None, 1 << 20);
+    let dir = mirror.dir().to_owned();
+    assert!(dir.exists());
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
     let (entered, is_blocked) = std::sync::mpsc::channel();
     mirror.listen(move || {
@@ -664,6 +661,7 @@ fn a_blocked_thread_does_not_keep_the_board_from_ending() {
         "{:?}",
         start.elapsed()
     );
+    assert!(!dir.exists(), "a temporary cache is removed anyway");
     drop(go_on);
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::evicted::Evicted;
@@ -39,6 +40,8 @@ pub struct Mirror {
     thread: Option<JoinHandle<()>>,
     /// Closed when the thread has stopped following.
     ended: Mutex<Receiver<()>>,
+    /// The cache, if it isn't kept. Removed last, even if the thread is still busy.
+    _temporary: Option<TempDir>,
 }
 
 /// The state that the thread shares with readers.
@@ -106,7 +109,18 @@ impl Mirror {
             .build()
             .map_err(failed)?;
         let store = Store::new(address.clone(), settings, patience, first_wait)?;
-        let keep = Keep::open(options.cache.as_deref(), address, &store.id())?;
+        let (base, temporary) = match &options.cache {
+            Some(base) => (base.clone(), None),
+            None => {
+                let dir = tempfile::tempdir().map_err(|error| {
+                    let what = format!("can't create a temporary cache for {address}");
+                    let hint = "set TMPDIR to another directory";
+                    Error::new(Kind::Unreadable, what).because(error).hint(hint)
+                })?;
+                (dir.path().to_owned(), Some(dir))
+            }
+        };
+        let keep = Keep::open(&base, address, &store.id())?;
         let dir = keep.dir().to_owned();
         let shared = Arc::new(Shared::new(address, &store, &keep, &options));
         let (stop, stopped) = watch::channel(false);
@@ -128,6 +142,7 @@ impl Mirror {
             stop,
             thread: Some(thread),
             ended: Mutex::new(ended),
+            _temporary: temporary,
         })
     }
 
@@ -195,14 +210,14 @@ impl Drop for Mirror {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         if lock(&self.ended).recv_timeout(END) == Err(RecvTimeoutError::Timeout) {
-            // The cache stays usable whenever the thread ends.
+            // A kept cache stays usable whenever the thread ends.
             tracing::warn!(
                 "{} is still busy; exiting without waiting for it",
                 self.address()
             );
             return;
         }
-        // Removes a temporary cache first. A panic in the thread was reported when it happened.
+        // A panic in the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -17,10 +17,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::group::Group;
 use super::kept::KeptOutput;
 use super::workspace::{Workspace, invalid};
 use crate::engine::{Tool, ToolCx, ToolError, ToolLimits};
+use crate::group::Group;
 
 /// How long to wait for remaining output after the group is killed. Only a process that left the
 /// group can keep a pipe open.

@@ -20,7 +20,6 @@
 
 mod command;
 mod edit;
-pub(crate) mod group;
 mod kept;
 mod list;
 mod read;

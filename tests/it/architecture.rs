@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // any of them.
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
-    ("tools", &["error", "engine"]),
+    ("tools", &["error", "engine", "group"]),
     // `stop` defines what recorded codes mean and evaluates the rules for what-if. `format` is the
     // only reader of records, whichever tool wrote them.
     ("analysis", &["error", "model", "format", "stop"]),
@@ -28,16 +28,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     // bounded `lines`.
     (
         "llm",
-        &["error", "model", "stop", "engine", "tools", "lines", "wire"],
+        &[
+            "error", "model", "stop", "engine", "tools", "group", "lines", "wire",
+        ],
     ),
+    // The processes that a child process started, whichever program it is.
+    ("group", &[]),
     // Lines of bounded length, independent of what they contain.
     ("lines", &[]),
     // An HTTP client, independent of the requests.
     ("wire", &["error"]),
     // The board's own files, independent of their contents.
     ("cache_file", &[]),
-    // `trace` decides which objects may belong to traces.
-    ("mirror", &["error", "trace", "wire", "cache_file"]),
+    // `trace` decides which objects may belong to traces. Tokens for Azure come from a program.
+    ("mirror", &["error", "trace", "group", "wire", "cache_file"]),
     // A row's verdict and liveness are computed once per change, not for each query over thousands
     // of rows.
     (
@@ -83,6 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "llm",
             "analysis",
             "mirror",
+            "group",
             "lines",
             "live",
             "page",
@@ -109,7 +114,10 @@ const KEYS: &[(&str, &[&str])] = &[
     ("object_store", &["mirror"]),
     ("sha2", &["mirror", "serve", "cli"]),
     ("rmcp", &["llm", "serve"]),
-    ("rustix", &["trace", "tools", "llm", "serve", "cache_file"]),
+    (
+        "rustix",
+        &["trace", "tools", "llm", "serve", "group", "cache_file"],
+    ),
     (
         "std::fs",
         &[

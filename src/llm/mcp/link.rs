@@ -76,12 +76,9 @@ impl Status {
     pub(super) fn read(&self, text: &[u8]) -> Option<ServerJsonRpcMessage> {
         let mut fields = serde_json::from_slice(text).ok()?;
         let message = call_result(&mut fields)
-            .or_else(|| {
-                ServerJsonRpcMessage::deserialize(&fields)
-                    .ok()
-                    .map(handshake)
-            })
-            .or_else(|| tolerated(fields).map(handshake))?;
+            .or_else(|| ServerJsonRpcMessage::deserialize(&fields).ok())
+            .or_else(|| tolerated(fields))?;
+        let message = handshake(message);
         match &message {
             // Noted here and not in a handler, so that it is known before the responses that follow.
             ServerJsonRpcMessage::Notification(notification) => {

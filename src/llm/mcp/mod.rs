@@ -14,6 +14,7 @@ mod result;
 mod tests;
 mod tool;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,9 +47,7 @@ use crate::tools::passed_on;
 /// Limits a list of tools, which might never end.
 const MAX_TOOLS: usize = 512;
 const MAX_WINDOWS: usize = 64;
-/// How often a server may change its list of tools. Over HTTP, the SDK keeps each tool that it ever saw.
-const MAX_CHANGES: usize = 64;
-/// Limits all lists that a server sends during a run, in bytes.
+/// Limits a list of tools in bytes, and over HTTP all lists of a run: there, the SDK keeps each tool that it ever saw.
 const MAX_LISTED: usize = MAX_MESSAGE;
 /// How long a server may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -153,9 +152,7 @@ pub(super) struct Server {
     link: Link,
     status: Arc<Status>,
     service: RunningService<RoleClient, ClientConfig>,
-    /// How often the list of tools changed.
-    changes: AtomicUsize,
-    /// The length of all lists of tools so far, in bytes.
+    /// The length of all lists of tools over HTTP so far, in bytes.
     listed: AtomicUsize,
 }
 
@@ -260,7 +257,6 @@ impl Server {
                 link,
                 status: Arc::clone(&status),
                 service,
-                changes: AtomicUsize::new(0),
                 listed: AtomicUsize::new(0),
             };
             let specs = server.tools().await?;
@@ -325,9 +321,14 @@ impl Server {
         let gone = |why: &str| Lost::Gone(why.to_owned());
         let too_long = || {
             let limit = MAX_LISTED >> 20;
-            Lost::Gone(format!("its lists of tools have more than {limit} MiB"))
+            Lost::Gone(format!("it lists more than {limit} MiB of tools"))
         };
-        if self.listed.load(Ordering::Relaxed) > MAX_LISTED {
+        let this_list = AtomicUsize::new(0);
+        let listed = match self.link {
+            Link::Pipe(_) => &this_list,
+            Link::Http(_) => &self.listed,
+        };
+        if listed.load(Ordering::Relaxed) > MAX_LISTED {
             return Err(too_long());
         }
         let (mut specs, mut cursor) = (Vec::new(), None::<String>);
@@ -335,8 +336,8 @@ impl Server {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ListToolsRequest::with_param(params);
             let answer = self.request(request.into()).await?;
-            let len = serde_json::to_vec(&answer).map_or(0, |text| text.len());
-            if self.listed.fetch_add(len, Ordering::Relaxed) + len > MAX_LISTED {
+            let len = length(&answer);
+            if listed.fetch_add(len, Ordering::Relaxed) + len > MAX_LISTED {
                 return Err(too_long());
             }
             let tools = answer
@@ -363,16 +364,9 @@ impl Server {
         Err(gone("its list of tools does not end"))
     }
 
-    /// Fails if the server changed its list of tools and no longer offers this one, or changed it too often.
+    /// Fails if the server changed its list of tools and no longer offers this one.
     async fn still_has(&self, tool: &str) -> std::result::Result<(), Lost> {
-        let has_changed = self.status.has_changed();
-        let more = usize::from(has_changed);
-        if self.changes.fetch_add(more, Ordering::Relaxed) + more > MAX_CHANGES {
-            return Err(Lost::Gone(format!(
-                "its list of tools changed more than {MAX_CHANGES} times"
-            )));
-        }
-        if !has_changed {
+        if !self.status.has_changed() {
             return Ok(());
         }
         let specs = self.tools().await?;
@@ -383,5 +377,27 @@ impl Server {
                 self.name
             ))),
         }
+    }
+}
+
+/// Returns the length of a value as JSON, in bytes.
+fn length(value: &Value) -> usize {
+    let mut written = Written(0);
+    // Nothing here can fail.
+    let _ = serde_json::to_writer(&mut written, value);
+    written.0
+}
+
+/// Counts bytes and drops them.
+struct Written(usize);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::link::{Status, lock};
+use crate::group::Group;
 use crate::lines::{Lines, TooLong};
-use crate::tools::group::Group;
 
 /// The longest message, in bytes. A longer one fails all open requests, since it may answer any of them.
 pub(super) const MAX_MESSAGE: usize = 16 << 20;

@@ -13,6 +13,7 @@ use crate::engine::{Tool as _, ToolCx, ToolError};
 
 const MODEL: &str =
     "[model]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"tiny\"\napi_key_env = \"\"\n";
+const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
 fn parse(dir: &Path, text: &str) -> Result<AgentFile> {
     AgentFile::parse(&format!("{MODEL}{text}"), &dir.join("agent.toml"))
@@ -234,10 +235,9 @@ async fn a_server_gets_no_key_and_what_it_started_ends_with_it() {
 
 #[tokio::test]
 async fn a_tool_that_was_taken_back_is_told() {
-    let changed = r#"echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
     let none = json!({ "jsonrpc": "2.0", "id": 3, "result": { "tools": [] } });
     let rest = format!(
-        "{}read call; {changed}; echo '{}'\nread list; echo '{none}'\nread x",
+        "{}read call; echo '{CHANGED}'; echo '{}'\nread list; echo '{none}'\nread x",
         tools(&["do"]),
         json!({ "jsonrpc": "2.0", "id": 2, "result": text("done") })
     );
@@ -284,6 +284,7 @@ async fn a_handshake_needs_only_a_version() {
         json!({ "protocolVersion": version, "capabilities": { "logging": true }, "serverInfo": info }),
         json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": { "name": "x" } }),
         json!({ "protocolVersion": version, "capabilities": [], "serverInfo": "x", "instructions": 1 }),
+        json!({ "protocolVersion": version, "content": [] }),
     ] {
         let hello = json!({ "jsonrpc": "2.0", "id": 0, "error": null, "result": result });
         let script = format!(
@@ -345,55 +346,78 @@ async fn a_request_of_a_server_with_a_long_id_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_server_that_changes_its_tools_too_often_is_not_called_any_more() {
-    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+async fn a_server_may_change_its_tools_with_each_call() {
     let numbered = |result: &str| {
         format!(r#"echo '{{"jsonrpc":"2.0","id":'$id',"result":{result}}}'; id=$((id + 1))"#)
     };
     let rest = format!(
-        "{}id=2; while read call; do echo '{changed}'; {}; read list; {}; done",
+        "{}id=2; while read call; do echo '{CHANGED}'; {}; read list; {}; done",
         tools(&["do"]),
         numbered(r#"{"content":[]}"#),
         numbered(r#"{"tools":[{"name":"do"}]}"#)
     );
     let servers = start(&script(&rest)).await.unwrap();
-    for _ in 0..=MAX_CHANGES {
+    for _ in 0..100 {
         assert_eq!(call(&servers, "sh__do").await, Ok(json!("")));
-    }
-    for _ in 0..2 {
-        let failed = call(&servers, "sh__do").await.unwrap_err();
-        assert!(
-            failed.message.contains("changed more than 64 times"),
-            "{failed}"
-        );
     }
 }
 
 #[tokio::test]
-async fn the_lists_of_a_server_are_limited_together() {
+async fn the_pages_of_a_list_are_limited_together() {
     let page = |id: u32, next: &str| {
         format!(
             r#"read list; printf '{{"jsonrpc":"2.0","id":{id},"result":{{{next}"tools":[{{"name":"do","description":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}}]}}}}'
 "#
         )
     };
-    let pages = page(1, r#""nextCursor":"more","#) + &page(2, "");
+    let next = r#""nextCursor":"more","#;
+    let pages = page(1, next) + &page(2, "");
     let error = start(&script(&pages)).await.unwrap_err().to_string();
     assert!(
-        error.contains("its lists of tools have more than 16 MiB"),
+        error.contains("it lists more than 16 MiB of tools"),
         "{error}"
     );
-    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-    let done = json!({ "jsonrpc": "2.0", "id": 2, "result": text("done") });
-    let rest = format!(
-        "{}read call; echo '{changed}'; echo '{done}'; {}read x",
-        page(1, ""),
-        page(3, "")
-    );
+    // Each list counts by itself.
+    let done = |id: u32| {
+        let done = json!({ "jsonrpc": "2.0", "id": id, "result": text("done") });
+        format!("read call; echo '{CHANGED}'; echo '{done}'\n")
+    };
+    let lists = [page(1, ""), done(2), page(3, ""), done(4), page(5, next)];
+    let rest = lists.concat() + &page(6, "") + "read x";
     let servers = start(&script(&rest)).await.unwrap();
-    assert_eq!(call(&servers, "sh__do").await, Ok(json!("done")));
+    for _ in 0..2 {
+        assert_eq!(call(&servers, "sh__do").await, Ok(json!("done")));
+    }
     let failed = call(&servers, "sh__do").await.unwrap_err();
     assert!(failed.message.contains("more than 16 MiB"), "{failed}");
+}
+
+#[tokio::test]
+async fn the_lists_of_a_server_at_an_address_are_limited_together() {
+    let done = |id: u32| {
+        let done = json!({ "jsonrpc": "2.0", "id": id, "result": text("done") });
+        Play::Events(vec![CHANGED.to_owned(), done.to_string()])
+    };
+    let list = |id: u32| {
+        let long = "x".repeat(9_000_000);
+        document(
+            id,
+            &json!({ "tools": [{ "name": "do", "description": long }] }),
+        )
+    };
+    let plays = [done(2), list(3), done(4), list(5), done(6)];
+    let (part, endpoint) = at_address(plays);
+    let servers = start(&part).await.unwrap();
+    let mut said = Vec::new();
+    for _ in 0..5 {
+        said.push(match call(&servers, "web__do").await {
+            Ok(_) => "done".to_owned(),
+            Err(error) => error.message,
+        });
+    }
+    let too_long = "the MCP server web: it lists more than 16 MiB of tools";
+    assert_eq!(said, ["done", "done", too_long, "done", too_long]);
+    assert_eq!(endpoint.seen().len(), 8, "the last list isn't requested");
 }
 
 #[tokio::test]
@@ -607,11 +631,10 @@ fn document(id: u32, result: &Value) -> Play {
 
 #[tokio::test]
 async fn a_server_at_an_address_is_called_in_its_session() {
-    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     let answer = json!({ "jsonrpc": "2.0", "id": 3, "result": text("streamed") });
     let (part, endpoint) = at_address([
         document(2, &text("whole")),
-        Play::Events(vec![changed.to_owned(), answer.to_string()]),
+        Play::Events(vec![CHANGED.to_owned(), answer.to_string()]),
         document(4, &json!({ "tools": [] })),
     ]);
     let servers = start(&format!("{part}headers = {{ x-own = \"mine\" }}\n"))

@@ -10,7 +10,8 @@ use std::pin::Pin;
 
 use rmcp::model::ToolAnnotations;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde::de::DeserializeOwned;
+use serde::Deserializer;
+use serde::de::{self, DeserializeOwned, Unexpected, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::bound::bounded;
@@ -264,11 +265,32 @@ const UNREAD: &str = "invalid arguments for";
 
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
     serde_json::from_value(arguments)
-        // Serde names the type of the code.
-        .map_err(|error| {
-            let why = error.to_string();
-            Trouble::new(UNREAD).because(why.replace("expected usize", "expected a whole number"))
-        })
+        .map_err(|error| Trouble::new(UNREAD).because(error.to_string()))
+}
+
+/// Reads a number of an argument. Serde's own error names the type in the code.
+fn whole_number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    value.deserialize_u64(WholeNumber).map(Some)
+}
+
+struct WholeNumber;
+
+impl Visitor<'_> for WholeNumber {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<usize, E> {
+        let invalid = |_| E::invalid_value(Unexpected::Unsigned(number), &self);
+        usize::try_from(number).map_err(invalid)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<usize, E> {
+        let invalid = |_| E::invalid_value(Unexpected::Signed(number), &self);
+        usize::try_from(number).map_err(invalid)
+    }
 }
 
 /// The JSON schema of a tool's arguments.

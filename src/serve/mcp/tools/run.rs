@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::session::Session;
-use super::{Document, Trouble, get};
+use super::{Document, Trouble, get, whole_number};
 use crate::model::RunKey;
 use crate::model::json::Json;
 use crate::page::part::href;
@@ -66,7 +66,7 @@ pub(super) struct ListRuns {
     #[serde(default)]
     sort: String,
     /// Maximum number of runs. Default: 30
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_number")]
     limit: Option<usize>,
     /// Continues a list: `next` from the previous result
     #[serde(default)]
@@ -90,16 +90,16 @@ pub(super) struct Step {
     run: String,
     /// The step to show, counted from 0. Without it, the steps are listed
     // Responses and the command line call it `step`.
-    #[serde(default, alias = "step")]
+    #[serde(default, alias = "step", deserialize_with = "whole_number")]
     n: Option<usize>,
     /// With n: includes the events of the step, which mostly repeat its content
     #[serde(default)]
     events: bool,
     /// Without n: lists the steps after this one
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_number")]
     after: Option<usize>,
     /// Without n: maximum number of steps. Default: 50
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_number")]
     limit: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct State {
     /// The run: its key from list_runs, its path, or its id
     run: String,
     /// The step, counted from 0. Default: the last step
-    #[serde(default, alias = "step")]
+    #[serde(default, alias = "step", deserialize_with = "whole_number")]
     n: Option<usize>,
     /// Shows the history of one value up to that step: a key, plan[0].status, or /plan/0/status
     #[serde(default)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::super::session::Session;
-use super::{Document, Trouble, get};
+use super::{Document, Trouble, get, whole_number};
 use crate::model::json::Json;
 
 /// How many hits an answer has by default.
@@ -26,7 +26,7 @@ pub(super) struct Search {
     #[serde(default)]
     query: String,
     /// Maximum number of hits. Default: 40
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_number")]
     limit: Option<usize>,
 }
 
