@@ -105,10 +105,13 @@ impl Dir {
     pub(super) fn names(&self) -> io::Result<Vec<(OsString, Kind)>> {
         let named = |entry: io::Result<cap_std::fs::DirEntry>| {
             let entry = entry?;
-            Ok((
-                entry.file_name(),
-                entry.file_type().map_or(Kind::Other, kind),
-            ))
+            let name = entry.file_name();
+            // Some file systems don't return the type with the name.
+            let kind = match entry.file_type().map_or(Kind::Other, kind) {
+                Kind::Other => self.look(&name).map_or(Kind::Other, |(kind, _)| kind),
+                known => known,
+            };
+            Ok((name, kind))
         };
         self.0.entries()?.map(named).collect()
     }
