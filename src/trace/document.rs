@@ -260,12 +260,14 @@ impl Document {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         };
-        let beside = if is_directory {
-            stat(TraceFile::Manifest)?
-        } else {
-            None
+        let stamps = || {
+            let beside = is_directory
+                .then(|| stat(TraceFile::Manifest))
+                .transpose()?;
+            Ok((beside.flatten(), stat(TraceFile::Events)?))
         };
-        let stamp = stat(TraceFile::Events)?;
+        // A pass that can't continue gives up its turn, for which other documents wait.
+        let (beside, stamp) = stamps().inspect_err(|_: &io::Error| self.under_way = None)?;
         if stamp.is_none() && !is_directory {
             self.under_way = None;
             return Ok(Look {

@@ -568,6 +568,10 @@ impl Run {
         };
         // If the files were evicted, keep what was read from them.
         let Ok(_files) = self.hold() else {
+            // A document that is being read would keep its place among those that are read at a time.
+            if held.is_under_way() {
+                *held = Held::default();
+            }
             return News {
                 changed: self.grows_older(),
                 ..News::default()
