@@ -170,14 +170,22 @@ pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed
         }
     }
     torn += usize::from(begun && !values.is_whole());
-    let fault = match (torn, left_out) {
-        (0, _) if beyond > 0 => Some(format!(
-            "the file contains more than {most} runs (skipped values of other runs: {beyond})"
-        )),
-        (0, 0) => None,
-        (0, left_out) => Some(format!("values that belong to no run: {left_out}")),
-        (torn, _) => Some(format!("incomplete documents in the file: {torn}")),
-    };
+    let faults = [
+        (torn, format!("incomplete documents in the file: {torn}")),
+        (
+            left_out,
+            format!("values that belong to no run: {left_out}"),
+        ),
+        (
+            beyond,
+            format!(
+                "the file contains more than {most} runs (skipped values of other runs: {beyond})"
+            ),
+        ),
+    ];
+    let faults = faults.into_iter().filter(|(count, _)| *count > 0);
+    let faults: Vec<String> = faults.map(|(_, fault)| fault).collect();
+    let fault = (!faults.is_empty()).then(|| faults.join("; "));
     let runs = runs
         .into_iter()
         .filter(|(_, (_, shown))| *shown)

@@ -712,9 +712,7 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
             format!("members with a duplicate name: {twice}; the last one of each name is shown")
         });
     }
-    if beyond > 0 {
-        fault.get_or_insert_with(|| too_many(runs.len(), beyond));
-    }
+    fault = with_too_many(fault, runs.len(), beyond);
     if runs.is_empty() && beside.is_none() {
         fault.get_or_insert_with(|| "the archive contains no runs".to_owned());
     }
@@ -798,12 +796,12 @@ fn in_lines(
         .for_each(|(name, run)| named.add(&name, run));
     let what = lines.what;
     let fault = match (others, is_torn) {
-        _ if beyond > 0 => Some(too_many(named.runs.len(), beyond)),
         (0, false) => None,
         (0, true) => Some("its last line is incomplete".to_owned()),
         (1, _) => Some(format!("1 line isn't an {what}")),
         (others, _) => Some(format!("{others} lines aren't {what}s")),
     };
+    let fault = with_too_many(fault, named.runs.len(), beyond);
     Ok((named.runs, fault))
 }
 
@@ -906,7 +904,7 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
         (false, true) => None,
         (false, false) => Some(format!("the document is truncated after {size} bytes")),
     };
-    let fault = fault.or_else(|| (beyond > 0).then(|| too_many(spans.len(), beyond)));
+    let fault = with_too_many(fault, spans.len(), beyond);
     // A truncated run is listed too, up to the end of the file.
     spans.extend(places.under_way().map(|(offset, line)| {
         (
@@ -953,12 +951,13 @@ fn most(size: u64) -> usize {
     MAX_RUNS.saturating_add(usize::try_from(size / BYTES_A_RUN).unwrap_or(usize::MAX))
 }
 
-/// Returns the issue for a file that holds more runs than are listed.
-pub(super) fn too_many(listed: usize, beyond: usize) -> String {
-    format!(
-        "the file contains {} runs; only the first {listed} are listed",
-        listed + beyond
-    )
+/// Adds to the issue of a file that it contains more runs than are listed, if it does.
+fn with_too_many(fault: Option<String>, listed: usize, beyond: usize) -> Option<String> {
+    let all = listed + beyond;
+    let rest = (beyond > 0)
+        .then(|| format!("the file contains {all} runs; only the first {listed} are listed"));
+    let both: Vec<String> = fault.into_iter().chain(rest).collect();
+    (!both.is_empty()).then(|| both.join("; "))
 }
 
 /// Returns the name of a run for display and for its key.
