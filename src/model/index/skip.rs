@@ -14,11 +14,11 @@ use super::super::{Span, TraceFile};
 /// The number of consecutive lines without a record that are kept. Further ones are only counted.
 const KEPT_VOID: usize = 16;
 
-/// The bytes that the heads of any file may take, however small it is. Unit tests use less, because
-/// they would otherwise need hundreds of thousands of records to reach it.
-const ROOM: u64 = if cfg!(test) { 12 << 20 } else { 40 << 20 };
-/// The same for a file of a few MB, plus `SMALL_SHARE` bytes for each byte of it. A file may hold
-/// many such runs, and several of them are in memory at a time.
+/// The bytes that the heads of a file may take before its share is added. Unit tests use less,
+/// because they would otherwise need hundreds of thousands of records to reach it.
+const ROOM: u64 = if cfg!(test) { 16 << 20 } else { 40 << 20 };
+/// A run of less than 12 MB has only this instead, plus `SMALL_SHARE` bytes for each byte of it. A
+/// file may hold many such runs, and several of them are in memory at a time.
 const SMALL_ROOM: u64 = if cfg!(test) { 12 << 20 } else { 16 << 20 };
 const SMALL_SHARE: u64 = 2;
 /// The bytes that the heads of a file may take, however large it is.
@@ -250,7 +250,7 @@ impl Skips {
     }
 
     /// If the kept heads exceed `room`, returns which of them to drop so that a quarter of `room`
-    /// is free again. The dropped range starts after the first quarter of the minimum room.
+    /// is free again. The dropped range starts after the heads that fill a quarter of `SMALL_ROOM`.
     /// `weights` are the weights of the heads, in order.
     pub(super) fn hole(&self, room: u64, weights: impl Iterator<Item = u64>) -> Option<Hole> {
         if self.weight <= room {
@@ -263,7 +263,7 @@ impl Skips {
             .map(|skip| skip.at);
         let (mut from, mut before, mut freed) = (begins, 0, 0);
         for (at, weight) in weights.enumerate() {
-            if from.is_none() && before + weight > ROOM / 4 {
+            if from.is_none() && before + weight > SMALL_ROOM / 4 {
                 from = Some(at);
             }
             before += weight;
