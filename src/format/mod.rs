@@ -92,7 +92,8 @@ pub use value::uncut;
 pub use watch::{Values, WatchedValue};
 
 use crate::model::event::Event;
-use crate::model::repair::{Remark, has_half_pair};
+use crate::model::issue::Remark;
+use crate::model::repair::has_half_pair;
 use crate::model::{EventHead, EventNote, Format, Manifest, Names, Record, Step, StepHead};
 
 /// A row of `FORMATS`.

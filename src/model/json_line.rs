@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::repair::repair;
+use super::repair::{has_half_pair, repair};
 
 /// A line or a manifest as a JSON value.
 #[derive(Debug, Clone)]
@@ -27,9 +27,7 @@ impl<'a> Line<'a> {
             .and_then(|text| serde_json::from_str::<&RawValue>(text).ok());
         // serde_json accepts half a surrogate pair here, but a strict reader would reject the whole
         // document.
-        if let Some(written) =
-            written.filter(|_| !may_hold_surrogate(line) || repair(line).1.is_empty())
-        {
+        if let Some(written) = written.filter(|raw| !has_half_pair(raw.get())) {
             return Line::Written(written);
         }
         match RawValue::from_string(repair(line).0) {
@@ -56,12 +54,6 @@ impl JsonSchema for Line<'_> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         schemars::json_schema!(true)
     }
-}
-
-fn may_hold_surrogate(line: &[u8]) -> bool {
-    [&b"\\ud"[..], b"\\uD"]
-        .iter()
-        .any(|escape| memchr::memmem::find(line, escape).is_some())
 }
 
 impl Serialize for Line<'_> {

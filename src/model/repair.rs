@@ -11,8 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::fate::Fate;
-use super::issue::IssueKind;
-pub use super::issue::Remark;
+use super::issue::{IssueKind, Remark};
 use super::json::Members;
 use super::loose::Maybe;
 

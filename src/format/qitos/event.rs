@@ -9,10 +9,11 @@ use crate::model::event::{
     invocations_hash, names_hash,
 };
 use crate::model::head::{MAX_INDEXED, answer_hash, asked_by, one_line};
+use crate::model::issue::Remark;
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::names::{MAX_ANSWER_BYTES, capped};
-use crate::model::repair::{Remark, object, read_object};
+use crate::model::repair::{object, read_object};
 use crate::model::step::{Call, Pointer, Value};
 use crate::model::time::parse_ts;
 use crate::model::{EventHead, EventNote, IssueKind, Names};

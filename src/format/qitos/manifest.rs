@@ -4,10 +4,11 @@
 use serde_json::value::RawValue;
 
 use crate::model::end::{Budget, StopVerdict};
+use crate::model::issue::Remark;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::manifest::Failure;
 use crate::model::names::{MAX_ANSWER_BYTES, capped};
-use crate::model::repair::{Remark, object, read_object};
+use crate::model::repair::{object, read_object};
 use crate::model::stated::{Fact, Said, Source, Statement};
 use crate::model::time::parse_ts;
 use crate::model::{Format, IssueKind, Manifest, Trial};

@@ -111,7 +111,7 @@ pub struct StepHead {
     /// The requested model, or the empty symbol if not recorded.
     pub model: Symbol,
     /// The answer that the step gave or left in the state, as [`answer_hash`]. An empty answer has
-    /// a hash too. An answer that isn't a text is an [`non_text_answer_hash`].
+    /// a hash too. An answer that isn't a text is a [`non_text_answer_hash`].
     pub answer: Option<NonZeroU64>,
     /// Whether the step decided on one answer and left a different one in the state.
     pub answers_twice: bool,
