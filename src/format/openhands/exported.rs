@@ -114,10 +114,14 @@ const ENDS: &[End] = ends! {
     "awaiting_user_confirmation" => Unknown, "Waiting for user confirmation";
 };
 
-/// The reasons for the state `error`.
+/// What reached its maximum in a reason for the state `error`, with headlines and units.
+const LIMITS: [(&str, &str, &str); 2] = [
+    ("iteration", "Step limit reached", "iterations"),
+    ("budget", "Cost budget used up", "usd"),
+];
+
+/// Other reasons for the state `error`.
 const ERRORS: &[End] = ends! {
-    "*maximum iteration*" => Truncated, "Step limit reached";
-    "*maximum budget*" => Truncated, "Cost budget used up";
     "*AgentStuckInLoopError*" => Halted, Ended::LOOPED;
     "*ContextWindow*" => Failed, Ended::CONTEXT_FULL;
     "*" => Failed, "Ended by an error";
@@ -268,7 +272,7 @@ impl Trajectory {
         let id = response.and_then(|response| filled(response.id));
         let known = id.as_ref().and_then(|id| self.by_response.get(id)).copied();
         let part = part_of(record);
-        draft.model_of(&part);
+        draft.name_model(&part);
         let n = self
             .conversation
             .reply(known, draft.latest(), mark, part, draft);
@@ -362,23 +366,23 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
 /// Returns the end that the agent's state records, or `None` if the conversation continues.
 pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
     let is_error = state == "error";
-    let end = if is_error {
-        End::of(ERRORS, reason)?
-    } else {
-        End::of(ENDS, state)?
-    };
-    let end = end.word(state);
     // "Agent reached maximum iteration in headless mode. Current iteration: 17, max iteration: 17"
-    let limit = [("iteration", "iterations"), ("budget", "usd")]
-        .into_iter()
-        .find(|(what, _)| is_error && reason.contains(&format!("maximum {what}")));
-    if let Some((what, unit)) = limit {
+    let limit = LIMITS
+        .iter()
+        .find(|(what, ..)| is_error && reason.contains(&format!("maximum {what}")));
+    if let Some((what, headline, unit)) = limit {
         let behind = |words: &str| {
             let (_, rest) = reason.split_once(&format!("{words} {what}: "))?;
             leading(rest)
         };
+        let end = Ended::new(state, headline, Outcome::Truncated, Certainty::Recorded);
         return Some(end.compare(behind("Current"), behind("max"), unit));
     }
+    let end = if is_error {
+        End::of(ERRORS, reason)?.word(state)
+    } else {
+        End::of(ENDS, state)?
+    };
     Some(match end.outcome {
         Outcome::Completed => end,
         _ => end.detail(cut(reason)),

@@ -359,7 +359,7 @@ impl Session {
             self.iterate();
             self.by_response.insert(id.into(), n);
         }
-        for id in [event.call, event.id].into_iter().filter_map(text) {
+        if let Some(id) = text(event.id) {
             self.conversation.name_call(&id, n);
         }
     }

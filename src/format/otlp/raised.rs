@@ -1,34 +1,29 @@
 //! Determines how a run ended: by the exception if one was raised, using the exception names of
 //! known frameworks, otherwise by the last reply.
 
-use crate::format::ends::{End, ends};
+use crate::format::ends::End;
 use crate::format::part::{Part, is_at_limit, is_refusal};
 use crate::format::value::{cut, leading};
 use crate::model::{Certainty, Ended, Outcome};
 
-/// The limits in a message of `UsageLimitExceeded`.
-const USAGE: &[End] = ends! {
-    "*request_limit*" => Truncated, "Request limit reached";
-    "*tool_calls_limit*" => Truncated, "Tool call limit reached";
-    "*tokens_limit*" => Truncated, "Token limit reached";
-    "*" => Truncated, "Usage limit reached";
-};
-
-/// The names of these limits, with their units.
-const UNITS: [(&str, &str); 3] = [
-    ("request_limit", "requests"),
-    ("tool_calls_limit", "tool calls"),
-    ("tokens_limit", "tokens"),
+/// The limits in a message of `UsageLimitExceeded`, with their headlines and units.
+const USAGE: [(&str, &str, &str); 3] = [
+    ("request_limit", "Request limit reached", "requests"),
+    ("tool_calls_limit", "Tool call limit reached", "tool calls"),
+    ("tokens_limit", "Token limit reached", "tokens"),
 ];
 
 /// Returns the end caused by an exception.
 pub(super) fn raised(kind: &str, words: &str) -> Ended {
-    let end = match kind {
-        "UsageLimitExceeded" => End::of(USAGE, words),
-        _ => End::raised(kind),
-    };
     let word = if kind.is_empty() { "error" } else { kind };
-    let end = end.unwrap_or_else(|| End::error(word));
+    let usage = USAGE.iter().find(|(name, ..)| words.contains(name));
+    let end = match (kind, usage) {
+        ("UsageLimitExceeded", usage) => {
+            let headline = usage.map_or("Usage limit reached", |(_, headline, _)| headline);
+            Ended::new(word, headline, Outcome::Truncated, Certainty::Recorded)
+        }
+        _ => End::raised(kind).unwrap_or_else(|| End::error(word)),
+    };
     let end = end.word(word).detail(cut(words));
     // "would exceed the request_limit of 4"
     let limit = words.split("limit of ").nth(1).and_then(leading);
@@ -39,8 +34,8 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
             .and_then(|(_, rest)| leading(rest))
     };
     match kind {
-        "UsageLimitExceeded" => match UNITS.iter().find(|(name, _)| words.contains(name)) {
-            Some((_, unit)) => end.compare(None, limit, unit),
+        "UsageLimitExceeded" => match usage {
+            Some((.., unit)) => end.compare(None, limit, unit),
             None => end,
         },
         "GraphRecursionError" => end.compare(None, limit, "steps"),
