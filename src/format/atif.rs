@@ -433,7 +433,7 @@ impl Trajectory {
                 self.end_unknown = !part.calls.is_empty() && ended.is_none();
                 self.add(&part, count(step.asked));
                 let mark = mark.failed(part.has_failed());
-                let n = self.conversation.reply(None, asked, mark, part, draft);
+                let n = self.conversation.step(asked, mark, part, draft);
                 // The format has no field for the time of the tool results, so this program's own
                 // export adds one.
                 if let Some(ended) = ended.filter(|ended| Some(*ended) != ts) {

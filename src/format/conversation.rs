@@ -1,8 +1,8 @@
 //! Builds the steps of a conversation: a reply is a step, the next reply completes it, and a result
 //! belongs to the step with its call.
 //!
-//! The readers of messages, and of events in the order of messages, share this. They decide which
-//! record is what. The [`Draft`] holds the steps themselves. Must not know the format of a record.
+//! Several readers of messages, and of events in the order of messages, share this. They decide
+//! which record is what. The [`Draft`] holds the steps themselves. Must not know the format of a record.
 
 use super::recent::Recent;
 use super::{Draft, EventDraft, Part};
@@ -35,7 +35,8 @@ impl Conversation {
     }
 
     /// Adds the record as a reply: of step `known`, or of a new step that was requested at `asked`.
-    /// A new step completes the one before it. Returns the ordinal of the step.
+    /// A new step completes the one before it. Results find the step by the ids of its calls.
+    /// Returns the ordinal of the step.
     pub(super) fn reply(
         &mut self,
         known: Option<usize>,
@@ -44,16 +45,40 @@ impl Conversation {
         part: Part,
         draft: &mut Draft<'_>,
     ) -> usize {
+        let n = self.begin(known, asked, mark, draft);
+        for call in &part.calls {
+            self.name_call(&call.id, n);
+        }
+        draft.part(n, part);
+        n
+    }
+
+    /// Adds the record as a new step. Results don't find it by call ids.
+    pub(super) fn step(
+        &mut self,
+        asked: Option<i64>,
+        mark: EventDraft<'_>,
+        part: Part,
+        draft: &mut Draft<'_>,
+    ) -> usize {
+        let n = self.begin(None, asked, mark, draft);
+        draft.part(n, part);
+        n
+    }
+
+    fn begin(
+        &mut self,
+        known: Option<usize>,
+        asked: Option<i64>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) -> usize {
         let kind = EventKind::Decided;
         let n = draft.reply(known, asked, EventDraft { kind, ..mark });
         if known.is_none() {
             self.close(draft);
             self.last = Some(n);
         }
-        for call in &part.calls {
-            self.name_call(&call.id, n);
-        }
-        draft.part(n, part);
         n
     }
 

@@ -233,9 +233,8 @@ impl Trajectory {
                 let part = part_of(record);
                 self.spent += part.cost.filter(|cost| *cost > 0.0).unwrap_or_default();
                 self.submits = matches!(&*part.calls, [call] if prints_submit(&call.args));
-                draft.model_of(&part);
-                self.conversation
-                    .reply(None, draft.latest(), mark, part, draft);
+                draft.name_model(&part);
+                self.conversation.step(draft.latest(), mark, part, draft);
             }
             "user" if !draft.has_task() => draft.prompt(Some(&spoken(message.content)), &mark),
             "user" | "tool" | "function_call_output" => self.answer(record, &extra, mark, draft),

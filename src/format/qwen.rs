@@ -75,7 +75,6 @@ struct Session {
     conversation: Conversation,
     replying: bool,
     children: u64,
-    turns: u64,
     /// Whether a prompt or a result came after the last reply, so that another reply is due, and
     /// whether it was a prompt.
     due: bool,
@@ -106,12 +105,11 @@ impl Reader for Session {
                 (self.replying, self.due, self.has_prompt) = (false, true, true);
             }
             "user" => {
-                self.turns += 1;
                 let (end, answer) = self.settled(draft);
                 self.ends
                     .begin(self.conversation.steps(), end, answer, None);
                 (self.replying, self.due, self.has_prompt, self.end) = (false, true, true, None);
-                draft.prompt(Some(&said(&line)), &mark);
+                self.conversation.prompt(&said(&line), &mark, draft);
             }
             _ => self.event(&line, mark, draft),
         }
@@ -132,7 +130,7 @@ impl Reader for Session {
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
         run.final_result = answer;
-        run.turns = Some(self.turns);
+        run.turns = Some(self.conversation.turns());
         run.children = Some(self.children);
     }
 }

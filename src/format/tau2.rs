@@ -352,7 +352,7 @@ impl Simulation {
                     .map(|cost| cost + self.spent.unwrap_or_default())
                     .or(self.spent);
                 self.lacks_cost |= part.cost.is_none();
-                draft.model_of(&part);
+                draft.name_model(&part);
                 self.conversation
                     .reply(None, draft.latest(), mark, part, draft);
             }
@@ -390,8 +390,12 @@ impl Simulation {
         }
         // If the same is also recorded in messages, those are the steps.
         self.is_spoken |= self.conversation.last().is_none();
+        if !self.is_spoken {
+            draft.event(mark);
+            return;
+        }
         let part = part_of_tick(&tick);
-        if !self.is_spoken || (part.calls.is_empty() && part.answers.is_empty()) {
+        if part.calls.is_empty() && part.answers.is_empty() {
             draft.event(mark);
         } else if part.calls.is_empty() {
             let step = self.conversation.step_of(&part);

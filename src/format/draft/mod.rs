@@ -647,7 +647,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Sets the model of the run to that of its first reply, unless a record of the run names one.
-    pub fn model_of(&mut self, part: &Part) {
+    pub fn name_model(&mut self, part: &Part) {
         if let Some(model) = &part.model {
             self.run().model.get_or_insert_with(|| cut(model));
         }

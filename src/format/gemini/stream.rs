@@ -56,7 +56,6 @@ struct Stream {
     /// The conversation, and whether its newest reply continues.
     conversation: Conversation,
     replying: bool,
-    turns: u64,
     /// Whether the program reported that the model repeats itself. The result that follows is then
     /// a success.
     looped: bool,
@@ -112,12 +111,12 @@ impl Reader for Stream {
                 self.reply(record.text, mark, before, draft)
             }
             ("message", _) => {
-                self.turns += 1;
                 let (end, answer) = self.settled(draft);
                 self.ends
                     .begin(self.conversation.steps(), end, answer, None);
                 (self.replying, self.looped, self.end) = (false, false, None);
-                draft.prompt(Some(&spoken(line.content)), &mark);
+                self.conversation
+                    .prompt(&spoken(line.content), &mark, draft);
             }
             ("tool_result", _) => self.result(&line, record.text, mark, draft),
             ("result", _) => {
@@ -177,7 +176,7 @@ impl Reader for Stream {
         run.updated_at = at.filter(|_| end.is_some());
         run.ended = end.map(Box::new);
         run.final_result = answer;
-        run.turns = Some(self.turns);
+        run.turns = Some(self.conversation.turns());
     }
 }
 
