@@ -79,12 +79,8 @@ pub(super) fn model(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
 pub(super) fn critics(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
     for critic in &subject.step.critics {
         subject.name(critic.name, out);
-        match critic.action {
-            CriticAction::Continue => out("continue"),
-            CriticAction::Retry => out("retry"),
-            CriticAction::Stop => out("stop"),
-            CriticAction::Failed => out("failed"),
-            CriticAction::Other => {}
+        if critic.action != CriticAction::Other {
+            out(critic.action.as_str());
         }
     }
 }

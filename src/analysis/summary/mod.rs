@@ -76,7 +76,6 @@ pub struct Summary {
     pub steps_now: usize,
     /// Whether the number of steps is unknown: the records don't show where each step begins, some
     /// steps have no line, or some lines aren't steps.
-    #[serde(rename = "steps_untold")]
     pub steps_unknown: bool,
     /// Tokens, if recorded.
     pub tokens: Option<u64>,
@@ -84,7 +83,6 @@ pub struct Summary {
     pub tokens_estimated: bool,
     /// Steps that don't record their tokens, if that makes the tokens of the run a lower bound or
     /// unknown.
-    #[serde(rename = "tokens_untold")]
     pub tokens_unknown: usize,
     /// Steps that don't record their tokens, whether or not the run records a total.
     pub steps_without_tokens: usize,
@@ -142,10 +140,8 @@ pub struct Summary {
     /// Steps in which something failed, according to lines and events.
     pub errors: usize,
     /// Whether lines or events that may contain more such steps are missing.
-    #[serde(rename = "errors_untold")]
     pub errors_unknown: bool,
     /// Whether the events file is missing.
-    #[serde(rename = "events_untold")]
     pub events_unknown: bool,
     /// Whether the reader has more bytes to index, so that all counts are lower bounds.
     pub partial: bool,
@@ -279,7 +275,6 @@ pub struct Spent {
     /// All output tokens.
     pub output: u64,
     /// Steps that don't record their tokens.
-    #[serde(rename = "untold")]
     pub unknown: usize,
     /// The cost of the steps that record it, in US dollars. Their tokens aren't included in the
     /// sums.
