@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let last = run.index.steps().len().checked_sub(1);
     let Some(n) = args.step.or(last) else {
-        let none = lowered(&run.summary.no_step(&run.index));
+        let none = lowered(run.summary.no_step(&run.index));
         return Err(Error::new(Kind::NotFound, format!("{}: {none}", run.summary.path)).into());
     };
     super::show::check_step(&run, n)?;

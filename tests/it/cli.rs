@@ -193,9 +193,9 @@ fn help_of_every_command() {
           --open                  Open the board in the browser
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
-          --s3-every <SECONDS>    List each object store this often, or less often if needed to stay within --s3-requests [default: 10]
-          --s3-requests <NUMBER>  Send each object store at most this many list requests a minute; each lists 1,000 objects [default: 60]
-          --s3-cache <SIZE>       Cache at most this much of each object store on this machine, such as 500MB or 20GB [default: 10GB]
+          --s3-every <SECONDS>    List each root in an object store this often, or less often if needed to stay within --s3-requests [default: 10]
+          --s3-requests <NUMBER>  Send at most this many list requests a minute for each of these roots; each lists 1,000 objects [default: 60]
+          --s3-cache <SIZE>       Cache at most this much of each of these roots on this machine, such as 500MB or 20GB [default: 10GB]
           --config <FILE>         Settings file, in TOML [default: ~/.config/board/config.toml]
           --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
       -h, --help                  Print help

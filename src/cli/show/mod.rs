@@ -122,7 +122,7 @@ pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
             let what = format!(
                 "there is no step {n} in {}: {}",
                 run.summary.path,
-                lowered(&run.summary.no_step(&run.index))
+                lowered(run.summary.no_step(&run.index))
             );
             return Err(Error::new(Kind::NotFound, what));
         }
