@@ -41,7 +41,7 @@ pub struct RunReader {
     failed: bool,
     /// Whether a writer held a lease on a file at the last look.
     busy: bool,
-    /// Whether a file was being decompressed at the last look.
+    /// Whether a file was being decompressed, or a document waited for others, at the last look.
     waits: bool,
 }
 
@@ -94,7 +94,8 @@ impl RunReader {
         self.busy
     }
 
-    /// Returns whether a file is being decompressed. A look after that finds more.
+    /// Returns whether a file is being decompressed, or a document waits for others. A look after that
+    /// finds more.
     pub fn waits(&self) -> bool {
         self.waits
     }

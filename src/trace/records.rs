@@ -2,7 +2,7 @@
 
 use super::tail::Line;
 use crate::format;
-use crate::model::repair::Remark;
+use crate::model::issue::Remark;
 use crate::model::split::split;
 use crate::model::{Issue, IssueKind, MAX_LINE_BYTES, Record, Span, TraceFile};
 

@@ -27,7 +27,7 @@ pub(super) struct Stamp {
 pub struct Stamps(pub(super) [Option<Stamp>; 3]);
 
 /// A hash of [`Stamps`], which takes a fraction of the memory. A board keeps one for each run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampsHash {
     stamps: u64,
     sizes: u64,

@@ -245,9 +245,12 @@ fn definition<'a>(files: &'a Files, path: &[String]) -> Option<(&'a [String], St
     let (name, members) = path[module.len()..].split_first()?;
     let below = |module: &ModulePath| [module.as_slice(), std::slice::from_ref(name)].concat();
     let has = |glob: &&ModulePath| {
-        let is_named = files
-            .get(*glob)
-            .is_some_and(|it| it.items.contains(name) || it.scope.contains_key(name));
+        // A glob brings private imports into scope only from an outer module.
+        let is_outer = module.starts_with(glob);
+        let is_named = files.get(*glob).is_some_and(|it| {
+            let is_imported = it.scope.contains_key(name);
+            it.items.contains(name) || (is_imported && (is_outer || it.re_exports.contains(name)))
+        });
         is_named || files.contains_key(&below(glob))
     };
     let target = match source.scope.get(name) {

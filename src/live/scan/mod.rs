@@ -41,8 +41,8 @@ const IDLE_EVERY: Duration = Duration::from_secs(60);
 const WATCH_AGAIN_EVERY: Duration = Duration::from_secs(60);
 /// The time for runs with an immediate check, before other work gets its turn.
 const URGENT_BUDGET: Duration = Duration::from_millis(20);
-/// The interval between checks of runs whose files are being decompressed, and how many are checked
-/// at a time.
+/// The interval between checks of runs that wait for a file to be decompressed or for other
+/// documents, and how many are checked at a time.
 const WAITING_EVERY: Duration = Duration::from_millis(20);
 const WAITING_AT_ONCE: usize = 8;
 /// The default interval between checks of every file without file system events.
@@ -761,7 +761,7 @@ impl Scanner {
         news.restarted
     }
 
-    /// Checks the runs that have waited longest for a file to be decompressed.
+    /// Checks the runs that have waited longest for a file to be decompressed or for other documents.
     fn look_at_waiting(&mut self) {
         if self.waiting.is_empty() || Instant::now() < self.waiting_due {
             return;
