@@ -81,11 +81,13 @@ mod watch;
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use lines::is_record;
+pub(crate) use origin::is_lines;
 pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use value::uncut;
@@ -354,9 +356,17 @@ static TOOLS: &[&Tool] = &[
 
 /// Returns whether a file of this name may be a trace, so that it is worth opening.
 pub fn may_be_trace(name: &str) -> bool {
-    [".jsonl", ".jsonl.zst", ".json", ".traj", ".eval"]
-        .iter()
-        .any(|end| name.ends_with(end))
+    origin::has_ending(
+        name,
+        &[
+            ".jsonl",
+            ".jsonl.zst",
+            ".jsonl.gz",
+            ".json",
+            ".traj",
+            ".eval",
+        ],
+    )
 }
 
 /// Returns the tool that wrote a file with this name and beginning.
@@ -365,8 +375,12 @@ pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
 }
 
 /// Returns the tool that wrote a file with this name and beginning. The beginning must not end in a
-/// torn line.
+/// torn line. `A.JSONL` is treated as `A.jsonl`.
 fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
+    let name = &*match name.rsplit_once('.') {
+        Some((start, ending)) => Cow::Owned(format!("{start}.{}", ending.to_ascii_lowercase())),
+        None => Cow::Borrowed(name),
+    };
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
 }
 
