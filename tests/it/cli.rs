@@ -60,7 +60,7 @@ fn fails(said: &Said, code: i32) {
 }
 
 #[test]
-fn every_command_stands_in_the_docs() {
+fn every_command_is_in_the_docs() {
     let help = board(&["--help"]).stdout;
     let commands = help
         .split_once("Commands:\n")
