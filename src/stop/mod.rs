@@ -18,11 +18,10 @@
 //! first, and a limit reached at the same time is listed in `also`. A limit of 0 switches a policy
 //! off. In the [`Budget`], a limit of 0 allows nothing to run.
 //!
-//! # Rules
-//!
 #![doc = include_str!("RULES.md")]
 //!
-//! [`rules_table`] generates this table from the code.
+//! [`rules_table`] generates this table from the code. A rule that it lacks is a [`StopCriterion`],
+//! a custom rule.
 
 mod args;
 #[cfg_attr(
