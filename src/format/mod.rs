@@ -5,7 +5,7 @@
 //! [`Capabilities`](crate::model::Capabilities) state what a format can't record at all. Must not
 //! know the disk, pages or rules.
 //!
-//! QitOS and this crate's own engine write a directory of three files, in dialects that one reader
+//! QitOS and board's engine write a directory of three files, in dialects that one reader
 //! handles. The file of every other tool defines how to recognize the tool's files, and how to read
 //! one of their records (a line, or an element of a document). Its [`Reader`] reports to a
 //! [`Draft`] what the record means for the run, which step it belongs to, and the [`Part`] of that

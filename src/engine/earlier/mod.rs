@@ -393,5 +393,5 @@ impl Earlier {
 
 /// Adds the hint for a trace that another program wrote.
 fn foreign(error: Error) -> Error {
-    error.hint("only run directories written by board's own engine can be resumed or branched")
+    error.hint("only run directories written by board's engine can be resumed or branched")
 }
