@@ -3,13 +3,23 @@
 
 use std::borrow::Cow;
 
-use super::{HEAD_BYTES, Values};
+use super::Values;
 use crate::model::json::{Json, walk};
 use crate::model::split::{restarts, split};
+
+/// Bytes at the beginning of a file that are used to detect its format.
+pub const HEAD_BYTES: usize = 64 << 10;
 
 /// The most lines that are examined.
 const MAX_LINES: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Returns whether a file with this name has one record per line.
+pub(super) fn is_lines(name: &str) -> bool {
+    [".jsonl", ".jsonl.zst"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
 
 /// Returns whether an object has the members of a record rather than of a value inside one.
 pub fn is_record(object: &str) -> bool {

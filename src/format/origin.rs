@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 
+use super::Tool;
+use super::lines::{is_lines, mended};
+use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
-use super::{Tool, lines, tool_of};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 
@@ -50,7 +52,7 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
             Origin::Other
         };
     }
-    let head: &[u8] = &lines::mended(head, is_lines(name));
+    let head: &[u8] = &mended(head, is_lines(name));
     if let Some(tool) = tool_of(name, head) {
         return Origin::Tool(tool);
     }
@@ -91,10 +93,6 @@ const AIDER: &str = ".aider.chat.history.md";
 
 fn has_ending(name: &str, endings: &[&str]) -> bool {
     endings.iter().any(|end| name.ends_with(end))
-}
-
-pub(super) fn is_lines(name: &str) -> bool {
-    has_ending(name, &[".jsonl", ".jsonl.zst"])
 }
 
 /// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.

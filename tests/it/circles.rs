@@ -14,6 +14,7 @@ use crate::architecture::{project, sources};
 const CHECKED: &[(&str, &[&str])] = &[
     ("cache_file", &[]),
     ("engine", &[]),
+    ("format", &[]),
     ("group", &[]),
     ("lines", &[]),
     // A tool holds its server, and the server lists its tools.

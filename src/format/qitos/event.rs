@@ -24,8 +24,9 @@ const MAX_NOTE_BYTES: usize = 400;
 /// Longer facts of an END event aren't kept in the index.
 const MAX_FACTS_BYTES: usize = 4_096;
 
-/// Reads a line for the index. Never fails. The caller fills in its position.
-pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
+/// Reads a line of events into the form that the index keeps. Never fails. The caller fills in the
+/// offset.
+pub fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
     let (read, fate, mut remarks) = read_object(line, |text| {
         Some(object::<EventWire<'_>>(text)?.into_head(names))
     });
