@@ -17,6 +17,7 @@ const CHECKED: &[(&str, &[&str])] = &[
     ("format", &[]),
     ("group", &[]),
     ("lines", &[]),
+    ("live", &[]),
     // A tool holds its server, and the server lists its tools.
     ("llm", &["llm::mcp"]),
     ("model", &[]),
