@@ -3,8 +3,9 @@
 
 use serde_json::Number;
 
-use super::{REFUTED, RuleStatus, Standing, plain};
-use crate::analysis::facts::{Depth, Record, has_reply_without_line, record};
+use super::status::{REFUTED, RuleStatus, Standing, plain};
+use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::lost::has_reply_without_line;
 use crate::analysis::retrace::{Retraced, limit_of_stop, retrace};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
