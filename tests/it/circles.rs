@@ -306,17 +306,16 @@ fn circles(files: &Files, except: &[&str]) -> Vec<String> {
             .iter()
             .any(|folder| is_inside(from, folder) && is_inside(to, folder))
     });
-    let next = |from: &[String]| -> Vec<&[String]> {
-        let found = arrows.keys().filter(|(start, _)| *start == from);
-        found.map(|(_, end)| *end).collect()
-    };
+    let mut next = BTreeMap::<&[String], Vec<&[String]>>::new();
+    for (from, to) in arrows.keys() {
+        next.entry(from).or_default().push(to);
+    }
     let leads_to = |from: &[String], to: &[String]| {
         let mut reached = BTreeSet::new();
-        let mut open = next(from);
+        let mut open = vec![from];
         while let Some(file) = open.pop() {
-            if reached.insert(file) {
-                open.extend(next(file));
-            }
+            let new = next.get(file).into_iter().flatten();
+            open.extend(new.filter(|file| reached.insert(**file)));
         }
         reached.contains(to)
     };
