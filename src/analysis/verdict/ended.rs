@@ -1,9 +1,10 @@
 //! Describes the end of another tool's run in one sentence, from what its format read from the
 //! trace.
 
-use super::recorded::amount;
-use super::{Facts, RunStatus};
-use crate::analysis::stated;
+use super::RunStatus;
+use super::facts::Facts;
+use crate::analysis::format::amount;
+use crate::analysis::stated::{used_of, values};
 use crate::model::{Bound, Certainty, Ended, Outcome, Reached};
 
 /// Returns the status and the sentence.
@@ -48,7 +49,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     // The numbers after a colon, and what contradicts them.
     let (numbers, contradiction) = match (ended.measured, ended.limit) {
         _ if let Some(stated) = limit.disputed() => {
-            let values = stated::values(stated, ended.unit);
+            let values = values(stated, ended.unit);
             let dispute = format!(" · the records disagree on the limit ({values})");
             (ended.measured.map(of), dispute)
         }
@@ -57,7 +58,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
             (None, format!(" · but the trace records {used}"))
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
-            let used = super::used_of(measured, limit, ended.unit);
+            let used = used_of(measured, limit, ended.unit);
             let bound = ended.bound.words();
             (None, format!(" · but the trace records {bound}{used}"))
         }

@@ -1,8 +1,10 @@
-//! Describes a recorded verdict: one sentence for each code of our own engine. QitOS records only a
+//! Describes a recorded verdict: one sentence for each code of board's engine. QitOS records only a
 //! reason.
 
-use super::{Facts, RunStatus, duration, newest_run, steps};
-use crate::analysis::format::count;
+use super::RunStatus;
+use super::facts::{Facts, steps};
+use crate::analysis::format::{amount, number};
+use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
@@ -31,26 +33,6 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
         Some(Origin::Default) => ", default",
     };
     Some(format!("{measured} {} {limit}{by}", reading.op?.as_str()))
-}
-
-fn number(value: f64) -> String {
-    if value >= 0.0 && value.fract() == 0.0 && value < 9e15 {
-        count(value as u64)
-    } else {
-        value.to_string()
-    }
-}
-
-/// Formats a measured number with its unit.
-pub fn amount(value: f64, unit: &str) -> String {
-    match unit {
-        "ms" => duration((value * 1e3) as i64),
-        "usd" => super::format::usd(value),
-        "" => number(value),
-        // Units are recorded in the plural.
-        _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
-        _ => format!("{} {unit}", number(value)),
-    }
 }
 
 /// Returns the outcome, the status and the sentence.
