@@ -29,7 +29,7 @@ pub use crate::mirror::Status as MirrorStatus;
 use crate::mirror::Mirror;
 use crate::model::RunKey;
 use crate::model::price::Prices;
-pub use crate::trace::{Skipped, SkippedTotal};
+pub use crate::trace::{Skipped, SkippedKind, SkippedTotal};
 use hints::Hints;
 use supervise::Beat;
 

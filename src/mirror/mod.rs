@@ -47,7 +47,7 @@ use std::time::Duration;
 pub use address::Address;
 #[cfg(feature = "cloud")]
 pub use settings::Settings;
-pub use status::{Odd, Status, Trouble};
+pub use status::{Status, Trouble};
 pub use thread::Mirror;
 #[cfg(not(feature = "cloud"))]
 pub use thread::Settings;

@@ -12,11 +12,13 @@ use jiff::tz::TimeZone;
 use super::format;
 use super::summary::{Cost, Summary};
 
+mod document;
 mod step;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use document::RunRow;
 pub use step::StepSubject;
 pub use table::{COLUMNS, INDEXING, NO_MODEL, NO_STOP};
 

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
 
-use crate::analysis::compare::compare;
+use crate::analysis::compare::{compare, compared};
 use crate::analysis::format;
 use crate::live::Run;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
-use crate::page::compare::json::{Side, compared};
 use crate::page::compare::moment::Opened;
-use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage};
+use crate::page::compare::{Choice, CompareBody, ComparePage, ComparePulse, LockstepPage, side};
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{MAX_RUNS, Params};
 use crate::page::json::json;
@@ -260,7 +259,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
         &state,
         request(&state, &params)?.runs,
         |views| match views {
-            [a, b] => json(&compared(&Side::of(a), &Side::of(b)).1),
+            [a, b] => json(&compared(&side(a), &side(b))),
             _ => Err(WebError::bad_request(
                 "Two runs are required",
                 "Pass their keys as a and b.",

@@ -4,7 +4,6 @@
 //! Everything below the title is a single part, `#compare`, which updates while a run is live.
 
 pub(crate) mod handler;
-pub(crate) mod json;
 mod moment;
 mod overlay;
 
@@ -16,12 +15,12 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::compare::{
-    Comparison, Config, MAX_DIFFERS, Measure, Relation, Row, compare, measures, measures_of_two,
+    Comparison, Config, MAX_DIFFERS, Measure, Relation, Row, Side, compare, measures,
+    measures_of_two, settings,
 };
 use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::model::{CriticAction, StepHead};
-use crate::page::compare::json::{Side, settings};
 use crate::page::compare::moment::Opened;
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
@@ -514,8 +513,13 @@ impl Two<'_> {
     }
 
     fn config(&self) -> Config {
-        settings(&Side::of(self.a), &Side::of(self.b))
+        settings(&side(self.a), &side(self.b))
     }
+}
+
+/// Reads what is compared of a run.
+fn side<'a>(view: &RunView<'a>) -> Side<'a> {
+    Side::new(view.summary, view.index, view.lines)
 }
 
 fn step_at<'a>(view: &RunView<'a>, n: Option<usize>) -> Option<&'a StepHead> {
@@ -550,15 +554,6 @@ fn value(json: Option<&String>) -> Option<String> {
     let json = json?;
     let plain = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.clone());
     Some(one_line(if plain.is_empty() { "\"\"" } else { &plain }, MAX_VALUE).0)
-}
-
-/// Describes how many settings differ.
-fn differing(config: &Config) -> String {
-    match config.count() {
-        0 => "no settings differ".to_owned(),
-        1 => "1 setting differs".to_owned(),
-        count => format!("{} settings differ", format::count(count as u64)),
-    }
 }
 
 /// Lists the names of equal settings, up to [`MAX_DIFFERS`].

@@ -17,10 +17,10 @@ use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
 use crate::page::run::handler::html;
+use crate::page::runs::csv::{fields, write_csv};
 use crate::page::runs::fill as list;
 use crate::page::runs::fill::stores::Store;
 use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
-use crate::page::runs::json::{fields, write_csv};
 use crate::page::shell::{NavItem, Shell, Skipped};
 
 /// `GET /`

@@ -4,9 +4,9 @@
 //! table.
 
 pub(crate) mod api;
+pub(crate) mod csv;
 pub(crate) mod fill;
 pub(crate) mod handler;
-pub(crate) mod json;
 pub(crate) mod named;
 
 use std::rc::Rc;

@@ -11,8 +11,8 @@ use crate::model::json::Json;
 use crate::model::names::capped;
 use crate::model::step::{Call, Value as TraceValue};
 use crate::model::{
-    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord,
-    Step, StepHead, TraceFile,
+    CriticAction, EventHead, EventKind, Fate, MAX_LINE_BYTES, Record, Span, StateRecord, Step,
+    StepHead, TraceFile,
 };
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
 use crate::page::part::href;
@@ -163,14 +163,6 @@ fn line(view: &RunView<'_>, span: Span) -> Result<Vec<u8>, String> {
         ));
     }
     view.lines.line(TraceFile::Steps, span)
-}
-
-/// Returns the manifest as text, repaired to valid JSON if possible. `None` if it can't be read.
-pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
-    lines
-        .manifest()
-        .ok()
-        .map(|bytes| Record::read(bytes).text.into_owned())
 }
 
 fn read_line(

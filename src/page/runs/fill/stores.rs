@@ -112,7 +112,7 @@ impl Store {
     /// Lists the skipped objects, and counts them.
     pub(crate) fn odd(&self) -> (Vec<Skipped>, String) {
         let named = self.status.odd.iter().map(|odd| Skipped {
-            name: line(&odd.key),
+            name: line(&odd.path),
             reason: line(&odd.reason),
         });
         let behind = self.status.odd_total.saturating_sub(self.status.odd.len());

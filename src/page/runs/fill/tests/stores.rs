@@ -2,7 +2,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::live::MirrorStatus;
-use crate::mirror::{Odd, Trouble};
+use crate::live::{Skipped, SkippedKind};
+use crate::mirror::Trouble;
 use crate::page::runs::fill::stores::Store;
 
 fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
@@ -74,8 +75,9 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
             hint: Some("ask for the right to".to_owned()),
             since,
         });
-        status.odd = vec![Odd {
-            key: hostile(),
+        status.odd = vec![Skipped {
+            kind: SkippedKind::Object,
+            path: hostile(),
             reason: "its name would lead outside the cache".to_owned(),
         }]
         .into();
