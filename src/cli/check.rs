@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::command::{Done, write_json};
 use super::look::{Ink, Look};
 use super::open::Opened;
-use super::{Done, write_json};
 use crate::analysis::format::{count, counted, visible_line};
 use crate::analysis::health::{self, FileIssue};
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::error::Error;
 /// Check the files of runs for issues; exits with 1 if it finds any
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", required = true, help = super::RUN)]
+    #[arg(value_name = "RUN", required = true, help = super::command::RUN)]
     runs: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long)]

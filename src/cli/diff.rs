@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
-use super::{Done, cut, write_json};
 use crate::analysis::compare::{
     Comparison, Config, Row, Side, compare, compared, measures_of_two, settings,
 };
@@ -22,7 +22,7 @@ const MAX_CALL: usize = 56;
 /// Show where two runs diverge and how they differ; exits with 1 if they do
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", help = super::RUN)]
+    #[arg(value_name = "RUN", help = super::command::RUN)]
     a: PathBuf,
     /// The other run
     #[arg(value_name = "RUN")]

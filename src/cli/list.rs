@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
-use super::{Done, write_json};
 use crate::analysis::columns::{self, COLUMNS, Column, RunRow, STATUS, Width};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{Needle, Query, Sort, Test};
@@ -266,7 +266,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     }
     words.extend((group.copies > 0).then(|| group.copies_in_words()));
     words.extend((group.branches > 0).then(|| group.branches_in_words()));
-    let name = look.paint(Ink::Heading, &super::cut(&visible_line(name), MAX_NAME));
+    let name = look.paint(Ink::Heading, &cut(&visible_line(name), MAX_NAME));
     format!("{name}  {}", look.paint(Ink::Dim, &words.join(" · ")))
 }
 

@@ -15,9 +15,9 @@ use super::keep::Keep;
 use super::listing::{Object, Page};
 use super::pace::{Pace, Turns};
 use super::plan::{CachedObject, How, Limits, Plan, plan};
+use super::shared::Shared;
 use super::status::Trouble;
 use super::store::Store;
-use super::thread::Shared;
 use super::{ListingBounds, Options};
 use crate::trace::{Skipped, SkippedKind};
 
@@ -550,6 +550,7 @@ mod tests {
     use super::*;
     use crate::mirror::Address;
     use crate::mirror::fake::{self, Fake};
+    use crate::mirror::thread::shared;
 
     #[test]
     fn a_fetch_that_panics_is_named_and_tried_again() {
@@ -559,7 +560,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let keep = Keep::open(cache.path(), &address, &store.id()).unwrap();
         let options = fake::options(None, 1 << 20);
-        let shared = Arc::new(Shared::new(&address, &store, &keep, &options));
+        let shared = Arc::new(shared(&address, &store, &keep, &options));
         let mut follower = Follower::new(store, keep, shared, options);
         let object = |etag: &str, size| Object {
             key: "a.jsonl".to_owned(),

@@ -39,6 +39,8 @@ mod plan;
 #[cfg(feature = "cloud")]
 mod settings;
 #[cfg(feature = "cloud")]
+mod shared;
+#[cfg(feature = "cloud")]
 mod store;
 
 use std::path::PathBuf;

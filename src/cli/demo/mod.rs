@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use self::recordings::{RECORDINGS, Recording};
+use super::command::{Done, write_json};
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
-use super::{Done, write_json};
 use crate::analysis::columns::RunRow;
 use crate::analysis::format::{counted, visible_line};
 use crate::error::{Error, Kind, Result};
