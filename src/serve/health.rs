@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::live::{MirrorStatus, Mode, Skipped};
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::json::json;
 
 /// Maximum number of skipped objects listed by name.
 const MAX_NAMED: usize = 10;

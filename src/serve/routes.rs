@@ -7,8 +7,8 @@ use axum::routing::get;
 use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
-    compare, error, export, extract, jump, keys, replay, run, runs, scores, search, state, step,
-    sweep, whatif,
+    compare, error_page, export, extract, jump, keys, replay, run, runs, scores, search, state,
+    step, sweep, whatif,
 };
 
 /// Routes for all callers, without admission checks.
@@ -17,9 +17,9 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/", get(runs::handler::runs))
         .route("/live/runs", get(runs::handler::runs_pulse))
         .route("/runs.csv", get(runs::handler::runs_csv))
-        .route("/compare", get(compare::handler::page))
-        .route("/compare/replay", get(compare::handler::lockstep))
-        .route("/live/compare", get(compare::handler::part))
+        .route("/compare", get(compare::page))
+        .route("/compare/replay", get(compare::lockstep))
+        .route("/live/compare", get(compare::part))
         .route("/whatif", get(sweep::handler::page))
         .route("/live/whatif", get(sweep::handler::part))
         .route("/search", get(search::handler::page))
@@ -32,9 +32,9 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/runs/{key}/live", get(run::handler::pulse))
         .route("/runs/{key}/whatif", get(whatif::handler::page))
         .route("/runs/{key}/whatif/live", get(whatif::handler::pulse))
-        .route("/runs/{key}/replay", get(replay::handler::page))
-        .route("/runs/{key}/replay/part", get(replay::handler::part))
-        .route("/runs/{key}/replay/live", get(replay::handler::pulse))
+        .route("/runs/{key}/replay", get(replay::page))
+        .route("/runs/{key}/replay/part", get(replay::part))
+        .route("/runs/{key}/replay/live", get(replay::pulse))
         .route("/runs/{key}/scores", get(scores::handler::page))
         .route("/runs/{key}/scores/live", get(scores::handler::pulse))
         .route("/runs/{key}/scores.csv", get(scores::handler::csv))
@@ -62,7 +62,7 @@ pub(super) fn answers(state: AppState) -> Router {
     let api = Router::new()
         .route("/openapi.json", get(openapi::document))
         .route("/runs", get(runs::api::runs))
-        .route("/compare", get(compare::handler::api))
+        .route("/compare", get(compare::api))
         .route("/whatif", get(sweep::handler::json))
         .route("/search", get(search::handler::json))
         .route("/jump", get(jump::api))
@@ -97,10 +97,10 @@ pub(super) fn answers(state: AppState) -> Router {
             backpressure::limit_buffered_responses,
         ))
         .layer(from_fn_with_state(state.clone(), extract::load_runs))
-        .layer(from_fn_with_state(state.clone(), error::show))
+        .layer(from_fn_with_state(state.clone(), error_page::show))
         // Innermost, so that the response to a panic gets the common headers too.
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(
-            error::panicked,
+            error_page::panicked,
         ))
         .with_state(state)
 }

@@ -21,6 +21,7 @@ const CHECKED: &[(&str, &[&str])] = &[
     ("llm", &["llm::mcp"]),
     ("mirror", &[]),
     ("model", &[]),
+    ("page", &[]),
     ("serve", &[]),
     // A group is a rule that holds rules, so the list of all rules and each rule know each other.
     ("stop", &["stop::rules"]),

@@ -29,7 +29,7 @@ use crate::model::step::Value;
 use crate::model::time::Stamp;
 use crate::model::{EventHead, EventKind, Index, Record, StepHead, TraceFile};
 use crate::page::run::json as run_json;
-use crate::page::run::steps::LEFT;
+use crate::page::step::fill::LEFT;
 use crate::page::step::json;
 
 mod md;

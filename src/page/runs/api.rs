@@ -11,11 +11,11 @@ use crate::analysis::query::{Ignored, Query};
 use crate::analysis::select::{Group, Selection, Window, groups, select};
 use crate::analysis::summary::Summary;
 use crate::live::{Skipped, SkippedTotal};
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::Params;
-use crate::page::json::json;
-use crate::page::runs::fill::group;
+use crate::page::params::Params;
+use crate::page::runs::fill::list::ROWS;
 use crate::page::runs::handler::{group as grouped, listed, sort};
 
 /// A page of the run list.
@@ -72,7 +72,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
     let window = Window {
         limit,
         after: after_key,
-        rows: group::ROWS,
+        rows: ROWS,
     };
     let groups = grouped(&params)?.map(|by| groups(&runs, &query, by, sort, window));
     let selection = match &groups {

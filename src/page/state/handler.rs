@@ -3,10 +3,11 @@
 use axum::extract::State;
 
 use crate::analysis::{self, format::visible_line, state::its_keys, verdict::capitalised};
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{Params, StepParam};
-use crate::page::json::json;
+use crate::page::extract::StepParam;
+use crate::page::params::Params;
 use crate::page::run::handler::with_view;
 
 /// `GET /api/runs/{key}/state/{n}`

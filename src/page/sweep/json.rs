@@ -8,8 +8,9 @@ use crate::analysis::query::Ignored;
 use crate::analysis::sweep::{Effect, Sweep as Sums};
 use crate::model::time::utc;
 use crate::page::part::job::State;
+use crate::page::sweep::Context;
+use crate::page::sweep::task::Standing;
 use crate::page::sweep::words::{answer, best};
-use crate::page::sweep::{Context, Standing};
 
 /// The effect that one rule would have had on all runs.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -4,8 +4,11 @@ use askama::Template;
 
 use crate::analysis::columns::{Column, UPDATED};
 use crate::analysis::select::sample::{many, run};
+use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
+use crate::live::SkippedTotal;
 use crate::model::Origin;
+use crate::page::runs::fill::list::*;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
 use crate::page::shell::Status;

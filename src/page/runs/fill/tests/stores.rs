@@ -4,7 +4,7 @@ use super::*;
 use crate::live::MirrorStatus;
 use crate::live::{Skipped, SkippedKind};
 use crate::mirror::Trouble;
-use crate::page::runs::fill::stores::Store;
+use crate::page::runs::fill::list::Store;
 
 fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
     let read_at = Instant::now() + Duration::from_secs(3_600);
