@@ -22,9 +22,11 @@ pub struct FileIssue {
     pub line: Option<u64>,
     /// The offset of the line in the file, in bytes.
     pub offset: Option<u64>,
-    pub(crate) reason: String,
+    #[allow(missing_docs, reason = "the API has no text for it")]
+    pub reason: String,
     #[schemars(with = "String")]
-    pub(crate) kind: IssueKind,
+    #[allow(missing_docs, reason = "the API has no text for it")]
+    pub kind: IssueKind,
     /// Whether data is lost. Otherwise the issue is only a note.
     pub problem: bool,
 }

@@ -1,5 +1,5 @@
-//! Turns requests into pages and JSON. Each page has a folder with its values, its template struct,
-//! its handler and its JSON.
+//! Turns requests into pages and JSON. Each page has a file or a folder with its values, its template
+//! struct, its handler and its JSON.
 //!
 //! Gets runs from `live` and their meaning from `analysis`. It opens no files and accepts no
 //! connections. Every page and fragment is a struct with a template in `templates/`, and templates

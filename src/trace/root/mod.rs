@@ -49,7 +49,8 @@ pub struct Skipped {
     /// The path below its root, or the key below its prefix.
     pub path: String,
     // In a few words.
-    pub(crate) reason: String,
+    #[allow(missing_docs, reason = "the API has no text for it")]
+    pub reason: String,
     /// `file`, `directory` or `object`.
     #[schemars(with = "String")]
     pub kind: SkippedKind,
