@@ -5,17 +5,17 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::command::{Done, write_json};
 use super::look::{Ink, Look};
 use super::open::Opened;
-use super::{Done, write_json};
 use crate::analysis::format::{count, counted, visible_line};
+use crate::analysis::health::{self, FileIssue};
 use crate::error::Error;
-use crate::page::run::json;
 
 /// Check the files of runs for issues; exits with 1 if it finds any
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", required = true, help = super::RUN)]
+    #[arg(value_name = "RUN", required = true, help = super::command::RUN)]
     runs: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -36,7 +36,7 @@ struct Check {
     place: Option<String>,
     issues: usize,
     problems: usize,
-    issues_list: Vec<json::Issue>,
+    issues_list: Vec<FileIssue>,
     /// The contradictions between records, one sentence each.
     contradictions: Vec<String>,
     /// The reason why the path couldn't be checked.
@@ -90,7 +90,7 @@ fn of_run(run: &Opened) -> Check {
         place: run.shared_place(),
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,
-        issues_list: json::issues(&run.index),
+        issues_list: health::issues(&run.index),
         contradictions: run.summary.verdict.contradictions.to_vec(),
         error: None,
     }
@@ -114,10 +114,10 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         };
         let word = look.paint(ink, word);
         // If the run is a single file, its path is that of the file.
-        let file = if issue.file.contains(' ') {
+        let file = if issue.name.contains(' ') {
             String::new()
         } else {
-            format!("/{}", issue.file)
+            format!("/{}", issue.name)
         };
         let place = check.place.as_deref().map_or_else(
             || format!("{path}{file}"),
