@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cursor::{self, Cursor, SortKey, place};
-use super::{Ranked, Selection, order};
+use super::{Selection, in_order, order, ranked};
 use crate::analysis::columns::{COLUMNS, Column, Kind, PARENT, Value};
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::summary::{Cost, Summary};
