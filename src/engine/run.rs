@@ -297,7 +297,7 @@ impl<A: Agent> Session<A> {
             };
             let more = issues.len() - 1;
             let more = if more > 0 {
-                format!(", and {more} more")
+                format!(" ({more} more problem{})", if more == 1 { "" } else { "s" })
             } else {
                 String::new()
             };
@@ -405,7 +405,7 @@ impl<A: Agent> Session<A> {
                 ),
                 Some(env) => (
                     "ENV_OPS_GROUP_MISSING",
-                    format!("the environment {} does not offer it", env.name()),
+                    format!("the environment {} doesn't offer it", env.name()),
                 ),
             };
             issues.push(TaskIssue::new(

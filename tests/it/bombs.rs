@@ -590,7 +590,7 @@ fn rules_schemas_and_queries_have_an_end() {
     ] {
         let (status, said) = ask(&format!("content_match={pattern}"));
         assert!(
-            status == 400 && said.contains("does not compile"),
+            status == 400 && said.contains("doesn't compile"),
             "{status} {said}"
         );
     }

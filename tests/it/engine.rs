@@ -83,7 +83,7 @@ fn every_end_reads_as_its_recorded_verdict() {
     budget_first | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | 0 steps of 0, 0 issues
     cancelled | cancelled | recorded | Cancelled after step 1 | No answer was given. | 2 steps of 10, 0 issues
     cancelled_first | cancelled | recorded | Cancelled before the first step | 0 steps of 10, 0 issues
-    critic_failed | error | recorded | Ended by an error after step 0: the critic Broken failed: the tests could not be run | No answer was given. | 1 steps of 10, 0 issues
+    critic_failed | error | recorded | Failed with an error after step 0: the critic Broken failed: the tests could not be run | No answer was given. | 1 steps of 10, 0 issues
     critic_stop | critic stop | recorded | Stopped by Strict at 0.10: this leads nowhere | No answer was given. | 1 steps of 10, 0 issues
     final | answered | recorded | Answered at step 1 | 2 steps of 8, 0 issues
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
@@ -136,7 +136,7 @@ fn programs_read_the_rule_that_ended_a_run() {
     let (done, shown) = typed(&["show", "refused"], dir.path());
     assert_eq!(done, 0);
     assert!(
-        shown.contains("rule      budget.steps: 3 steps >= 3, set by the task"),
+        shown.contains("ended by  budget.steps: 3 steps, limit 3, set by the task"),
         "{shown}"
     );
     let (clean, checked) = typed(

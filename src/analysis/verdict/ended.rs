@@ -6,6 +6,9 @@ use super::{Facts, RunStatus};
 use crate::analysis::stated;
 use crate::model::{Bound, Certainty, Ended, Outcome, Reached};
 
+/// Of a longer message, only the first sentence is quoted; characters.
+const MAX_QUOTED: usize = 80;
+
 /// Returns the status and the sentence.
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
     let cut = facts.cut();
@@ -63,25 +66,36 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         }
         (measured, limit) => {
             let numbers = match (measured, limit) {
-                (Some(measured), Some(limit)) if ended.bound != Bound::Exact => {
+                (Some(measured), Some(limit)) => {
                     let bound = ended.bound.words();
-                    Some(format!("{bound}{}, limit {}", of(measured), of(limit)))
+                    let compared = super::compared(measured, limit, ended.unit);
+                    Some(format!("{bound}{compared}"))
                 }
-                (Some(measured), Some(limit)) if measured != limit => {
-                    Some(format!("{}, limit {}", of(measured), of(limit)))
-                }
-                (None, Some(limit)) => Some(format!("limit {}", of(limit))),
-                (measured, _) => measured.map(of),
+                (None, Some(_)) => None,
+                (measured, None) => measured.map(of),
             };
             (numbers, String::new())
         }
     };
-    let mut sentence = format!("{headline}{step}");
+    let mut sentence = match headline {
+        // It happened in the step, not after it.
+        Ended::CUT_REPLY => headline.replacen(" reached", &format!("{} reached", in_step(facts, is_cut)), 1),
+        _ => format!("{headline}{step}"),
+    };
+    if let (None, Some(limit), "") = (&numbers, ended.limit, &*contradiction) {
+        sentence += &format!(" (limit: {})", of(limit));
+    }
     if let Some(numbers) = &numbers {
         sentence += &format!(": {numbers}");
     }
     sentence += &contradiction;
     let words = ended.words();
+    // The headline already says that the API failed.
+    let words = match words.strip_prefix("API Error: ") {
+        Some(error) if headline.contains("API error") => error.to_owned(),
+        _ => words,
+    };
+    let words = first_sentence(&words);
     if !words.is_empty() {
         // A second colon would make the sentence hard to read.
         let mark = if numbers.is_some() { " · " } else { ": " };
@@ -89,7 +103,6 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     }
     if ended.certainty == Certainty::Inferred {
         sentence += &match &*ended.word {
-            Ended::NO_CALLS => " (inferred: the last reply made no tool calls)".to_owned(),
             word if word.contains(' ') => format!(" (inferred: {word})"),
             word => format!(" (inferred from {word})"),
         };
@@ -106,8 +119,27 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     sentence
 }
 
-/// Describes limits that were reached at the same time: "Step and cost limit reached: 1 of 1 step,
-/// $0.03 of $0.02".
+fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
+    if is_cut {
+        String::new()
+    } else {
+        facts.step_after("in")
+    }
+}
+
+/// Returns the first sentence of a quoted message, if the rest is long. The evidence has all of it.
+fn first_sentence(words: &str) -> &str {
+    if words.chars().count() <= MAX_QUOTED {
+        return words;
+    }
+    match words.find(". ") {
+        Some(end) => words.get(..end).unwrap_or(words),
+        None => words,
+    }
+}
+
+/// Describes limits that were reached at the same time: "Step and cost limit reached: 1 step
+/// (limit 1), $0.03 (limit $0.02)".
 fn at_once(ended: &Ended) -> Option<String> {
     let first = Reached {
         measured: ended.measured?,
@@ -118,7 +150,14 @@ fn at_once(ended: &Ended) -> Option<String> {
         .into_iter()
         .chain(ended.also.iter().copied())
         .collect();
-    (all.len() > 1).then(|| format!("{}: {}", ended.headline, each_of(&all)))
+    let each = all.iter().map(|reached| {
+        let plain = if reached.unit == "usd" { "usd" } else { "" };
+        let [used, limit] = [(reached.measured, reached.unit), (reached.limit, plain)]
+            .map(|(value, unit)| if unit == "usd" { cents(value) } else { amount(value, unit) });
+        format!("{used} (limit {limit})")
+    });
+    let each: Vec<String> = each.collect();
+    (all.len() > 1).then(|| format!("{}: {}", ended.headline, each.join(", ")))
 }
 
 /// Formats "1 of 50 steps, $0.03 of $3.00".

@@ -643,11 +643,22 @@ impl<'a> Facts<'a> {
             phase => phase,
         };
         let gone = if life.basis == Basis::Process {
-            "its process is gone, and "
+            "; its process is gone"
         } else {
             ""
         };
-        format!("Died {}: {gone}no events follow {last}", self.place())
+        let doing = self.group.map(|group| self.doing(group));
+        match doing.filter(|doing| !doing.is_empty()) {
+            Some(doing) => {
+                // The tool was running when the records end.
+                let doing = match doing.strip_prefix("waiting for ") {
+                    Some(tool) => format!("running {tool}"),
+                    None => doing,
+                };
+                format!("Died {} while {doing}{gone}", self.place())
+            }
+            None => format!("Died {}; the last event is {last}{gone}", self.place()),
+        }
     }
 
     /// Describes what the records of another tool's run lack at the end, and what that may mean.
@@ -858,12 +869,19 @@ fn duration(micros: i64) -> String {
     ))
 }
 
-/// Formats "6 of 6 steps" or "31 s, limit 30 s".
+/// Formats "6 of 60 steps", "31 s, limit 30 s" or "12 steps, limit 9".
 pub(super) fn used_of(used: f64, limit: f64, unit: &str) -> String {
     match unit {
-        "ms" | "usd" => format!("{}, limit {}", amount(used, unit), amount(limit, unit)),
+        "ms" | "usd" => compared(used, limit, unit),
+        _ if used > limit => compared(used, limit, unit),
         _ => format!("{} of {}", stated::amount(used, unit), amount(limit, unit)),
     }
+}
+
+/// Formats "6 steps, limit 6" or "31 s, limit 30 s".
+pub(super) fn compared(used: f64, limit: f64, unit: &str) -> String {
+    let of_limit = if matches!(unit, "ms" | "usd") { unit } else { "" };
+    format!("{}, limit {}", amount(used, unit), amount(limit, of_limit))
 }
 
 /// Makes the first letter lowercase.

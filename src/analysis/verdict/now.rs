@@ -11,8 +11,7 @@ impl Facts<'_> {
         let Some(group) = self.group else {
             return match (self.step(), self.index.events().is_empty()) {
                 (Some(step), _) => format!(
-                    "{}{of} done; no events show what it's doing now",
-                    capitalised(&step)
+                    "Running: {step}{of} is done; nothing recorded since",
                 ),
                 (None, true) => stop_word::nothing_yet(self.index).to_owned(),
                 (None, false) => "Setting up".to_owned(),

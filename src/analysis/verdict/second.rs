@@ -12,6 +12,15 @@ use crate::model::{CriticAction, StepHead, StopReason};
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
 
+/// Ends a sentence with a full stop, unless it ends with one or was truncated.
+fn full_stop(sentence: &str) -> String {
+    if sentence.ends_with(['.', '…']) {
+        sentence.to_owned()
+    } else {
+        format!("{sentence}.")
+    }
+}
+
 impl Facts<'_> {
     /// Returns the additional sentences; may be empty.
     pub(super) fn second(&self, mark: RunStatus) -> String {
@@ -134,14 +143,14 @@ impl Facts<'_> {
             .filter(|_| self.reason.is_none())
             .and_then(|group| group.error.as_ref());
         if let Some((_, error)) = engine {
-            return Some(format!("Error in {}: {error}.", self.step_now()));
+            return Some(full_stop(&format!("Error in {}: {error}", self.step_now())));
         }
         let last = self.last?;
         last.1.error.as_deref().map(|error| {
             format!(
-                "In {}, {}.",
+                "In {}, {}",
                 label(last),
-                chain::describe_error(error).trim_end_matches('.')
+                full_stop(&chain::describe_error(error))
             )
         })
     }
@@ -153,10 +162,10 @@ impl Facts<'_> {
         let low = step.lowest_score().filter(|low| (0.0..LOW).contains(low))?;
         let critic = step.critics.iter().find(|mark| mark.score == Some(low))?;
         Some(format!(
-            "{} gave {} in {}.",
-            self.index.name(critic.name),
+            "The lowest score in {} is {}, from the critic {}.",
+            label((n, step)),
             score(low),
-            label((n, step))
+            self.index.name(critic.name)
         ))
     }
 }

@@ -324,11 +324,11 @@ fn every_code_reads_as_a_sentence() {
     critic stop: Stopped by low critic scores: why
     error: Stopped after 3 failed steps in a row
     error: Stopped by an invalid rule: why
-    error: Ended by an error after step 0: why
-    error: Ended by an error after step 0: why
+    error: Failed with an error after step 0: why
+    error: Failed with an error after step 0: why
     error: The agent's code failed in step 0: why
-    error: Ended by an error after step 0: why
-    error: Ended by an error after step 0: why
+    error: Failed with an error after step 0: why
+    error: Failed with an error after step 0: why
     error: Ended because the trace couldn't be written: why
     limit: Context window full at step 0: why
     error: Not started: the task failed validation (why)

@@ -92,7 +92,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
     );
     assert_eq!(
         told[6].detail,
-        "Rejects the recorded answer: the answer does not hold \"no\""
+        "Rejects the recorded answer: the answer doesn't contain \"no\""
     );
     assert_eq!(told[6].refused, Some(9));
     let cuts: Vec<_> = told.iter().map(|result| result.cuts).collect();

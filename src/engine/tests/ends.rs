@@ -66,7 +66,7 @@ async fn case_7_and_8_an_answer_on_the_last_step_is_kept_and_a_text_is_not_one()
     let none = result.require_answer().unwrap_err();
     assert_eq!(
         none.to_string(),
-        "the run ended without an answer (budget_steps): 2 steps >= 2"
+        "the run ended without an answer (budget_steps): 2 steps, limit 2"
     );
     assert_eq!(none.last_text.as_deref(), Some("nearly"));
     let error = crate::Error::from(none.clone());

@@ -527,7 +527,7 @@ impl Session {
         if !matches!(self.finish.as_deref(), Some("refusal" | "max_tokens")) {
             let end = Ended::new(
                 "api_error",
-                "Ended by an API error",
+                "Failed with an API error",
                 Outcome::Failed,
                 Certainty::Recorded,
             );
@@ -580,7 +580,6 @@ impl Session {
                 Outcome::Truncated,
                 Certainty::Inferred,
             );
-            let end = end.detail("the final cost is at or above the budget");
             return Some(end.compare(Some(cost), Some(budget), "usd"));
         }
         let waits = self.last.is_some_and(|n| draft.unanswered(n) > 0);
@@ -599,7 +598,7 @@ impl Session {
             Some("tool_use" | "pause_turn") => None,
             // A reply is written block by block, so the text so far is a thought.
             None if self.last.and_then(|n| draft.said(n)).is_none() => None,
-            Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
+            Some("max_tokens") => of(Ended::CUT_REPLY, Outcome::Truncated),
             Some("refusal") => of("The model refused", Outcome::Failed),
             Some("model_context_window_exceeded") => of(Ended::CONTEXT_FULL, Outcome::Failed),
             None => Some(Ended::answered(Ended::NO_CALLS)),

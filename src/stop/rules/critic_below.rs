@@ -259,8 +259,8 @@ impl Condition for Compiled {
         };
         let limit = plain(*limit);
         let detail = match row.len {
-            1 => format!("{critic} gave {given} < {limit}"),
-            len => format!("{critic} gave {given} < {limit}, {len} scores in a row"),
+            1 => format!("{critic} scored {given}, below {limit}"),
+            len => format!("{critic} scored below {limit} {len} times in a row (last {given})"),
         };
         let evidence = [
             Evidence::Steps {

@@ -211,7 +211,7 @@ fn a_verdict_is_written_as_designed_and_read_tolerantly() {
   "limit": 1,
   "op": ">=",
   "unit": "steps",
-  "detail": "1 steps >= 1",
+  "detail": "1 step, limit 1",
   "limit_from": "engine",
   "also": [
     "stop[2]"

@@ -13,7 +13,7 @@ fn case_11_an_invalid_pattern_is_refused_or_fails_closed() {
         .build()
         .expect_err("the builder refuses");
     assert!(
-        refused.to_string().contains("does not compile"),
+        refused.to_string().contains("doesn't compile"),
         "{refused}"
     );
 

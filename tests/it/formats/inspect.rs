@@ -215,7 +215,7 @@ fn limits_and_errors_are_recorded() {
     let failed = run("ledger.json/food/a b_epoch_1");
     assert_eq!(
         failed.row.verdict.sentence,
-        "Ended by an error after step 1: RateLimitError('slow down')"
+        "Failed with an error after step 1: RateLimitError('slow down')"
     );
     assert_eq!(
         failed.step(1)["error"]["message"],

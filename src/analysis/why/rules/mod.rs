@@ -26,6 +26,11 @@ pub struct RuleStatus {
     pub id: String,
     /// The kind of rule: `budget_steps`, `stagnation`, `critic_stop`.
     pub kind: String,
+    /// The display name of what ended another tool's run, whose kind is the tool's own word. Empty
+    /// for all other rules.
+    pub label: String,
+    /// The state in words if the result doesn't describe it. May be empty.
+    pub stands: &'static str,
     /// The result.
     pub result: Standing,
     /// Whether the last records suggest that it ended the run, although no file records that.
@@ -78,6 +83,9 @@ impl RuleStatus {
 
     /// Returns the rule's display name.
     pub fn name(&self) -> String {
+        if !self.label.is_empty() {
+            return self.label.clone();
+        }
         if self.id == "criteria" {
             return match &*self.kind {
                 "max_steps" => "Step criterion",
@@ -91,12 +99,17 @@ impl RuleStatus {
             .to_owned();
         }
         let name = match &*self.kind {
-            "recovery_exhausted" => "Recovered errors",
+            "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
             "final" => "Final answer",
             "critic_stop" => "Critic stop",
             "agent_condition" => "Agent condition",
             "env_terminal" => "Environment",
             "context_overflow" => "Context window",
+            "env_capability_mismatch" => "Environment capability",
+            "task_validation_failed" => "Task validation",
+            "cancelled_immediate" => "Immediate cancellation",
+            "cancelled_after_step" => "Cancellation",
+            "interrupt" => "Interruption",
             "criteria" => "Stop criteria",
             "opaque" => "Rule in code",
             "unrecorded" => "Rule not recorded",
@@ -111,7 +124,8 @@ impl RuleStatus {
     /// Returns whether the rule comes from a list of rules, so that its id is more specific than
     /// its name.
     pub fn is_listed(&self) -> bool {
-        const OWN: [&str; 10] = [
+        const OWN: [&str; 11] = [
+            "rules",
             "decision",
             "critics",
             "recovery",
@@ -132,6 +146,7 @@ impl RuleStatus {
             "ms" => format::millis(value),
             "score" => format::score(value),
             "usd" => format::usd(value),
+            "recovered errors" => format!("{} recovered", count(value as u64)),
             _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
             _ => count(value as u64),
         }
@@ -141,6 +156,7 @@ impl RuleStatus {
     pub fn state(&self, ended: bool) -> String {
         match self.result {
             _ if self.is_inferred => "inferred".to_owned(),
+            _ if !self.stands.is_empty() => self.stands.to_owned(),
             Standing::Fired => "fired".to_owned(),
             Standing::Held if self.also && ended => "also true".to_owned(),
             Standing::Held if ended => "not fired".to_owned(),
@@ -187,18 +203,18 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
         .map(|rule| rule.reading)
 }
 
-/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table.
-pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
+/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table, or "8 rules, none
+/// fired (1 off, 2 unknown)".
+pub fn tally(rules: &[RuleStatus]) -> String {
     let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
     let fired = number(Standing::Fired);
     let inferred = rules.iter().filter(|rule| rule.is_inferred).count();
     let also = rules.iter().filter(|rule| rule.also).count();
-    let fired = if fired == 0 {
-        "none fired".to_owned()
-    } else {
-        format!("{fired} fired")
-    };
-    let mut parts = vec![fired];
+    let is_none = fired == 0 && inferred == 0;
+    let mut parts = Vec::new();
+    if fired > 0 {
+        parts.push(format!("{fired} fired"));
+    }
     if inferred > 0 {
         parts.push(format!("{inferred} inferred"));
     }
@@ -207,7 +223,8 @@ pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
     }
     let held = number(Standing::Held) - also;
     let open = [
-        (held, if ended { "not fired" } else { "still open" }),
+        // "None fired" says the same.
+        (if is_none { 0 } else { held }, "not fired"),
         (number(Standing::Off), "off"),
         (number(Standing::Unknown) - inferred, "unknown"),
     ];
@@ -216,7 +233,12 @@ pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
             .filter(|(rules, _)| *rules > 0)
             .map(|(rules, words)| format!("{rules} {words}")),
     );
-    parts.join(", ")
+    let parts = parts.join(", ");
+    match format::counted(rules.len(), "rule") {
+        _ if !is_none => parts,
+        all if parts.is_empty() => format!("{all}, none fired"),
+        all => format!("{all}, none fired ({parts})"),
+    }
 }
 
 /// Sorts fired rules first, then those that were also true, then by share used, then off, then

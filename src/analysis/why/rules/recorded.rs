@@ -37,7 +37,7 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
             "rules",
             "stop_rules",
             Standing::Unknown,
-            "the rules are not recorded",
+            "the rules aren't recorded",
         )],
     };
     rules.extend(besides(&run_record, index));
@@ -207,6 +207,8 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
         is_inferred: false,
         id: reading.id.clone(),
         kind,
+        label: String::new(),
+        stands: "",
         result,
         also: matches!(reading.check, Check::Stop { .. }),
         reading: said.cloned().unwrap_or_default(),

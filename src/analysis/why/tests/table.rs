@@ -155,8 +155,8 @@ fn every_reason_in_every_layout() {
     task_validation_failed [board] error, failed, recorded, step -, by rule: Not started: the task failed validation
     env_capability_mismatch [A B C] error, failed, recorded, step -, by preflight: Not started: the environment lacks something that a tool needs
     env_capability_mismatch [board] error, failed, recorded, step -, by rule: Not started: the environment lacks a required capability
-    unrecoverable_error [A B C] error, failed, recorded, step 1, by recovery: Ended by an error in step 1; its message isn't recorded
-    unrecoverable_error [board] error, failed, recorded, step 1, by rule: Ended by an error after step 1: a step failed
+    unrecoverable_error [A B C] error, failed, recorded, step 1, by recovery: Failed with an error in step 1; its message isn't recorded
+    unrecoverable_error [board] error, failed, recorded, step 1, by rule: Failed with an error after step 1: a step failed
     context_overflow [A B C] limit, failed, recorded, step 1, by context: Context window full
     context_overflow [board] limit, failed, recorded, step 1, by rule: Context window full at step 1
     cancelled_immediate [A B C] cancelled, cancelled, recorded, step 1, by cancel: Cancelled immediately, after step 1

@@ -247,8 +247,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
         shown_rows,
         [
             "Tokens|1|step 0|earlier|4|5,302|none||396 tokens > 1",
-            "Steps|3|step 2|earlier|2|3,351|none||3 steps >= 3",
-            "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
+            "Steps|3|step 2|earlier|2|3,351|none||3 steps, limit 3",
+            "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
             "Tokens|9,000|–|not reached|–|–|–||Didn't fire before the run ended",
             "Step budget|20|–|not reached|–|–|–|as recorded|Didn't fire before the run ended",
             "Low score|nobody < 0.5|–|unknown|–|–|unknown||Unknown from step 0: a score from the critic nobody is not recorded",
