@@ -396,18 +396,11 @@ fn write_text(
     let all = runs;
     if list.copies > 0 {
         let words = if list.copies == 1 {
-            "1 more file contains"
+            "1 duplicate isn't counted"
         } else {
-            &format!("{} more files contain", count(list.copies as u64))
+            &format!("{} duplicates aren't counted", count(list.copies as u64))
         };
-        writeln!(
-            out,
-            "{}",
-            look.paint(
-                Ink::Dim,
-                &format!("{words} records of these runs; each run is counted once")
-            )
-        )?;
+        writeln!(out, "{}", look.paint(Ink::Dim, words))?;
     }
     let runs = counted(list.total, "run");
     let foot = if list.matched == list.total {

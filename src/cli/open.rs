@@ -271,7 +271,8 @@ fn check(path: &Path) -> Result<()> {
 /// it, or some of them.
 fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
     let shown = path.display();
-    let runs = counted(keys.len(), "run");
+    // Duplicates are known only once all of them are indexed.
+    let runs = counted(keys.len(), "trace");
     let runs = if is_all {
         runs
     } else {

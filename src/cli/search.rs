@@ -209,7 +209,7 @@ fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> 
             tally.runs_with
         ),
     };
-    let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
+    let (runs, seconds) = (counted(tally.runs, "trace"), tally.took.as_secs_f64());
     let speed = format!(
         "{hits} {runs}; searched {} in {seconds:.1} s",
         bytes(tally.bytes_done)

@@ -147,14 +147,14 @@ fn show_a_run() {
 fn a_directory_above_runs_is_none_and_names_them() {
     let root = root();
     assert_snapshot!(board(root.path(), "why ROOT").1, @r#"
-    board: ROOT isn't a run, but contains 2 runs
+    board: ROOT isn't a run, but contains 2 traces
     hint: try ROOT/one
     hint: try ROOT/two
     "#);
     fs::create_dir(root.path().join("more")).unwrap();
     fs::rename(root.path().join("two"), root.path().join("more/two")).unwrap();
     assert_snapshot!(board(root.path(), "show ROOT/more").1, @r#"
-    board: ROOT/more isn't a run, but contains 1 run
+    board: ROOT/more isn't a run, but contains 1 trace
     hint: try ROOT/more/two
     "#);
     let empty = board(root.path(), "show ROOT/empty").1;

@@ -246,7 +246,13 @@ fn write_text(
         };
         let mut why = answer.result.reason(&run.index);
         if is_own {
-            why = format!("{why} ({})", answer.own_note());
+            why = match (answer.ended, answer.result.found) {
+                (false, StopTiming::NotReached) if answer.result.refused.is_none() => {
+                    "not reached, as recorded".to_owned()
+                }
+                (true, StopTiming::NotReached) => answer.own_note().to_owned(),
+                _ => format!("{why} ({})", answer.own_note()),
+            };
         }
         writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
     }

@@ -75,7 +75,7 @@ impl RuleResult {
         match (&self.off, &self.needs, self.unknown_from) {
             (Some(how), ..) => format!("disabled ({how})"),
             (None, Some(needs), Some(from)) => {
-                format!("Unknown from step {}{latest}: {needs}", label(index, from))
+                format!("unknown from step {}{latest}: {needs}", label(index, from))
             }
             _ => self.detail.clone(),
         }
@@ -96,7 +96,8 @@ impl RuleResult {
 
 /// Returns the label of a step by its ordinal.
 pub fn label(index: &Index, step: u64) -> String {
-    usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
+    let label = usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step));
+    label.trim_start_matches('#').to_owned()
 }
 
 /// Where a rule stops a run, relative to the recorded end.
@@ -299,7 +300,7 @@ fn rule_result(
     if let Some((needs, from, latest)) = missing(spec, first, record, last) {
         return RuleResult {
             found: StopTiming::Unknown,
-            detail: format!("Not enough data: {needs}"),
+            detail: format!("not enough data: {needs}"),
             needs: Some(needs),
             unknown_from: Some(from),
             at_latest: latest,
@@ -459,12 +460,12 @@ fn missing(
 
 fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
     match &first.refused {
-        _ if last.is_none() => "No steps ran".to_owned(),
+        _ if last.is_none() => "no steps ran".to_owned(),
         Some((_, miss)) if !miss.detail.is_empty() => {
-            format!("Rejects the recorded answer: {}", miss.detail)
+            format!("rejects the recorded answer: {}", miss.detail)
         }
-        Some(_) => "Rejects the recorded answer".to_owned(),
-        None => "Didn't fire before the run ended".to_owned(),
+        Some(_) => "rejects the recorded answer".to_owned(),
+        None => "didn't fire before the run ended".to_owned(),
     }
 }
 

@@ -85,14 +85,14 @@ fn each_of_the_four_answers_and_what_it_spares() {
         "before its actions, which took 400 ms"
     );
     assert_eq!(saved(2), (Some(0), Some(0), Some(0)));
-    assert_eq!(told[3].detail, "Didn't fire before the run ended");
+    assert_eq!(told[3].detail, "didn't fire before the run ended");
     assert_eq!(
         told[4].needs.as_deref(),
         Some("whether some steps changed the state is not recorded")
     );
     assert_eq!(
         told[6].detail,
-        "Rejects the recorded answer: the answer doesn't contain \"no\""
+        "rejects the recorded answer: the answer doesn't contain \"no\""
     );
     assert_eq!(told[6].refused, Some(9));
     let cuts: Vec<_> = told.iter().map(|result| result.cuts).collect();
@@ -182,7 +182,7 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
     );
     assert_eq!(
         told[1].detail,
-        "Not enough data: the token usage of some steps is not recorded"
+        "not enough data: the token usage of some steps is not recorded"
     );
     assert_eq!(
         (told[2].found, told[2].unknown_from),
@@ -298,7 +298,7 @@ fn a_record_without_steps_stops_nowhere() {
     );
     assert_eq!(
         (told[0].found, &*told[0].detail),
-        (StopTiming::NotReached, "No steps ran")
+        (StopTiming::NotReached, "no steps ran")
     );
 }
 

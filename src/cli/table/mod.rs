@@ -225,7 +225,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         visible_line(&dir.join(args.table.name()).to_string_lossy()),
         counted(done.runs, "run"),
         counted(done.files, "file"),
-        counted(done.runs_read, "run"),
+        counted(done.runs_read, "trace"),
         bytes(done.bytes_read),
     )?;
     Ok(0)

@@ -253,7 +253,7 @@ impl<'a> RunHead<'a> {
         } else {
             stored
         };
-        add("also at", (relation.copies > 0).then_some(stored));
+        add("duplicates", (relation.copies > 0).then_some(stored));
         for copy in relation.differences.iter().take(MAX_CHILDREN) {
             let verdict = copy.is_other_end.then_some(&copy.verdict);
             let words = verdict
