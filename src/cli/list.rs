@@ -420,7 +420,7 @@ fn write_text(
         let word = look.paint(Ink::Warning, "ignored");
         writeln!(
             out,
-            "{word}: {}: {}",
+            "{word} \"{}\": {}",
             visible_line(&ignored.text),
             visible_line(&ignored.why)
         )?;

@@ -96,7 +96,7 @@ fn list_runs() {
     status    run  steps  score    updated  verdict
     answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
-    ignored: nonsense:x: there is no field nonsense. To search for the text, put it in quotes. The fields are run, path, run_id, manifest_status, liveness, outcome, status, stop, verdict, verdict_second, contradictions, certainty, steps, events, segments, errors, max_steps, max_steps_from, tokens, input, cached, output, reasoning, untold, tokens_estimated, model_calls, calls, tool_errors, cost, cost_recorded, cost_estimated, duration, duration_at_least, score, critic, model, models, title, task, parent, continues, format, writer, project, turns, children, files, started, updated, issues, problems, partial, duplicate_of, also_at, copies_say, copied_from, copied, agent, tool, err and `state.KEY changed`
+    ignored "nonsense:x": no field is called nonsense. Put the term in quotes to search for its text, or see `board list --help` for all fields
     skipped: empty: contains no trace files
     "#);
     let runs = json(root.path(), "list ROOT two --json");

@@ -223,8 +223,8 @@ fn has_steps(run: &Run, total: usize) -> String {
     match (total, kept_of_all(&index)) {
         (0, _) => format!("{}.", run.summary().no_step(&index)),
         (_, Some(steps)) => format!("It has {steps}."),
-        (1, None) => "It has one step, 0.".to_owned(),
-        (_, None) => format!("It has {total} steps, 0 to {}.", total - 1),
+        (1, None) => "It has 1 step, step 0.".to_owned(),
+        (_, None) => format!("It has {total} steps, numbered from 0 to {}.", total - 1),
     }
 }
 
@@ -238,7 +238,7 @@ impl FromRequestParts<AppState> for EventParam {
         if let Some(n) = text.parse().ok().filter(|n| *n < total) {
             return Ok(Self(run, n));
         }
-        let has = format!("It has {}, counted from 0.", counted(total, "event"));
+        let has = format!("It has {}, numbered from 0.", counted(total, "event"));
         let error = WebError::not_found("This run has no event", &has).named(&text);
         Err(error.link("Open the run", href::run(run.key().as_str())))
     }

@@ -114,7 +114,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             "max_steps needs a whole number",
             "max_steps=8",
         ),
-        ("max_step%3D3", "unknown rule `max_step`", "max_steps=8"),
+        ("max_step%3D3", "unknown rule \"max_step\"", "max_steps=8"),
         (
             "content_match%3D%28",
             "doesn't compile",
@@ -350,7 +350,7 @@ fn the_command_refuses_what_it_cannot_ask() {
         ),
         (
             "stop=3",
-            "because: unknown rule `stop`",
+            "because: unknown rule \"stop\"",
             "hint: for example: --rule '",
         ),
         (

@@ -143,10 +143,7 @@ fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
     let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
     let read = rules.map(|rule| {
         rule.read.map_err(|Wrong { why, example }| {
-            SpecError::new(format!(
-                "the rule {:?} can't be used: {why}. Example: {example}",
-                rule.text
-            ))
+            SpecError::new(format!("{why}. Example: {example}"))
         })
     });
     read.collect()

@@ -67,7 +67,7 @@ impl SweepRule {
                 .filter(|steps| *steps > 0)
                 .ok_or_else(|| {
                     SpecError::new(format!(
-                        "streak must be a number of consecutive scores, as in streak=2, not {text:?}"
+                        "streak must be a number of consecutive scores, such as streak=2, not {text:?}"
                     ))
                 })?,
         };

@@ -423,7 +423,7 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
         (
             "",
             vec!["max_step=3"],
-            "unknown rule `max_step`, expected one of `max_steps`, `max_rounds`",
+            "unknown rule \"max_step\"; use one of max_steps, max_rounds",
         ),
         ("", vec!["max_steps=-3"], "Example: max_steps=8"),
         (

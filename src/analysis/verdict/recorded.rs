@@ -47,6 +47,8 @@ pub fn amount(value: f64, unit: &str) -> String {
         "ms" => duration((value * 1e3) as i64),
         "usd" => super::format::usd(value),
         "" => number(value),
+        // The recorded unit of loop detection.
+        "equal texts" => amount(value, "identical texts"),
         // Units are recorded in the plural.
         _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
         _ => format!("{} {unit}", number(value)),

@@ -195,7 +195,7 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
     for (rule, words) in [
         (
             "content_match=(",
-            "the rule content_match can't be used: the pattern \"(\" does not compile",
+            "the rule content_match can't be used: the pattern \"(\" doesn't compile",
         ),
         (
             r#"{"type":"any_of","of":[]}"#,
@@ -217,11 +217,11 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
     for (rule, words) in [
         (
             "max_step=3",
-            "unknown rule `max_step`, expected one of `max_steps`, `max_rounds`",
+            "unknown rule \"max_step\"; use one of max_steps, max_rounds",
         ),
         (
             "max_steps=-3",
-            "max_steps needs a whole number, as in max_steps=8, not \"-3\"",
+            "max_steps needs a whole number, not \"-3\"",
         ),
         (
             "critic_below=tests",

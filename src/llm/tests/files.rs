@@ -106,14 +106,14 @@ fn rules_are_short_or_tables_and_stand_in_their_list() {
     let file = parse(&format!("{MODEL}{rules}")).unwrap();
     assert_eq!((file.completion.len(), file.policies.len()), (1, 2));
     let rule = |text: &str| wrong(&format!("[stop]\npolicies = [\n  {text},\n]"));
-    assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: unknown rule `max_step`"));
+    assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: unknown rule \"max_step\""));
     assert!(
         rule("{ type = \"max_steps\", step = 8 }")
             .starts_with("dir/agent.toml:6: unknown field `step`")
     );
     assert!(
         rule("\"content_match=(\"")
-            .starts_with("dir/agent.toml:6: the pattern \"(\" does not compile")
+            .starts_with("dir/agent.toml:6: the pattern \"(\" doesn't compile")
     );
     assert!(rule("7").starts_with("dir/agent.toml:6: invalid type: integer `7`, expected a rule"));
     assert_eq!(
@@ -138,7 +138,7 @@ fn critics_are_of_three_kinds() {
     assert!(critic("kind = \"command\"").ends_with("missing field `command`"));
     assert!(
         critic("kind = \"regex\"\npattern = \"(\"")
-            .ends_with("the pattern \"(\" does not compile: unclosed group")
+            .ends_with("the pattern \"(\" doesn't compile: unclosed group")
     );
     assert!(
         critic("kind = \"judge\"\ncriteria = \"x\"\nwhen = \"never\"")

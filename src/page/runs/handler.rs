@@ -282,8 +282,8 @@ pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
 pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
     let runs = state.library.runs();
     let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
-    let detail = "No trace with this name was found below the root.";
-    WebError::not_found("No run named", detail)
+    let detail = format!("There is no run with this name in {}.", shown_roots(state));
+    WebError::not_found("No run named", &detail)
         .named(key)
         .close_to(close.map(|run| run.summary()).collect())
         .awaiting(key)

@@ -124,8 +124,7 @@ impl Rule for CriticBelow {
 fn finite(score: f64) -> Result<f64, SpecError> {
     let wrong = || {
         SpecError::new(format!(
-            "critic_below needs a finite score, as in {}, not {score}",
-            CriticBelow::ROW.example
+            "critic_below needs a finite score, not {score}"
         ))
     };
     Some(score)

@@ -14,12 +14,12 @@ pub struct LoopDetection {
 impl LoopDetection {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "loop_detection",
-        label: "Identical replies or calls in a row",
+        label: "Identical replies or calls",
         usage: "loop_detection=N",
         example: "loop_detection=3",
         when: "identical texts in a row >= N",
         off: Some("loop_detection=1"),
-        unit: "identical texts",
+        unit: "equal texts",
         reads: Reads::Hashes,
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),
         scale: Some(Scale {

@@ -122,9 +122,9 @@ impl<'de> Deserialize<'de> for StopSpec {
         {
             Some((_, read)) => read(Value::Object(fields)).map_err(D::Error::custom),
             None => {
-                let known: Vec<_> = RULES.iter().map(|row| format!("`{}`", row.name)).collect();
+                let known: Vec<_> = RULES.iter().map(|row| row.name).collect();
                 Err(D::Error::custom(format!(
-                    "unknown rule `{name}`, expected one of {}",
+                    "unknown rule {name:?}; use one of {}",
                     known.join(", ")
                 )))
             }
