@@ -304,7 +304,7 @@ fn back_in_time(index: &Index) -> Option<Issue> {
     } else {
         String::new()
     };
-    let reason = format!("time goes backwards here{more}");
+    let reason = format!("this record is older than the one before it{more}");
     Some(Issue {
         kind: IssueKind::Time,
         file: TraceFile::Events,
@@ -320,7 +320,8 @@ fn left(index: &Index) -> Option<Issue> {
     let left = index.tally().abandoned;
     let first = index.steps().get(left.first?)?;
     let steps = counted(left.count, "step");
-    let reason = format!("the run went back past {steps}, which didn't lead to its end");
+    let were = if left.count == 1 { "was" } else { "were" };
+    let reason = format!("{steps} {were} abandoned when the session was rewound");
     let (line, offset) = (Some(first.line), Some(first.span.offset));
     Some(Issue {
         kind: IssueKind::Left,
@@ -605,10 +606,10 @@ mod tests {
     #[test]
     fn time_going_backwards_is_reported_at_its_first_line() {
         let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
-        assert_eq!(found(&[], &[1, 5, 4]), back("time goes backwards here"));
+        assert_eq!(found(&[], &[1, 5, 4]), back("this record is older than the one before it"));
         assert_eq!(
             found(&[], &[1, 5, 4, 6, 2]),
-            back("time goes backwards here (and 1 more time)")
+            back("this record is older than the one before it (and 1 more time)")
         );
     }
 
@@ -638,7 +639,7 @@ mod tests {
             (noted.len(), &*noted[19].2),
             (
                 20,
-                "plan changed after the previous step, outside reduce (later changes like this aren't listed)"
+                "plan changed after the previous step, not by a recorded step (later changes like this aren't listed)"
             )
         );
     }

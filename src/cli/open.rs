@@ -146,6 +146,13 @@ impl Opened {
         Some(self.dir.shared_place()?.to_string_lossy().into_owned())
     }
 
+    /// Returns the file with the records, if the run's format has only one.
+    pub(super) fn only_file(&self) -> Option<String> {
+        let file = self.dir.file(TraceFile::Events);
+        let is_one = self.index.format().is_one_file();
+        is_one.then(|| file.to_string_lossy().into_owned())
+    }
+
     /// Returns the run's display name: a directory's name, or a file's path as given, since many
     /// files have the same name.
     pub(super) fn name(&self) -> &str {

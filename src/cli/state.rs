@@ -123,7 +123,7 @@ fn write_state(
         .min(32);
     for known in &state.keys {
         let by = match (known.outside, known.written) {
-            (Some(step), _) => format!("outside reduce, seen at {}", run.index.label(step)),
+            (Some(step), _) => format!("between steps, seen at {}", run.index.label(step)),
             (_, Some(step)) if step == n => format!("step {} *", run.index.label(step)),
             (_, Some(step)) => format!("step {}", run.index.label(step)),
             (_, None) => "initial".to_owned(),
@@ -149,7 +149,7 @@ fn write_state(
         writeln!(
             out,
             "\n{}",
-            look.paint(Ink::Heading, "changed outside reduce before this step")
+            look.paint(Ink::Heading, "changed between steps (not by a recorded step)")
         )?;
     }
     outside.iter().try_for_each(|found| {

@@ -129,7 +129,7 @@ fn show_a_run() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems); see board check ROOT/one
+    issues    3 problems, 2 notes; see board check ROOT/one
 
     answer
       all
@@ -279,7 +279,7 @@ fn show_events() {
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems); see board check ROOT/one
+    issues    3 problems, 2 notes; see board check ROOT/one
 
     answer
       all
@@ -336,12 +336,12 @@ fn check_names_every_place() {
     ROOT/one/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/one/events.jsonl:5: byte 531: note: blank line
     ROOT/one/events.jsonl:7: byte 686: problem: not JSON: expected ident at byte 2 of the line
-    ROOT/one: 5 issues (3 problems)
+    ROOT/one: 3 problems, 2 notes
     ROOT/two/manifest.json: note: names run r, but the directory is named two
     ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
-    ROOT/two: 4 issues (3 problems)
+    ROOT/two: 3 problems, 1 note
     ROOT/empty: not checked: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
     board: 1 of 3 paths couldn't be checked
     "#);

@@ -158,7 +158,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         measure("last_score", "Last score", Unit::Score, summary.last_score),
         measure(
             "issues",
-            "Trace issues",
+            "Issues in the trace",
             Unit::Count,
             Some(summary.issues.0 as f64),
         ),

@@ -92,7 +92,7 @@ fn texts_word_by_word() {
         r#""add() has its operands reversed""#,
         r#""add() has its operands right, operator wrong""#,
     );
-    words(before, after, "text, 3 words");
+    words(before, after, "text, 3 words changed");
     shows(
         before,
         after,
@@ -115,7 +115,7 @@ fn texts_word_by_word() {
     words(r#""replace_text""#, r#""run_python""#, "text");
     words(r#""""#, r#""measure""#, "text");
     shows(r#""""#, r#""5""#, &[" -\"\"", " +\"5\""]);
-    words(r#""a b""#, r#""a  b""#, "text, whitespace only");
+    words(r#""a b""#, r#""a  b""#, "text, only whitespace changed");
     shows(
         r#""🧑‍🚀 flies""#,
         r#""🧑‍🔬 flies""#,
@@ -162,7 +162,7 @@ fn large_texts_are_replaced_as_a_whole() {
     let long = text(0);
     let other = long.replace("w2500", "x");
     let (before, after) = (Json::String(long.into()), Json::String(other.into()));
-    assert_eq!(diff(&before, &after).words(), "text, 1 word");
+    assert_eq!(diff(&before, &after).words(), "text, 1 word changed");
 }
 
 #[test]

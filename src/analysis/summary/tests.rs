@@ -163,7 +163,7 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     assert!(
         issues
             .iter()
-            .any(|issue| issue.reason == "time goes backwards here"),
+            .any(|issue| issue.reason == "this record is older than the one before it"),
         "{issues:?}"
     );
     // After that, the run's age is unknown.

@@ -297,11 +297,8 @@ fn issues(run: &Opened) -> Option<String> {
     let (issues, problems) = run.summary.issues;
     let path = run.summary.path.trim_end_matches('/');
     (issues > 0).then(|| {
-        format!(
-            "{} ({}); see board check {path}",
-            count(issues as u64),
-            counted(problems, "problem")
-        )
+        let counts = health::in_words((issues, problems));
+        format!("{counts}; see board check {path}")
     })
 }
 

@@ -249,7 +249,7 @@ impl<'a> IssuesTab<'a> {
         }
         let listed = counts
             .into_iter()
-            .map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.label())));
+            .map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.words())));
         let unlisted = self.view.summary.issues.0.saturating_sub(self.issues.len());
         let more = (unlisted > 0).then(|| {
             let words = format!(
@@ -290,7 +290,7 @@ impl<'a> IssuesTab<'a> {
     fn level(&self, issue: &Issue) -> Sign {
         level(
             issue.kind,
-            &format!("{}: {}", word(issue.kind), issue.kind.label()),
+            &format!("{}: {}", word(issue.kind), issue.kind.words()),
         )
     }
 

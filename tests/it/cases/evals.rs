@@ -90,7 +90,7 @@ mod inspect {
             .unwrap();
         assert_says(
             &String::from_utf8_lossy(&output.stdout),
-            &[words, "1 issue (1 problem)"],
+            &[words, "1 problem"],
         );
         // What a scorer took is in the usage too.
         let same = changed("in_usage_disagree/log.json", |log| {

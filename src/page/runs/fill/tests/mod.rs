@@ -137,7 +137,7 @@ fn a_row_says_what_is_known() {
         ),
         (Some("1 min 31 s"), Some("12.9k"))
     );
-    assert_eq!(row.issues().as_deref(), Some("5 issues"));
+    assert_eq!(row.issues().as_deref(), Some("3 problems, 2 notes"));
     let updated = row.when(UPDATED).unwrap();
     assert_eq!(
         (updated.words.as_str(), updated.iso.as_str()),
