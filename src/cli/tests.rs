@@ -122,7 +122,8 @@ fn show_a_run() {
     run id    r
     task      Fix a.py
     agents    fixer
-    status    finished; recorded: status completed, stop reason final
+    status    answered
+    recorded  finished, manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s
@@ -272,7 +273,8 @@ fn show_events() {
     run id    r
     task      Fix a.py
     agents    fixer
-    status    finished; recorded: status completed, stop reason final
+    status    answered
+    recorded  finished, manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s

@@ -169,7 +169,7 @@ fn large_texts_are_replaced_as_a_whole() {
 fn objects_by_key() {
     let before = r#"{"id": 2, "title": "patch", "status": "done"}"#;
     let after = r#"{"id": 2, "title": "patch", "status": "failed"}"#;
-    words(before, after, "1 of 3 fields");
+    words(before, after, "1 of 3 fields changed");
     shows(before, after, &["status -done", "status +failed"]);
     words("{}", r#"{"a": 1}"#, "object, +1 field → 1");
     words(
@@ -181,7 +181,7 @@ fn objects_by_key() {
     words(
         r#"{"a": 1, "b": 1}"#,
         r#"{"a": 2, "b": 1, "c": 3}"#,
-        "object, 1 of 2 fields, +1 field → 3",
+        "object, 1 of 2 fields changed, +1 field → 3",
     );
     shows(
         r#"{"a": {"b c": [1]}, "z": 1}"#,
@@ -328,11 +328,11 @@ fn a_step_of_a_real_run() {
         "loss": {"before": 3.25, "after": 3.0}
     }"#;
     let expected = [
-        ("best", "set (was absent or null)"),
+        ("best", "set"),
         ("cursor", "number, +1"),
         ("graph", "object, +1 field → 2"),
         ("loss", "number, −0.25"),
-        ("plan_steps[1]", "1 of 3 fields"),
+        ("plan_steps[1]", "1 of 3 fields changed"),
         ("queue", "list, same 3 items, reordered"),
         ("score", "cleared (now absent or null)"),
         ("token", "changed, redacted"),

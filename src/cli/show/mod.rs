@@ -191,8 +191,9 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
             .as_ref()
             .map(|thread| format!("thread {thread}")),
     )?;
-    fact("status", Some(status(run)))?;
-    fact("rule", rule(&run.index))?;
+    fact("status", Some(summary.verdict.mark.word().to_owned()))?;
+    fact("recorded", Some(recorded(run)))?;
+    fact("ended by", rule(&run.index))?;
     let among = || {
         format!(
             "the newest of {} in this directory; numbers cover only this run",
@@ -235,12 +236,15 @@ fn moment(micros: i64, look: &Look) -> Option<String> {
     .map(|clock| clock.title)
 }
 
-fn status(run: &Opened) -> String {
+/// Describes what the files record about the end.
+fn recorded(run: &Opened) -> String {
     let summary = &run.summary;
-    let status = summary.status.as_ref().map_or_else(
-        || "no status".to_owned(),
-        |status| format!("status {status}"),
-    );
+    let has_manifest = !run.index.format().is_one_file();
+    let status = match &summary.status {
+        Some(status) => format!(", manifest status {status}"),
+        None if has_manifest => ", no manifest status".to_owned(),
+        None => String::new(),
+    };
     let reason = summary
         .verdict
         .stop_reason
@@ -252,7 +256,7 @@ fn status(run: &Opened) -> String {
         .or_else(disputed)
         .unwrap_or_else(|| "no stop reason".to_owned());
     let word = summary.life.liveness.word();
-    format!("{word}; recorded: {status}, {reason}")
+    format!("{word}{status}, {reason}")
 }
 
 /// Returns the rule that ended the run, if recorded.
@@ -270,7 +274,7 @@ fn rule(index: &Index) -> Option<String> {
 fn steps(run: &Opened) -> String {
     let summary = &run.summary;
     let steps = summary.steps_known().map_or_else(
-        || "number not recorded".to_owned(),
+        || "unknown".to_owned(),
         |steps| count(steps as u64),
     );
     let failed = if summary.errors > 0 {
@@ -288,6 +292,7 @@ fn steps(run: &Opened) -> String {
         .map_or_else(String::new, |limit| match limit.from {
             LimitFrom::Inferred => String::new(),
             LimitFrom::State => format!(" (state.max_steps is {})", limit.steps),
+            _ if summary.steps_known().is_none() => format!(" (limit {})", limit.steps),
             _ => format!(" of {}", limit.steps),
         });
     format!("{steps}{limit}{nested}{failed}")
@@ -449,7 +454,7 @@ fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String
         notes.push((Ink::Bad, format!("error: {error}")));
     }
     if let Some(code) = head.returncode {
-        notes.push((Ink::Bad, format!("returned {code}")));
+        notes.push((Ink::Bad, format!("exit code {code}")));
     }
     if head.left {
         notes.push((Ink::Dim, LEFT.to_owned()));
