@@ -21,10 +21,10 @@ const MAX_CALL: usize = 56;
 /// Show where two runs diverge and how they differ; exits with 1 if they do
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", help = super::RUN)]
+    #[arg(value_name = "A", help = super::RUN)]
     a: PathBuf,
     /// The other run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "B")]
     b: PathBuf,
     /// Print one JSON document
     #[arg(long)]

@@ -23,8 +23,8 @@ const MAX_VALUE: usize = 300;
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::RUN)]
     run: PathBuf,
-    /// The step, by its ordinal (from 0) [default: the last step]
-    #[arg(long, value_name = "N", value_parser = super::whole_number::<usize>)]
+    /// The step number, counted from 0 [default: the last step]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the history of one value up to that step: a key, plan[0].status, or /plan/0/status
     #[arg(long, value_name = "PATH")]

@@ -208,7 +208,7 @@ fn a_word_that_no_run_has_is_named() {
     assert_snapshot!(board(root.path(), "list ROOT stop:critic").1, @r#"
     0 of 2 runs
     skipped: empty: contains no trace files
-    no run has stop:critic; recorded values: final
+    no run has stop:critic; the values are final
     "#);
     assert!(
         !board(root.path(), "list ROOT stop:final")
@@ -370,8 +370,7 @@ fn what_is_not_there_leads_on() {
         ),
         (
             "show ROOT/empty",
-            "board: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl\n\
-             hint: `board list ROOT/empty` lists the runs in it\n",
+            "board: ROOT/empty contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool\n",
         ),
         (
             "check ROOT/one/steps.jsonl",
@@ -380,8 +379,7 @@ fn what_is_not_there_leads_on() {
         ),
         (
             "list ROOT/none",
-            "board: no runs in ROOT/none: it doesn't exist\n\
-             hint: pass the directory or file first, then the query: board list ./runs 'steps>5'\n",
+            "board: no runs in ROOT/none: it doesn't exist\n",
         ),
     ] {
         assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");

@@ -43,8 +43,11 @@ pub(super) struct Args {
 fn rules_help() -> String {
     let line = |row: &&Row| format!("\n  {:<33}  {}", row.usage, row.when);
     format!(
-        "A rule is name=value or JSON:{}",
-        RULES.iter().map(line).collect::<String>()
+        "A rule is name=value or JSON:{}
+Example of a group:
+  {}",
+        RULES.iter().map(line).collect::<String>(),
+        r#"{"type":"any_of","of":[{"type":"max_steps","steps":8},{"type":"keyword","keyword":"DONE"}]}"#
     )
 }
 

@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use super::format;
 use super::summary::{Cost, Summary};
 
+mod about;
 mod step;
 mod table;
 #[cfg(test)]

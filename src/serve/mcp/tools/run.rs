@@ -58,11 +58,11 @@ const FIELDS: [&str; 33] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListRuns {
-    /// Selects runs by words and by terms such as outcome:failed stop:limit steps>10 tool:NAME err:true model:NAME
+    /// Selects runs by words and by terms such as outcome:failed status:limit stop:final steps>10 tool:NAME err:true model:NAME
     /// task:WORD score<0.5 started:2026-02-22. `-term` negates. All terms must match
     #[serde(default)]
     query: String,
-    /// The column to sort by, such as updated, steps, tokens, cost, duration, score. A leading `-` reverses the order
+    /// The field to sort by, such as updated, steps, tokens, cost, duration, score. A leading `-` reverses the order
     #[serde(default)]
     sort: String,
     /// Maximum number of runs. Default: 30
@@ -71,7 +71,7 @@ pub(super) struct ListRuns {
     /// Continues a list: `next` from the previous result
     #[serde(default)]
     after: String,
-    /// Includes all columns of each run
+    /// Includes all fields of each run
     #[serde(default)]
     whole: bool,
 }
@@ -131,7 +131,8 @@ pub(super) struct WhatIf {
     /// The run: its key from list_runs, its path, or its id
     run: String,
     /// The rules to try: max_steps=8, token_budget=10000, timeout=60, max_cost=0.5, loop_detection=3, stagnation=4,
-    /// critic_below=NAME:SCORE:STEPS, stop_on_tool=NAME, keyword=TEXT, ..., or JSON
+    /// critic_below=NAME:SCORE:STEPS, stop_on_tool=NAME, keyword=TEXT, ..., or JSON such as
+    /// {"type":"any_of","of":[{"type":"max_steps","steps":8},{"type":"stagnation","steps":3}]}
     #[schemars(length(min = 1))]
     rules: Vec<String>,
 }
