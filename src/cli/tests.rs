@@ -160,7 +160,7 @@ fn a_directory_above_runs_is_none_and_names_them() {
     "#);
     let empty = board(root.path(), "show ROOT/empty").1;
     assert!(
-        empty.starts_with("board: ROOT/empty isn't a run directory: it has none of "),
+        empty.starts_with("board: ROOT/empty contains no runs: no manifest.json"),
         "{empty}"
     );
 }
@@ -337,14 +337,14 @@ fn check_names_every_place() {
     ROOT/one/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/one/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/one/events.jsonl:5: byte 531: note: blank line
-    ROOT/one/events.jsonl:7: byte 686: problem: not JSON: expected ident at byte 2 of the line
+    ROOT/one/events.jsonl:7: byte 686: problem: not JSON: unexpected text at byte 2 of the line
     ROOT/one: 3 problems, 2 notes
     ROOT/two/manifest.json: note: names run r, but the directory is named two
     ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 3 problems, 1 note
-    ROOT/empty: not checked: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
+    ROOT/empty: not checked: ROOT/empty contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool
     board: 1 of 3 paths couldn't be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);

@@ -60,7 +60,7 @@ impl<A: Agent> Engine<A> {
             .map_err(AgentError::fatal)
             .flatten();
         heard.map_err(|error| {
-            Error::new(Kind::Usage, "the agent cannot resume this run")
+            Error::new(Kind::Usage, "the agent can't resume this run")
                 .because(io::Error::other(error.message))
         })?;
         let task = std::mem::take(&mut earlier.task);

@@ -84,7 +84,7 @@ fn every_end_reads_as_its_recorded_verdict() {
     cancelled | cancelled | recorded | Cancelled after step 1 | No answer was given. | 2 steps of 10, 0 issues
     cancelled_first | cancelled | recorded | Cancelled before the first step | 0 steps of 10, 0 issues
     critic_failed | error | recorded | Failed with an error after step 0: the critic Broken failed: the tests could not be run | No answer was given. | 1 steps of 10, 0 issues
-    critic_stop | critic stop | recorded | Stopped by Strict at 0.10: this leads nowhere | No answer was given. | 1 steps of 10, 0 issues
+    critic_stop | critic stop | recorded | Stopped by the critic Strict (score 0.10): this leads nowhere | No answer was given. | 1 steps of 10, 0 issues
     final | answered | recorded | Answered at step 1 | 2 steps of 8, 0 issues
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
     preflight | error | recorded | Not started: the task failed validation (the required file "words.txt" does not exist) | 0 steps of 10, 0 issues

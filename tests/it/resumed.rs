@@ -271,13 +271,13 @@ fn what_cannot_be_gone_on_with_is_named() {
     assert!(said.contains("because: another program wrote it"), "{said}");
     assert!(
         said.contains(
-            "hint: only run directories written by board's own engine can be resumed or branched"
+            "hint: only run directories written by board's own engine can be resumed or forked"
         ),
         "{said}"
     );
     let (code, said) = refused(&["--resume", "nowhere"]);
     assert!(
-        code == Some(3) && said.contains("because: cannot read manifest.json: "),
+        code == Some(3) && said.contains("there is no run at nowhere"),
         "{said}"
     );
     assert_eq!(refused(&["--from", "1"]).0, Some(2));

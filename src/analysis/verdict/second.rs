@@ -12,6 +12,15 @@ use crate::model::{CriticAction, StepHead, StopReason};
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
 
+/// Drops the lines of `=====` and `-----` that programs print, so that the sentence can wrap.
+fn without_rulers(text: &str) -> String {
+    let is_ruler = |word: &&str| {
+        word.len() > 3 && word.bytes().all(|byte| matches!(byte, b'=' | b'-' | b'_' | b'*' | b'#'))
+    };
+    let words = text.split(' ').filter(|word| !is_ruler(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Ends a sentence with a full stop, unless it ends with one or was truncated.
 fn full_stop(sentence: &str) -> String {
     if sentence.ends_with(['.', '…']) {
@@ -150,7 +159,7 @@ impl Facts<'_> {
             format!(
                 "In {}, {}",
                 label(last),
-                full_stop(&chain::describe_error(error))
+                full_stop(&without_rulers(&chain::describe_error(error)))
             )
         })
     }

@@ -145,11 +145,11 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
     assert_eq!(
         died(&[], &[OPENS_0]),
-        "Died in step 0: no events follow DECIDE"
+        "Died in step 0 while thinking"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0]),
-        "Died after step 0: no events follow DECIDE"
+        "Died after step 0 while thinking"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, STOP]),
@@ -203,7 +203,7 @@ fn what_cannot_be_read_is_not_told_as_unwritten() {
     );
     assert_eq!(
         stop_word::nothing_yet(&index(vec![issue(TraceFile::Steps)])),
-        "Nothing readable yet"
+        "Unreadable so far"
     );
 }
 
@@ -255,7 +255,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.sentence,
-        "Step budget used up: 1 of 1 step; the answer was not accepted"
+        "Step budget used up: 1 step, limit 1; the answer was not accepted"
     );
     assert_eq!(
         budget.second,
@@ -275,7 +275,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
-        "Token budget used up: 0 of 0 tokens, before the first step"
+        "Token budget used up: 0 tokens, limit 0, before the first step"
     );
 }
 
@@ -394,7 +394,7 @@ fn an_answer_that_a_critic_stopped_was_given() {
     );
     assert_eq!(
         verdict.sentence,
-        "Stopped by critic 1 at 0.10: wrong; the answer was not accepted"
+        "Stopped by the critic critic 1 (score 0.10): wrong; the answer was not accepted"
     );
     assert_eq!((&*verdict.second, verdict.answered), ("", false));
 }

@@ -182,7 +182,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             format!("no runs in {}: {fault}", root.display()),
         );
         return Err(error
-            .hint("pass the same directories as to `board serve`: board table runs DIR...")
+            .hint("pass the directories that `board serve` shows: board table runs DIR...")
             .into());
     }
     let Some(dir) = &args.out else {

@@ -395,7 +395,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
         "{refused:?}"
     );
     assert!(
-        refused.hints()[1].contains("Earlier::branch"),
+        refused.hints()[1].contains("--from STEP"),
         "{refused:?}"
     );
 

@@ -220,7 +220,7 @@ fn a_call_that_is_done_closes_a_reply_in_a_stream() {
             .row
             .verdict
             .sentence
-            .starts_with("The reply reached its token limit after step 0: Incomplete")
+            .starts_with("The reply in step 0 reached its output token limit: Incomplete")
     );
     let cut = read(&sample("tools/codex-exec/cut.jsonl"));
     assert_eq!(

@@ -86,7 +86,7 @@ fn a_sample_that_answered() {
             told,
             (
                 "inferred",
-                "Finished at step 3 (inferred: neither error nor limit)"
+                "Finished at step 3 (inferred: no error or limit recorded)"
             ),
             "no record states it"
         );
@@ -272,7 +272,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
             row.verdict.sentence
         )
     };
-    let whole = "inferred, Some words.: Finished at step 0 (inferred: neither error nor limit)";
+    let whole = "inferred, Some words.: Finished at step 0 (inferred: no error or limit recorded)";
     assert_eq!(of("success", "stop", None, ""), whole);
     assert_eq!(of("success", "tool_calls", Some("submit"), "1"), whole);
     assert_eq!(
@@ -286,7 +286,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
     );
     assert_eq!(
         of("success", "max_tokens", None, ""),
-        "recorded, : The reply reached its token limit after step 0"
+        "recorded, : The reply in step 0 reached its output token limit"
     );
     assert_eq!(
         of("success", "content_filter", None, ""),

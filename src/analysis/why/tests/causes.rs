@@ -156,7 +156,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     let (summary, why) = by_budget(false, "budget_steps", &manifest("4")).explained();
     assert_eq!(
         summary.verdict.sentence,
-        "Step budget used up: 4 of 4 steps"
+        "Step budget used up: 4 steps, limit 4"
     );
     assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
     // No file states the limit. A budget's END event shows that the run ended at it.
@@ -187,7 +187,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     assert_eq!(
         alone("4"),
         (
-            "Step budget used up: 4 of 4 steps".to_owned(),
+            "Step budget used up: 4 steps, limit 4".to_owned(),
             Some(4),
             vec!["Step budget".to_owned()]
         )

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::bound::bounded;
 use super::session::Session;
+use crate::error::in_plain_words;
 use crate::model::json::Json;
 use crate::page::part::href;
 
@@ -277,7 +278,7 @@ const UNREAD: &str = "invalid arguments for";
 
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
     serde_json::from_value(arguments)
-        .map_err(|error| Trouble::new(UNREAD).because(error.to_string()))
+        .map_err(|error| Trouble::new(UNREAD).because(in_plain_words(&error.to_string())))
 }
 
 /// Reads a number of an argument. Serde's own error names the type in the code.
