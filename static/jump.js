@@ -56,7 +56,9 @@ function show(items, runs) {
   offers = items;
   list.replaceChildren(...items.map((item, at) => made("li", { id: `jump-${at}`, role: "option", class: item.kind })));
   items.forEach((item, at) => list.children[at].append(...[item.kind, item.label, item.note].map((text) => made("span", {}, text))));
-  says.textContent = `Places: ${items.length}${field.value ? `; matching runs: ${runs}` : ""}`;
+  const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+  const matching = runs ? counted(runs, "matching run") : "no matching runs";
+  says.textContent = counted(items.length, "result") + (field.value ? `, ${matching}` : "");
   choose(0);
 }
 

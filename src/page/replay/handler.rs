@@ -129,7 +129,7 @@ fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
         "" => Ok(0),
         text => text.parse().map_err(|_| {
             let detail =
-                format!("The parameter {name} must be a whole number. Negative numbers go back.");
+                format!("{name} must be a whole number. Negative numbers go back.");
             WebError::bad_request("Invalid number", &detail).named(text)
         }),
     }

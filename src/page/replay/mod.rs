@@ -299,7 +299,7 @@ impl<'a> Replay<'a> {
             .unwrap_or_default()
     }
 
-    /// Returns the position: `4 · event 3 / 13`.
+    /// Returns the position: `4 · event 3 of 13`.
     fn pos(&self) -> String {
         let Some((part, event)) = self.part else {
             return String::new();
@@ -311,7 +311,7 @@ impl<'a> Replay<'a> {
         if part.events == 0 {
             short
         } else {
-            format!("{short} · event {} / {}", event + 1, part.events)
+            format!("{short} · event {} of {}", event + 1, part.events)
         }
     }
 

@@ -167,6 +167,8 @@ fn rules(view: &RunView<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
         } else {
             (*key, *key)
         };
+        let limit = limit.to_string();
+        let limit = limit.parse().map_or(limit, count);
         Some(row(
             &format!("budget.{id}"),
             format!("at most {limit} {unit}"),

@@ -209,9 +209,8 @@ impl Row<'_> {
     /// Returns the number of steps. With a limit, counts only the steps that the limit applies to.
     pub(crate) fn steps(&self) -> String {
         match (self.limit(), self.run.steps) {
-            (_, _) if self.run.steps_unknown => "unknown".to_owned(),
+            (_, _) if self.run.steps_unknown => format::MISSING.to_owned(),
             (Some(_), _) => format::count(self.run.steps_now as u64),
-            (None, 0) => "none".to_owned(),
             (None, steps) => format::count(steps as u64),
         }
     }
