@@ -13,22 +13,22 @@ const MAX_DIFFERENCES: usize = 20;
 /// Amounts that differ by no more than this are equal; US dollars.
 const LEAST_USD: f64 = 1e-6;
 
-/// A copy of a run whose records differ from those of the run that counts.
+/// A duplicate of a run whose records differ from those of the run that counts.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "CopyJson")]
+#[schemars(rename = "DuplicateDifferences")]
 pub struct CopyDifferences {
-    /// The key of the copy.
+    /// The key of the duplicate.
     pub key: String,
-    /// The copy's answer to why the run stopped, without a full stop.
+    /// The duplicate's answer to why the run stopped, without a full stop.
     pub verdict: String,
     #[schemars(with = "String")]
     pub(crate) outcome: Outcome,
-    /// The stop reason that the copy records.
+    /// The stop reason that the duplicate records.
     pub stop_reason: Option<String>,
     /// `recorded`, `inferred` from the last records, or `unknown`.
     #[schemars(with = "String")]
     pub certainty: Certainty,
-    /// Whether the copy ended differently.
+    /// Whether the duplicate ended differently.
     #[serde(rename = "other_end")]
     pub is_other_end: bool,
     /// Whether the copy holds the run up to its end, judged by the number of steps.

@@ -132,10 +132,11 @@ const STEPS_UNTOLD: &str = "step boundaries aren't recorded";
 /// The savings of stopping there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Saved {
-    // `None` is unknown, or not applicable if the rule doesn't stop the run.
+    /// The steps saved. Null if it's unknown or the rule doesn't stop the run.
     pub(crate) steps: Option<u64>,
+    /// The tokens saved.
     pub(crate) tokens: Option<u64>,
-    /// Milliseconds on the clock of the machine that recorded the run.
+    /// The time saved, in milliseconds on the clock of the machine that recorded the run.
     pub ms: Option<u64>,
 }
 

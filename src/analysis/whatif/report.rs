@@ -70,7 +70,7 @@ pub struct Recorded {
 
 /// The effect that one rule would have had.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "Rule")]
+#[schemars(rename = "RuleEffect")]
 pub struct RuleEffect {
     #[schemars(with = "String")]
     pub(crate) rule: EndCause,

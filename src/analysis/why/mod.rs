@@ -114,7 +114,7 @@ pub struct Why {
     pub pace: Option<String>,
     /// Contradictions between the files, one sentence each.
     pub contradictions: Vec<String>,
-    /// Copies of the run with different records.
+    /// Duplicates of the run with different records.
     pub copies: Vec<CopyDifferences>,
     // Where something first went wrong, and what.
     pub(crate) first_trouble: Option<Trouble>,

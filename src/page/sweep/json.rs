@@ -13,6 +13,7 @@ use crate::page::sweep::{Context, Standing};
 
 /// The effect that one rule would have had on all runs.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SweepRule")]
 struct Rule<'a> {
     rule: String,
     /// The limit, if the rule is the varied one.

@@ -12,6 +12,7 @@ use crate::model::{Gate, Op, StopVerdict};
 
 /// A stop rule with its result and its recorded verdict. The rule is true if `measured op limit`.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RuleStatus")]
 struct Rule<'a> {
     /// The rule's id: `budget.steps`, `stop[2]`, `critics`.
     id: &'a str,

@@ -88,7 +88,7 @@ pub(super) struct Why {
 pub(super) struct Step {
     /// The run: its key from list_runs, its path, or its id
     run: String,
-    /// The step to show, counted from 0. Without it, the steps are listed
+    /// The number of the step to show, counted from 0. Without it, the steps are listed
     // Responses and the command line call it `step`.
     #[serde(default, alias = "step", deserialize_with = "whole_number")]
     n: Option<usize>,
@@ -108,7 +108,7 @@ pub(super) struct Step {
 pub(super) struct State {
     /// The run: its key from list_runs, its path, or its id
     run: String,
-    /// The step, counted from 0. Default: the last step
+    /// The step number, counted from 0. Default: the last step
     #[serde(default, alias = "step", deserialize_with = "whole_number")]
     n: Option<usize>,
     /// Shows the history of one value up to that step: a key, plan[0].status, or /plan/0/status
