@@ -169,7 +169,7 @@ pub(super) struct Trajectory {
     steps_unknown: bool,
     began: Option<i64>,
     took: Option<f64>,
-    /// The last step made tool calls, and the time of their results is not recorded: the format
+    /// The last step made tool calls, and the time of their results isn't recorded: the format
     /// only has the time of the reply.
     end_unknown: bool,
 }

@@ -89,7 +89,7 @@ fn every_end_reads_as_its_recorded_verdict() {
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
     preflight | error | recorded | Not started: the task failed validation (the required file "words.txt" does not exist) | 0 steps of 10, 0 issues
     recovered | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
-    refused | limit | recorded | Step budget used up: 3 of 3 steps; the answer was not accepted | 3 steps of 3, 0 issues
+    refused | limit | recorded | Step budget used up: 3 of 3 steps; the answer wasn't accepted | 3 steps of 3, 0 issues
     "#);
 }
 

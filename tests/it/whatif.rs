@@ -314,7 +314,7 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of step 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
       rule                     vs. record   step  steps saved  tokens   time  answer   why
       max_steps=3              earlier         2            2   3,351  1.9 s  none     3 steps, limit 3
-      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  unknown from step 0: a score from the critic nobody is not recorded
+      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
       budget.steps=20          not reached     –            –       –      –  –        not reached, as recorded
       budget.tokens=4000       same            4            0       0   0 ms  –        5,698 tokens, limit 4,000 (ended the run)
     ");
@@ -505,13 +505,13 @@ fn a_limit_between_the_last_step_and_the_end_of_the_run_is_not_said_to_be_missed
             "max_runtime=31",
         ],
     );
-    let more = "the step that took the remaining 18500 ms is not recorded".to_owned();
+    let more = "the step that took the remaining 18500 ms isn't recorded".to_owned();
     let unknown = || ("unknown".to_owned(), Some(1), more.clone());
     assert_eq!(told[0].0, "earlier");
     assert_eq!(told[1..3], [unknown(), unknown()]);
     assert_eq!(
         told[3].0, "unknown",
-        "when a decision was there is not recorded either"
+        "when a decision was there isn't recorded either"
     );
     assert_eq!(told[4].0, "not_reached", "the run took 30.5 s");
     let answered = ours("tools/claude-code-stream/answered.jsonl");
@@ -592,7 +592,7 @@ fn when_the_last_step_of_a_trajectory_was_over_is_not_recorded() {
     );
     assert_eq!(
         (told[1].1, told[1].2.as_str()),
-        (Some(1), "the end time of the last step is not recorded")
+        (Some(1), "the end time of the last step isn't recorded")
     );
     assert_eq!(
         ends_with(Value::Null)[1].0,

@@ -1,5 +1,5 @@
 //! Collects the numbers that are compared between two runs. Every run has the same ones. Numbers
-//! that are not recorded stay unknown.
+//! that aren't recorded stay unknown.
 
 use crate::analysis::format;
 use crate::analysis::newest::newest_run;
@@ -27,7 +27,7 @@ pub struct Measure {
     pub name: &'static str,
     /// The unit.
     pub unit: Unit,
-    /// The number; `None` if it is not recorded, or if a line that may affect it is unreadable.
+    /// The number; `None` if it isn't recorded, or if a line that may affect it is unreadable.
     pub value: Option<f64>,
     /// The lower bound, if the number is unknown.
     pub lower_bound: Option<f64>,

@@ -189,7 +189,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
     );
     assert_eq!(
         reasons(&sweep),
-        [("the token usage of some steps is not recorded", 1)]
+        [("the token usage of some steps isn't recorded", 1)]
     );
     // A rule that can be evaluated for a run without tokens counts its steps and omits its tokens.
     let steps = sums(

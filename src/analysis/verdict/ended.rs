@@ -190,11 +190,8 @@ impl Facts<'_> {
     pub(super) fn unreadable_tail(&self) -> String {
         let ended = self.manifest.and_then(|manifest| manifest.ended.as_deref());
         let turn = match ended {
-            Some(ended) if ended.outcome == Outcome::Completed => {
-                format!("{}{}", ended.headline, self.step_after("at"))
-            }
-            Some(ended) => format!("{}{}", ended.headline, self.step_after("after")),
-            None => format!("Replied{}", self.step_after("at")),
+            Some(ended) if ended.outcome != Outcome::Completed => format!("{}{}", ended.headline, self.step_after("after")),
+            _ => format!("Replied{}", self.step_after("at")),
         };
         format!("{turn}; a truncated line follows, so the session may have continued")
     }

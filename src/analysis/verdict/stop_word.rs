@@ -67,7 +67,7 @@ impl Facts<'_> {
         let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
         let refused = self.answers() && !accepted && !has_answer(self.index);
         if refused {
-            "; the answer was not accepted"
+            "; the answer wasn't accepted"
         } else {
             ""
         }

@@ -255,7 +255,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.sentence,
-        "Step budget used up: 1 step, limit 1; the answer was not accepted"
+        "Step budget used up: 1 step, limit 1; the answer wasn't accepted"
     );
     assert_eq!(
         budget.second,
@@ -271,7 +271,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
         r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
         "unit": "ms", "limit_from": "cli"}"#,
     );
-    assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min 00 s");
+    assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min");
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
@@ -394,7 +394,7 @@ fn an_answer_that_a_critic_stopped_was_given() {
     );
     assert_eq!(
         verdict.sentence,
-        "Stopped by the critic critic 1 (score 0.10): wrong; the answer was not accepted"
+        "Stopped by the critic critic 1 (score 0.10): wrong; the answer wasn't accepted"
     );
     assert_eq!((&*verdict.second, verdict.answered), ("", false));
 }

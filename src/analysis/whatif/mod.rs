@@ -442,7 +442,7 @@ fn missing(
     }
     if let Some(unknown) = &first.unknown {
         return Some((
-            format!("{} is not recorded", unknown.needs),
+            format!("{} isn't recorded", unknown.needs),
             unknown.step,
             stopped,
         ));

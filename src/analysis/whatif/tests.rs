@@ -88,7 +88,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
     assert_eq!(told[3].detail, "didn't fire before the run ended");
     assert_eq!(
         told[4].needs.as_deref(),
-        Some("whether some steps changed the state is not recorded")
+        Some("whether some steps changed the state isn't recorded")
     );
     assert_eq!(
         told[6].detail,
@@ -182,7 +182,7 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
     );
     assert_eq!(
         told[1].detail,
-        "not enough data: the token usage of some steps is not recorded"
+        "not enough data: the token usage of some steps isn't recorded"
     );
     assert_eq!(
         (told[2].found, told[2].unknown_from),

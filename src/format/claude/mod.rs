@@ -268,7 +268,7 @@ impl Reader for Session {
         let is_whole = !self.has_copies && self.costs.len() == 1;
         run.total = self.total.filter(|_| is_whole).map(|tokens| Total {
             tokens,
-            record: "cost-state",
+            record: "cost-state line",
             has_children: children > 0,
             counts_children: true,
             ..Total::default()

@@ -25,7 +25,8 @@ pub(crate) fn read(
     format: fn(&str) -> &'static Format,
 ) -> Result<(Manifest, Vec<Remark>), Remark> {
     if text.trim_ascii().is_empty() {
-        return Err((IssueKind::Torn, format!("empty ({} bytes)", text.len())));
+        let bytes = if text.len() == 1 { "byte" } else { "bytes" };
+        return Err((IssueKind::Torn, format!("empty ({} {bytes})", text.len())));
     }
     let (read, _, mut remarks) = read_object(text, |text| {
         let wire = object::<ManifestWire<'_>>(text)?;

@@ -242,7 +242,7 @@ fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
         (&untold["result"], &untold["needs"]),
         (
             &"unknown".into(),
-            &"the model's text in some steps is not recorded".into()
+            &"the model's text in some steps isn't recorded".into()
         )
     );
     let temp = tempfile::tempdir().expect("a directory");

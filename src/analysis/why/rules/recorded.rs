@@ -199,7 +199,7 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
     };
     let note = match result {
         Standing::Unknown if note == NO_ANSWER => NO_ANSWER.to_owned(),
-        Standing::Unknown => format!("{note} is not recorded"),
+        Standing::Unknown => format!("{note} isn't recorded"),
         Standing::Off if note == "0" => "a limit of 0".to_owned(),
         _ => note.to_owned(),
     };

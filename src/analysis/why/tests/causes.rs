@@ -205,7 +205,7 @@ fn numbers_that_refute_the_word_are_named() {
     for (reason, says) in [
         ("budget_steps", "4 of 40 steps"),
         ("budget_tokens", "100 of 1,000 tokens"),
-        ("budget_time", "1.3 s, limit 10 min 00 s"),
+        ("budget_time", "1.3 s, limit 10 min"),
     ] {
         let manifest = format!(
             r#"{{"status": "completed", "token_usage": 100, "latency_seconds": 1.3, "summary": {{"stop_reason": "{reason}"}}}}"#
@@ -293,7 +293,7 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
     assert!(told(&exhausted).0.contains("the recovery policy gave up"));
     assert_eq!(
         told(&exhausted).1,
-        "the last error was recoverable too; the limit is not recorded"
+        "the last error was recoverable too; the limit isn't recorded"
     );
     assert_eq!(
         told(&[("false", "stop")]).1,

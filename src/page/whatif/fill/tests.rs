@@ -251,7 +251,7 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
             "Tokens|9,000|–|not reached|–|–|–||didn't fire before the run ended",
             "Step budget|20|–|not reached|–|–|–|as recorded|didn't fire before the run ended",
-            "Low score|nobody < 0.5|–|unknown|–|–|unknown||unknown from step 0: a score from the critic nobody is not recorded",
+            "Low score|nobody < 0.5|–|unknown|–|–|unknown||unknown from step 0: a score from the critic nobody isn't recorded",
             "Rounds|0|–|off|–|–|–||disabled (0)",
         ]
     );
