@@ -425,13 +425,15 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     let last = index.steps().last().and_then(|step| step.step_id);
     let named = index.stop().map(StopVerdict::step_id);
     if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
-        let words =
-            |step: Option<i64>| step.map_or_else(|| "none".to_owned(), |id| format!("step {id}"));
-        let reason = format!(
-            "last step to run: {} in the verdict, {} in the file",
-            words(named),
-            words(last)
+        let of_verdict = named.map_or_else(
+            || "the verdict says that no step ran".to_owned(),
+            |id| format!("the verdict says that step {id} ran last"),
         );
+        let of_file = last.map_or_else(
+            || "the file has no steps".to_owned(),
+            |id| format!("the file ends at step {id}"),
+        );
+        let reason = format!("{of_verdict}, but {of_file}");
         let file = TraceFile::Steps;
         issues.push(Issue {
             kind: IssueKind::Count,

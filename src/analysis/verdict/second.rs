@@ -7,7 +7,7 @@ use crate::analysis::chain;
 use crate::analysis::format::score;
 use crate::analysis::newest::{has_answer, kept_answer};
 use crate::analysis::stated;
-use crate::model::{CriticAction, StepHead, StopReason};
+use crate::model::{CANCELLED, CriticAction, StepHead, StopReason};
 
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
@@ -112,7 +112,7 @@ impl Facts<'_> {
         let refused = may_be_refused.then(|| self.refused()).flatten();
         refused
             .or_else(|| pattern(true))
-            .or_else(|| self.last_error())
+            .or_else(|| self.last_error(mark))
             .or_else(|| pattern(false))
             .or_else(|| low_counts.then(|| self.low_score()).flatten())
             // A run recorded as answered gave an answer, even if it isn't recorded.
@@ -146,7 +146,7 @@ impl Facts<'_> {
         ))
     }
 
-    fn last_error(&self) -> Option<String> {
+    fn last_error(&self, mark: RunStatus) -> Option<String> {
         let engine = self
             .group
             .filter(|_| self.reason.is_none())
@@ -155,7 +155,12 @@ impl Facts<'_> {
             return Some(full_stop(&format!("Error in {}: {error}", self.step_now())));
         }
         let last = self.last?;
-        last.1.error.as_deref().map(|error| {
+        let error = last.1.error.as_deref();
+        // The first sentence says that the run was cancelled.
+        let is_told = |error: &&str| {
+            mark == RunStatus::Cancelled && *error == format!("{CANCELLED}the run was cancelled")
+        };
+        error.filter(|error| !is_told(error)).map(|error| {
             format!(
                 "In {}, {}",
                 label(last),

@@ -439,7 +439,7 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
 fn what(step: &StepHead, index: &Index, look: &Look) -> String {
     match index.name(step.mode) {
         _ if !step.fate.is_readable() && step.call.is_empty() => {
-            look.paint(Ink::Bad, "not a record")
+            look.paint(Ink::Bad, "unreadable line")
         }
         _ if !step.fate.is_readable() => look.paint(Ink::Bad, &step.call),
         _ if !step.call.is_empty() => visible_line(&step.call).into_owned(),

@@ -60,7 +60,7 @@ pub(super) fn write(
     match Json::parse(&text) {
         Some(Json::Object(members)) => write_record(out, &Json::Object(members), look)?,
         _ => {
-            heading(out, "the line (not a record)", look)?;
+            heading(out, "the unreadable line", look)?;
             outline::block(out, 1, &String::from_utf8_lossy(&line))?;
         }
     }
