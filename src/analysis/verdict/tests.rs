@@ -308,17 +308,17 @@ fn every_code_reads_as_a_sentence() {
     answered: Answered at step 0: why
     answered: Answered at step 0 with the requested JSON
     answered: Answered at step 0: why
-    limit: Round limit reached: 3 of 3 things
-    limit: Step limit reached: 3 of 3 things
-    limit: Step budget used up: 3 of 3 things
-    limit: Timeout: 3 of 3 things
-    limit: Time limit reached: 3 of 3 things
-    limit: Time budget used up: 3 of 3 things
-    limit: Token limit exceeded: 3 of 3 things
-    limit: Token budget used up: 3 of 3 things
+    limit: Round limit reached: 3 things, limit 3
+    limit: Step limit reached: 3 things, limit 3
+    limit: Step budget used up: 3 things, limit 3
+    limit: Timeout: 3 things, limit 3
+    limit: Time limit reached: 3 things, limit 3
+    limit: Time budget used up: 3 things, limit 3
+    limit: Token limit exceeded: 3 things, limit 3
+    limit: Token budget used up: 3 things, limit 3
     limit: The model repeated itself: 3 identical texts in a row
     limit: State unchanged for 3 steps in a row
-    own rule: Stopped before a tool that ends the run: why
+    own rule: Stopped because the model called a forbidden tool: why
     own rule: Stopped by text in the model's reply at step 0: why
     critic stop: Stopped by a critic: why
     critic stop: Stopped by low critic scores: why
@@ -331,11 +331,11 @@ fn every_code_reads_as_a_sentence() {
     error: Failed with an error after step 0: why
     error: Ended because the trace couldn't be written: why
     limit: Context window full at step 0: why
-    error: Not started: the task failed validation (why)
-    error: Not started: the environment lacks a required capability (why)
-    cancelled: Cancelled immediately in step 0
+    error: Not started: why
+    error: Not started: why
+    cancelled: Cancelled during step 0
     cancelled: Cancelled after step 0
-    own rule: Stopped by mine after step 0: why
+    own rule: Stopped by the rule mine after step 0: why
     ");
 }
 
@@ -346,7 +346,7 @@ fn an_end_without_a_manifest_is_enough() {
     let verdict = judged(&[], &[end], None);
     assert_eq!(
         verdict.sentence,
-        "Not started: the task failed validation (no task)"
+        "Not started: no task"
     );
     assert_eq!(
         (verdict.second.as_str(), verdict.step, verdict.mark),

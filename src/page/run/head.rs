@@ -263,7 +263,7 @@ impl<'a> RunHead<'a> {
                 .collect::<Vec<_>>()
                 .join("; ");
             let link = Phrase::new().link(copy.key.as_str(), href::run(&copy.key));
-            add("a copy differs", Some(link.text(format!(": {words}"))));
+            add("a duplicate differs", Some(link.text(format!(": {words}"))));
         }
         let separate_children = relation
             .separate_children

@@ -267,12 +267,12 @@ fn no_limit_of_recoveries_is_made_up() {
     let six = [("true", "continue"); 6];
     assert_eq!(
         row(failing("final", &six)),
-        ("Recovered errors".to_owned(), Standing::Unknown, Some(6.0))
+        ("Error recovery".to_owned(), Standing::Unknown, Some(6.0))
     );
     let exhausted = [("true", "continue"), ("true", "stop")];
     assert_eq!(
         row(failing("unrecoverable_error", &exhausted)),
-        ("Recovered errors".to_owned(), Standing::Fired, Some(1.0))
+        ("Error recovery".to_owned(), Standing::Fired, Some(1.0))
     );
     for failures in [[("false", "stop")], [("null", "stop")]] {
         let row = row(failing("unrecoverable_error", &failures));

@@ -283,7 +283,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
             .pop()
             .map(|found| found.3)
     };
-    let said = "Starting at step 0, requests grew from 100 to 250 tokens";
+    let said = "From step 0 on, requests grew from 100 to 250 tokens";
     assert_eq!(
         grows(&[100, 150, 250], "budget_tokens").as_deref(),
         Some(said)
