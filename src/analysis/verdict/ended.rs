@@ -4,7 +4,7 @@
 use super::recorded::amount;
 use super::{Facts, RunStatus};
 use crate::analysis::stated;
-use crate::model::{Bound, Certainty, Ended, Outcome, Reached};
+use crate::model::{Certainty, Ended, Outcome, Reached};
 
 /// Of a longer message, only the first sentence is quoted; characters.
 const MAX_QUOTED: usize = 80;
