@@ -608,7 +608,10 @@ mod tests {
     #[test]
     fn time_going_backwards_is_reported_at_its_first_line() {
         let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
-        assert_eq!(found(&[], &[1, 5, 4]), back("this record is older than the one before it"));
+        assert_eq!(
+            found(&[], &[1, 5, 4]),
+            back("this record is older than the one before it")
+        );
         assert_eq!(
             found(&[], &[1, 5, 4, 6, 2]),
             back("this record is older than the one before it (and 1 more time)")

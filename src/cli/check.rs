@@ -131,7 +131,12 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         )?;
     }
     // An issue may be a contradiction too.
-    let is_listed = |words: &&String| check.issues_list.iter().any(|issue| issue.reason == **words);
+    let is_listed = |words: &&String| {
+        check
+            .issues_list
+            .iter()
+            .any(|issue| issue.reason == **words)
+    };
     let others: Vec<&String> = check
         .contradictions
         .iter()

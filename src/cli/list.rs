@@ -68,7 +68,10 @@ fn query_help() -> String {
     let fields: String = COLUMNS
         .iter()
         .map(|column| (column.name, column.about()))
-        .chain([("state.KEY changed", "Whether a step changed the key of the state")])
+        .chain([(
+            "state.KEY changed",
+            "Whether a step changed the key of the state",
+        )])
         .map(|(name, about)| format!("\n  {name:<17}  {about}"))
         .collect();
     let unsorted = COLUMNS
@@ -109,7 +112,10 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             format!("no runs in {}: {fault}", root.path.display()),
         );
         // The query may have been taken for the directory.
-        let is_query = root.path.to_string_lossy().contains([':', '<', '>', '=', ' ']);
+        let is_query = root
+            .path
+            .to_string_lossy()
+            .contains([':', '<', '>', '=', ' ']);
         return Err(match is_query {
             true => error.hint(
                 "pass the directory or file first, then the query: board list ./runs 'steps>5'",

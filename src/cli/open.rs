@@ -274,9 +274,12 @@ fn check(path: &Path) -> Result<()> {
     let mut reasons: Vec<_> = found.skipped_total.files.into_iter().collect();
     reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let reasons = reasons.into_iter().take(MAX_NEAR);
-    let error = reasons.fold(Error::new(Kind::NotFound, what), |error, (reason, files)| {
-        error.hint(format!("{} skipped: {reason}", counted(files, "file")))
-    });
+    let error = reasons.fold(
+        Error::new(Kind::NotFound, what),
+        |error, (reason, files)| {
+            error.hint(format!("{} skipped: {reason}", counted(files, "file")))
+        },
+    );
     Err(error)
 }
 

@@ -103,7 +103,11 @@ fn as_written(out: &mut dyn Write, heading: &str, text: &str) -> std::io::Result
     writeln!(out, ".SH \"{heading}\"\n.nf")?;
     for line in text.trim().lines() {
         // A line that begins with a dot or an apostrophe is a command.
-        let start = if line.starts_with(['.', '\'']) { "\\&" } else { "" };
+        let start = if line.starts_with(['.', '\'']) {
+            "\\&"
+        } else {
+            ""
+        };
         let line = line.replace('\\', "\\e").replace('-', "\\-");
         writeln!(out, "{start}{line}")?;
     }

@@ -55,7 +55,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             let history =
                 history(&run.index, &run, n, path).map_err(|keys| no_such_key(n, path, &keys))?;
             let state = state_at(&run.index, &run, n).unwrap_or_default();
-            let known = state.keys.iter().find(|known| known.key == history.path.key);
+            let known = state
+                .keys
+                .iter()
+                .find(|known| known.key == history.path.key);
             let whole = known.and_then(|known| known.value.as_deref());
             if history.value.is_none() && history.changes.is_empty() && whole.is_some() {
                 return Err(no_such_path(n, path, &history.path.key, whole).into());
@@ -171,7 +174,10 @@ fn write_state(
         writeln!(
             out,
             "\n{}",
-            look.paint(Ink::Heading, "changed between steps (not by a recorded step)")
+            look.paint(
+                Ink::Heading,
+                "changed between steps (not by a recorded step)"
+            )
         )?;
     }
     outside.iter().try_for_each(|found| {

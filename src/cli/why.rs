@@ -163,11 +163,10 @@ fn write_rules(
     if rows.is_empty() {
         return Ok(());
     }
-    let title = "stop rules";
     writeln!(
         out,
         "\n{}  {}",
-        look.paint(Ink::Heading, title),
+        look.paint(Ink::Heading, "stop rules"),
         rules::tally(rows)
     )?;
     let name = |rule: &RuleStatus| {

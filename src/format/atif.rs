@@ -286,8 +286,9 @@ impl Reader for Trajectory {
         }
         let held = self.of_cache.filter(|_| is_whole && !self.lacks_cached);
         if let Some((total, sum)) = self.cached.zip(held).filter(|(total, sum)| total != sum) {
-            let reason =
-                format!("final_metrics records {total} cached tokens, but the steps add up to {sum}");
+            let reason = format!(
+                "final_metrics records {total} cached tokens, but the steps add up to {sum}"
+            );
             draft.run().conflicts.push(cut(&reason));
             draft.issue(IssueKind::Count, reason);
         }

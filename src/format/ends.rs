@@ -120,7 +120,10 @@ mod tests {
             headline("api_error").as_deref(),
             Some("Failed with an API error")
         );
-        assert_eq!(headline("my_error").as_deref(), Some("Failed with an error"));
+        assert_eq!(
+            headline("my_error").as_deref(),
+            Some("Failed with an error")
+        );
         assert_eq!(
             headline("by_user_2").as_deref(),
             Some("Interrupted by the user")

@@ -38,7 +38,9 @@ impl Column {
             "cost_recorded" => "The recorded cost in US dollars",
             "cost_estimated" => "The cost estimated from tokens and prices",
             "duration" => "How long it took",
-            "duration_at_least" => "The shortest time it may have taken, if the exact time is unknown",
+            "duration_at_least" => {
+                "The shortest time it may have taken, if the exact time is unknown"
+            }
             "score" => "The last score of a critic",
             "critic" => "The names of its critics",
             "model" => "The model",

@@ -154,7 +154,12 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             Unit::Score,
             scores().min_by(f64::total_cmp),
         ),
-        measure("mean_score", "Mean of the steps' lowest scores", Unit::Score, mean()),
+        measure(
+            "mean_score",
+            "Mean of the steps' lowest scores",
+            Unit::Score,
+            mean(),
+        ),
         measure("last_score", "Last score", Unit::Score, summary.last_score),
         measure(
             "issues",

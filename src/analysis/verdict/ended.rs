@@ -6,7 +6,7 @@ use super::{Facts, RunStatus};
 use crate::analysis::stated;
 use crate::model::{Certainty, Ended, Outcome, Reached};
 
-/// Of a longer message, only the first sentence is quoted; characters.
+/// Of a longer error, only the first sentence is quoted; characters.
 const MAX_QUOTED: usize = 80;
 
 /// Returns the status and the sentence.
@@ -79,7 +79,11 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     };
     let mut sentence = match headline {
         // It happened in the step, not after it.
-        Ended::CUT_REPLY => headline.replacen(" reached", &format!("{} reached", in_step(facts, is_cut)), 1),
+        Ended::CUT_REPLY => headline.replacen(
+            " reached",
+            &format!("{} reached", in_step(facts, is_cut)),
+            1,
+        ),
         _ => format!("{headline}{step}"),
     };
     if let (None, Some(limit), "") = (&numbers, ended.limit, &*contradiction) {
@@ -89,13 +93,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         sentence += &format!(": {numbers}");
     }
     sentence += &contradiction;
-    let words = ended.words();
-    // The headline already says that the API failed.
-    let words = match words.strip_prefix("API Error: ") {
-        Some(error) if headline.contains("API error") => error.to_owned(),
-        _ => words,
-    };
-    let words = first_sentence(&words);
+    let words = words(ended);
     if !words.is_empty() {
         // A second colon would make the sentence hard to read.
         let mark = if numbers.is_some() { " · " } else { ": " };
@@ -127,15 +125,22 @@ fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
     }
 }
 
-/// Returns the first sentence of a quoted message, if the rest is long. The evidence has all of it.
-fn first_sentence(words: &str) -> &str {
-    if words.chars().count() <= MAX_QUOTED {
-        return words;
-    }
-    match words.find(". ") {
-        Some(end) => words.get(..end).unwrap_or(words),
-        None => words,
-    }
+/// Returns the details from the tool. Of a long error, only the first sentence: the evidence has all
+/// of it.
+fn words(ended: &Ended) -> String {
+    let is_long = ended.detail.chars().count() > MAX_QUOTED;
+    let end = ended.detail.find(". ");
+    let end = end.filter(|_| is_long && ended.outcome == Outcome::Failed);
+    let first = end.and_then(|end| ended.detail.get(..end));
+    let detail = first.unwrap_or(&ended.detail);
+    // The headline already says that the API failed.
+    let detail = match detail.strip_prefix("API Error: ") {
+        Some(error) if ended.headline.contains("API error") => error,
+        _ => detail,
+    };
+    let both = [detail, &*ended.note].into_iter();
+    let both: Vec<&str> = both.filter(|words| !words.is_empty()).collect();
+    both.join("; ")
 }
 
 /// Describes limits that were reached at the same time: "Step and cost limit reached: 1 step
@@ -151,9 +156,18 @@ fn at_once(ended: &Ended) -> Option<String> {
         .chain(ended.also.iter().copied())
         .collect();
     let each = all.iter().map(|reached| {
-        let plain = if reached.unit == "usd" { "usd" } else { "" };
-        let [used, limit] = [(reached.measured, reached.unit), (reached.limit, plain)]
-            .map(|(value, unit)| if unit == "usd" { cents(value) } else { amount(value, unit) });
+        let plain = match reached.unit {
+            unit @ ("usd" | "ms") => unit,
+            _ => "",
+        };
+        let [used, limit] =
+            [(reached.measured, reached.unit), (reached.limit, plain)].map(|(value, unit)| {
+                if unit == "usd" {
+                    cents(value)
+                } else {
+                    amount(value, unit)
+                }
+            });
         format!("{used} (limit {limit})")
     });
     let each: Vec<String> = each.collect();
@@ -190,7 +204,9 @@ impl Facts<'_> {
     pub(super) fn unreadable_tail(&self) -> String {
         let ended = self.manifest.and_then(|manifest| manifest.ended.as_deref());
         let turn = match ended {
-            Some(ended) if ended.outcome != Outcome::Completed => format!("{}{}", ended.headline, self.step_after("after")),
+            Some(ended) if ended.outcome != Outcome::Completed => {
+                format!("{}{}", ended.headline, self.step_after("after"))
+            }
             _ => format!("Replied{}", self.step_after("at")),
         };
         format!("{turn}; a truncated line follows, so the session may have continued")

@@ -880,7 +880,11 @@ pub(super) fn used_of(used: f64, limit: f64, unit: &str) -> String {
 
 /// Formats "6 steps, limit 6" or "31 s, limit 30 s".
 pub(super) fn compared(used: f64, limit: f64, unit: &str) -> String {
-    let of_limit = if matches!(unit, "ms" | "usd") { unit } else { "" };
+    let of_limit = if matches!(unit, "ms" | "usd") {
+        unit
+    } else {
+        ""
+    };
     format!("{}, limit {}", amount(used, unit), amount(limit, of_limit))
 }
 

@@ -15,7 +15,10 @@ const LOW: f64 = 0.5;
 /// Drops the lines of `=====` and `-----` that programs print, so that the sentence can wrap.
 fn without_rulers(text: &str) -> String {
     let is_ruler = |word: &&str| {
-        word.len() > 3 && word.bytes().all(|byte| matches!(byte, b'=' | b'-' | b'_' | b'*' | b'#'))
+        word.len() > 3
+            && word
+                .bytes()
+                .all(|byte| matches!(byte, b'=' | b'-' | b'_' | b'*' | b'#'))
     };
     let words = text.split(' ').filter(|word| !is_ruler(word));
     words.collect::<Vec<_>>().join(" ")

@@ -143,10 +143,7 @@ fn a_tool_that_a_guard_let_pass_is_waited_for() {
 #[test]
 fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
-    assert_eq!(
-        died(&[], &[OPENS_0]),
-        "Died in step 0 while thinking"
-    );
+    assert_eq!(died(&[], &[OPENS_0]), "Died in step 0 while thinking");
     assert_eq!(
         died(&[STEP_0], &[OPENS_0]),
         "Died after step 0 while thinking"
@@ -344,10 +341,7 @@ fn an_end_without_a_manifest_is_enough() {
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "error": "no task", "payload": {"stop_reason":
         "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
     let verdict = judged(&[], &[end], None);
-    assert_eq!(
-        verdict.sentence,
-        "Not started: no task"
-    );
+    assert_eq!(verdict.sentence, "Not started: no task");
     assert_eq!(
         (verdict.second.as_str(), verdict.step, verdict.mark),
         ("", None, RunStatus::Error)

@@ -219,10 +219,7 @@ fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
             "max_step=3",
             "unknown rule \"max_step\"; use one of max_steps, max_rounds",
         ),
-        (
-            "max_steps=-3",
-            "max_steps needs a whole number, not \"-3\"",
-        ),
+        ("max_steps=-3", "max_steps needs a whole number, not \"-3\""),
         (
             "critic_below=tests",
             "critic_below needs NAME:SCORE or NAME:SCORE:STEPS, not \"tests\"",

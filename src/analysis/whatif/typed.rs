@@ -117,7 +117,11 @@ mod tests {
             ),
             ("max_step=3", "unknown rule \"max_step\"", "max_steps=8"),
             ("max_stpes=3", "unknown rule \"max_stpes\"", "max_steps=8"),
-            ("stagnatoin=3", "unknown rule \"stagnatoin\"", "stagnation=3"),
+            (
+                "stagnatoin=3",
+                "unknown rule \"stagnatoin\"",
+                "stagnation=3",
+            ),
             ("budget=3", "unknown rule \"budget\"", "token_budget=1000"),
             ("nonsense", "unknown rule \"nonsense\"", "max_steps=8"),
             (

@@ -168,9 +168,7 @@ fn doubt(summary: &Summary, index: &Index) -> &'static str {
         _ if copies.any(|copy| copy.records_end(summary)) => {
             "a duplicate records an end, but this file doesn't"
         }
-        Certainty::Inferred if is_open(summary, index) => {
-            "no end marker; the session may continue"
-        }
+        Certainty::Inferred if is_open(summary, index) => "no end marker; the session may continue",
         Certainty::Inferred if index.format().is_one_file() => "no end marker",
         Certainty::Inferred => "no file records how the run ended",
         // The sentence says that the format doesn't record it.

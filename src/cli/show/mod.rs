@@ -273,10 +273,9 @@ fn rule(index: &Index) -> Option<String> {
 
 fn steps(run: &Opened) -> String {
     let summary = &run.summary;
-    let steps = summary.steps_known().map_or_else(
-        || "unknown".to_owned(),
-        |steps| count(steps as u64),
-    );
+    let steps = summary
+        .steps_known()
+        .map_or_else(|| "unknown".to_owned(), |steps| count(steps as u64));
     let failed = if summary.errors > 0 {
         format!(", {} with an error", count(summary.errors as u64))
     } else {

@@ -156,8 +156,9 @@ impl Earlier {
             .is_some_and(|stop| stop.outcome == Outcome::Completed)
         {
             let error = cannot().because(io::Error::other("it already has an answer"));
-            return Err(error
-                .hint("to fork it, start a new run from its first steps (`board run`: add --from STEP)"));
+            return Err(error.hint(
+                "to fork it, start a new run from its first steps (`board run`: add --from STEP)",
+            ));
         }
         let started_at = manifest
             .started_at
@@ -180,12 +181,7 @@ impl Earlier {
     /// Fails if another program wrote the run, it has no such step, or its trace lacks necessary
     /// data.
     pub fn branch(dir: &Path, from: u64, into: RunWriter) -> Result<Self> {
-        let cannot = || {
-            Error::new(
-                Kind::Unreadable,
-                format!("can't fork {}", dir.display()),
-            )
-        };
+        let cannot = || Error::new(Kind::Unreadable, format!("can't fork {}", dir.display()));
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         let name = || {

@@ -769,11 +769,9 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         (_, "prompt_too_long" | "blocking_limit", _) => {
             end(&terminal, Ended::CONTEXT_FULL, Outcome::Failed)
         }
-        _ if stop == "max_tokens" || detail.contains("output token maximum") => end(
-            "max_tokens",
-            Ended::CUT_REPLY,
-            Outcome::Truncated,
-        ),
+        _ if stop == "max_tokens" || detail.contains("output token maximum") => {
+            end("max_tokens", Ended::CUT_REPLY, Outcome::Truncated)
+        }
         (_, "stop_hook_prevented" | "hook_stopped", _) => {
             end(&terminal, "Stopped by a hook", Outcome::Halted)
         }

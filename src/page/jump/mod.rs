@@ -162,7 +162,12 @@ fn parts_of(view: &RunView<'_>, step: Option<usize>) -> Vec<Offer> {
     let replay = step.map_or_else(|| href::replay(key), |n| href::replay_at(key, n));
     let more = [
         Offer::to("page", "Replay", "event by event", replay),
-        Offer::to("page", "Compare", "with another run", href::compare(key, "")),
+        Offer::to(
+            "page",
+            "Compare",
+            "with another run",
+            href::compare(key, ""),
+        ),
     ];
     tabs.chain(more).collect()
 }

@@ -227,7 +227,11 @@ impl<'a> Verdict<'a> {
             "more rule"
         };
         let rules = format::counted(self.others.len(), noun);
-        if self.others.iter().all(|rule| rule.result == Standing::Unknown) {
+        if self
+            .others
+            .iter()
+            .all(|rule| rule.result == Standing::Unknown)
+        {
             return format!("{rules}: no limits recorded");
         }
         format!("{rules} without a limit: {words}")

@@ -122,11 +122,7 @@ impl Rule for CriticBelow {
 /// Rejects NaN and infinite scores: no score is below NaN, and an infinite limit is above all
 /// scores or none.
 fn finite(score: f64) -> Result<f64, SpecError> {
-    let wrong = || {
-        SpecError::new(format!(
-            "critic_below needs a finite score, not {score}"
-        ))
-    };
+    let wrong = || SpecError::new(format!("critic_below needs a finite score, not {score}"));
     Some(score)
         .filter(|score| score.is_finite())
         .ok_or_else(wrong)

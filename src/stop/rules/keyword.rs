@@ -67,7 +67,9 @@ impl Condition for Keyword {
                 }
             }
             None if facts.is_answer_cut => Check::Unknown("the whole answer".into()),
-            None => Check::Pass(Reading::text(format!("the answer doesn't contain {word:?}"))),
+            None => Check::Pass(Reading::text(format!(
+                "the answer doesn't contain {word:?}"
+            ))),
         }
     }
 }

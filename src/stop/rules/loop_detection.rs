@@ -77,7 +77,10 @@ impl Condition for LoopDetection {
             } else {
                 "text"
             };
-            let detail = format!("the same {what} {} times in a row (limit {window})", row.len);
+            let detail = format!(
+                "the same {what} {} times in a row (limit {window})",
+                row.len
+            );
             return Check::Stop {
                 code: Self::ROW.code(),
                 reading: reading.detail(detail).evidence(evidence),

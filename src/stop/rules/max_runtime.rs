@@ -26,9 +26,10 @@ impl MaxRuntime {
             unit: "s",
             ..Field::new(FieldGroup::Limits, Input::Number)
         }),
-        scale: Some(Scale::whole("seconds, checked after each step", |value, _| {
-            MaxRuntime { seconds: value }.into()
-        })),
+        scale: Some(Scale::whole(
+            "seconds, checked after each step",
+            |value, _| MaxRuntime { seconds: value }.into(),
+        )),
         parse: |args| MaxRuntime::parse(&args.text()?).map(StopSpec::from),
         ..Row::BASE
     };

@@ -25,12 +25,15 @@ impl Timeout {
             unit: "s",
             ..Field::new(FieldGroup::Limits, Input::Number)
         }),
-        scale: Some(Scale::whole("seconds, checked after each decision", |value, _| {
-            Timeout {
-                seconds: value as u64,
-            }
-            .into()
-        })),
+        scale: Some(Scale::whole(
+            "seconds, checked after each decision",
+            |value, _| {
+                Timeout {
+                    seconds: value as u64,
+                }
+                .into()
+            },
+        )),
         parse: |args| {
             Ok(Timeout {
                 seconds: args.number()?,

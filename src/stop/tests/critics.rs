@@ -180,7 +180,10 @@ fn case_16_a_score_that_stays_low() {
         &scores(&[Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.6)]),
     );
     assert_eq!(least.place().0, Some(1));
-    assert_eq!(least.verdict().reading.detail, "tests scored -Infinity, below 0.5");
+    assert_eq!(
+        least.verdict().reading.detail,
+        "tests scored -Infinity, below 0.5"
+    );
     let late = run(&["critic_below=tests:0.5"], &scores(&[None, Some(0.6)]));
     assert_eq!(
         late.unknown.len(),

@@ -249,7 +249,10 @@ fn a_session_and_its_captured_stream_are_one_run() {
     let text = board(&["list", temp.path().to_str().unwrap()]);
     assert_says(
         &text,
-        &["duplicate at stream.jsonl", "stream.jsonl records: Answered"],
+        &[
+            "duplicate at stream.jsonl",
+            "stream.jsonl records: Answered",
+        ],
     );
     fs::remove_file(temp.path().join("tmp/p/chats/session.jsonl")).unwrap();
     assert_eq!(

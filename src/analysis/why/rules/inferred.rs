@@ -302,10 +302,7 @@ impl<'a> Asked<'a> {
             .map(|list| list.join(", "));
         let Cause::Criterion(criterion @ Criterion { own, words }) = self.cause else {
             let (result, note) = match (list, self.check) {
-                (None, _) => (
-                    Standing::Unknown,
-                    "the criteria aren't recorded".to_owned(),
-                ),
+                (None, _) => (Standing::Unknown, "the criteria aren't recorded".to_owned()),
                 // The list is the last thing that the stop check evaluates.
                 (Some(list), LastCheck::Criteria) => (Standing::Held, list),
                 (Some(list), _) => (

@@ -96,7 +96,10 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         ("time limit", "ms"),
     ];
     for (name, unit) in usual {
-        if unit != named_unit && !is_same_kind(unit) && manifest.limits.iter().all(|limit| limit.unit != unit) {
+        if unit != named_unit
+            && !is_same_kind(unit)
+            && manifest.limits.iter().all(|limit| limit.unit != unit)
+        {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
                 _ if estimate => "estimated from tokens and prices; no limit is recorded",
@@ -204,7 +207,11 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     RuleStatus {
         is_inferred,
         label,
-        stands: if result == Standing::Fired { stands } else { "" },
+        stands: if result == Standing::Fired {
+            stands
+        } else {
+            ""
+        },
         result,
         note,
         ..rule

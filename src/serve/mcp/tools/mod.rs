@@ -269,7 +269,11 @@ impl Tool {
         if required.is_empty() {
             return format!("{}: {optional}", self.name);
         }
-        format!("{} requires {}; {optional}", self.name, required.join(" and "))
+        format!(
+            "{} requires {}; {optional}",
+            self.name,
+            required.join(" and ")
+        )
     }
 }
 

@@ -259,7 +259,10 @@ fn the_page_counts_what_it_shows() {
     );
     assert_eq!(
         list.answered(),
-        ("17%".to_owned(), "100 of the 600 runs that ended".to_owned())
+        (
+            "17%".to_owned(),
+            "100 of the 600 runs that ended".to_owned()
+        )
     );
     assert_eq!(all.body.rows.len(), 200);
     assert_eq!(list.showing(&200), "Showing 200 of 700");
