@@ -387,16 +387,16 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
         let message = failure.message.trim_end_matches('.');
         let is_told = message.chars().count() > QUOTED_ONCE
             && evidence.iter().any(|piece| piece.text.contains(message));
-        let at = failure
-            .step_id
-            .map_or_else(String::new, |id| format!(" at step {id}"));
+        // A step with a line is the evidence's place.
+        let at = failure.step_id.filter(|_| step.is_none());
+        let at = at.map_or_else(String::new, |id| format!(" at step {id}"));
         let message = if is_told {
             String::new()
         } else {
-            format!(": {message}")
+            format!("{message}; ")
         };
         let text = format!(
-            "Failure{at} ({}, {}), {then}{message}",
+            "Failure{at} ({}, {}): {message}{then}",
             failure.phase, failure.category
         );
         evidence.push(Evidence::at(Kind::Manifest, step, text));
