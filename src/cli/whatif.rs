@@ -174,7 +174,7 @@ fn schema(file: &str) -> Result<Value, String> {
         return Err(unreadable(&"it is larger than 1 MiB"));
     }
     serde_json::from_slice(&text)
-        .map_err(|error| format!("the schema file {file} is not JSON: {error}"))
+        .map_err(|error| format!("the schema file {file} isn't JSON: {error}"))
 }
 
 /// The header of each column, and whether its cells are right-aligned. The reason is appended last

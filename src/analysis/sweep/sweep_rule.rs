@@ -157,7 +157,7 @@ impl SweepRule {
         number
             .filter(fits)
             .ok_or_else(|| match (least, self.is_whole()) {
-                (None, _) => self.wrong(&format!("{text:?} is not a score")),
+                (None, _) => self.wrong(&format!("{text:?} isn't a score")),
                 (Some(least), true) => {
                     self.wrong(&format!("{text:?} must be a whole number ≥ {least}"))
                 }

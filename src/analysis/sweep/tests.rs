@@ -359,8 +359,8 @@ fn limits_are_numbers_ranges_and_points() {
             "81 limits are too many",
         ),
         (&sweep_rule("max_steps"), ",", "no limits are given"),
-        (&score, "low", "\"low\" is not a score"),
-        (&score, "NaN", "\"NaN\" is not a score"),
+        (&score, "low", "\"low\" isn't a score"),
+        (&score, "NaN", "\"NaN\" isn't a score"),
     ] {
         let wrong = values(sweep_rule, text).unwrap_err();
         assert!(

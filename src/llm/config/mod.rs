@@ -569,7 +569,7 @@ impl ConfigText<'_> {
                         .read(Path::new(file), span.clone())
                         .map_err(|error| error.to_string())?;
                     serde_json::from_str(&text)
-                        .map_err(|error| format!("the schema {file} is not JSON: {error}"))
+                        .map_err(|error| format!("the schema {file} isn't JSON: {error}"))
                 })
                 .map_err(|error| wrong(&error.to_string()))?,
             };

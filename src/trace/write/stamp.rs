@@ -51,7 +51,7 @@ impl Stamper {
         let no_time = || NotJson {
             path: "ts".to_owned(),
             what: format!(
-                "is not a time between the years 0 and 9999: {second} seconds since 1970"
+                "isn't a time between the years 0 and 9999: {second} seconds since 1970"
             ),
         };
         let at = Timestamp::from_second(second).map_err(|_| no_time())?;
