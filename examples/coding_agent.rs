@@ -16,7 +16,7 @@ use trace_board::engine::{
 use trace_board::tools::{ReadFile, ReplaceLines, RunCommand, Workspace};
 use trace_board::trace::RunWriter;
 
-/// The agent's own state. The board shows each change to it.
+/// The agent's own state. board shows each change to it.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Repair {
     /// Number of test runs.

@@ -61,7 +61,7 @@ pub enum Kind {
     NotFound,
     /// The thing exists but can't be read or used.
     Unreadable,
-    /// A bug in the board itself.
+    /// A bug in board itself.
     Bug,
 }
 
@@ -104,7 +104,7 @@ impl Error {
     }
 
     /// Returns the process exit code: 2 for wrong usage, 3 for not found or unreadable, and 70 for
-    /// a bug in the board (BSD `EX_SOFTWARE`).
+    /// a bug in board (BSD `EX_SOFTWARE`).
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Usage => 2,

@@ -1,32 +1,8 @@
 //! Reads the traces of AI agents, follows them as they grow, explains why each run stopped, and
 //! shows them. Also runs agents and records their traces.
 //!
-//! This crate's engine records a run as a directory with `manifest.json`, `steps.jsonl` and
-//! `events.jsonl`. The traces of other tools are read too. Each module has one job, and their
-//! dependencies have no cycles:
-//!
-//! | module | purpose |
-//! |---|---|
-//! | [`model`] | the types of a trace |
-//! | `format` | reads each tool's trace format |
-//! | [`trace`] | reads and writes trace files |
-//! | [`stop`] | decides when to stop |
-//! | [`engine`] | runs agents and records traces |
-//! | `tools` | tools for agents: files and commands |
-//! | `llm` | calls models, and runs agents that a file describes |
-//! | `analysis` | explains what a trace means |
-//! | `mirror` | copies runs from object stores |
-//! | `live` | watches runs for changes |
-//! | `page` | renders pages |
-//! | `lines` | splits streams into lines of bounded length |
-//! | `serve` | the HTTP server |
-//! | `cli` | the command line |
-//!
-//! [`model`], [`mod@format`], [`trace`], [`stop`], [`engine`] and [`error`] are always available.
-//! All other modules need the feature `board`, which is on by default. It also enables the built-in
-//! JSON Schema validator of `structured_output`. The feature `cloud` adds object stores, and
-//! `parquet` adds Parquet tables. Without features, the crate runs agents, writes traces and reads
-//! them in every format of [`mod@format`], but can't explain or show them.
+//! The engine records a run as a directory with `manifest.json`, `steps.jsonl` and `events.jsonl`.
+//! The traces of other tools are read too.
 //!
 //! # Run an agent
 //!
@@ -114,6 +90,30 @@
 //! assert_eq!(index.steps().len(), 4);
 //! assert!(verdict(&index, &life).sentence.starts_with("Stopped by the critic PolicyCritic (score 0.05)"));
 //! ```
+//!
+//! # Features
+//!
+//! `board`, which is on by default, contains the whole program and the built-in JSON Schema
+//! validator of `structured_output`. `cloud` adds object stores, and `parquet` adds Parquet tables.
+//! Without features, the crate runs agents, writes traces and reads them in every format of
+//! [`mod@format`], but can't explain or show them.
+//!
+//! # Modules
+//!
+//! | module | purpose | feature |
+//! |---|---|---|
+//! | [`engine`] | runs agents and records traces | |
+//! | [`stop`] | decides when to stop | |
+//! | [`trace`] | reads and writes trace files | |
+//! | [`model`] | the types of a trace | |
+//! | [`mod@format`] | reads each tool's trace format | |
+//! | [`error`] | errors with causes and hints | |
+//! | `analysis` | explains what a trace means | `board` |
+//! | `tools` | tools for agents: files and commands | `board` |
+//! | `llm` | calls models, and runs agents that a file describes | `board` |
+//! | `live` | watches runs for changes | `board` |
+//! | `mirror` | copies runs from object stores | `board` |
+//! | `serve` | the HTTP server | `board` |
 
 // On docs.rs, marks every item that needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]

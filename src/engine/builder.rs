@@ -158,8 +158,8 @@ impl<A: Agent> Builder<A> {
     }
 
     /// Sets the person to ask if a guard requires approval. Without a person, the call is denied.
-    /// Waiting counts as run time. If a budget, a rule or the hard timeout limits that time, no
-    /// answer in time counts as a denial.
+    /// Waiting counts as run time. If a budget, a rule or the hard timeout limits that time and
+    /// nobody answers before it ends, the call is denied.
     #[must_use]
     pub fn person(mut self, person: impl Person + 'static) -> Self {
         self.parts.person = Some(Box::new(person));
@@ -220,7 +220,7 @@ impl<A: Agent> Builder<A> {
 
     /// Adds a stop rule. A rule that accepts answers goes to the completion list, any other to the
     /// policies. A rule is a struct of [`stop`](crate::stop), or is parsed from its short form or
-    /// JSON. For rules in code, see [`Builder::rules`].
+    /// JSON. For custom rules, see [`Builder::rules`].
     ///
     /// ```
     /// # use trace_board::engine::{Agent, Builder};
@@ -242,7 +242,7 @@ impl<A: Agent> Builder<A> {
         })
     }
 
-    /// Adds stop rules of every kind, including rules in code.
+    /// Adds stop rules of every kind, including custom rules.
     #[must_use]
     pub fn rules(
         mut self,
@@ -347,8 +347,9 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Continues with the counters of an earlier run. `pause` defines how the time in between
-    /// counts.
+    /// Starts with the counters of an earlier run. `pause` defines how the time in between counts.
+    ///
+    /// To resume the run itself, use [`Engine::go_on`].
     #[must_use]
     pub fn resume(mut self, stats: Stats, pause: Pause) -> Self {
         self.parts.resumed = Some(stats.resumed(pause));
@@ -378,7 +379,7 @@ impl<A: Agent> Builder<A> {
         self
     }
 
-    /// Sets the parent run, so that the board links the two. [`SubAgent`](super::SubAgent) does
+    /// Sets the parent run, so that board links the two. [`SubAgent`](super::SubAgent) does
     /// this.
     #[must_use]
     pub fn parent(mut self, run_id: impl Into<String>) -> Self {

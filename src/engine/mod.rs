@@ -1,8 +1,10 @@
 //! Runs agents and records their traces. The loop asks an agent for decisions, runs its tools and
 //! critics, and checks the stop rules.
 //!
-//! Depends on the model, the stop rules and the writing half of `trace`. Reads no traces, except
-//! that of a run it resumes, and uses no network: clients of models implement [`ChatModel`].
+//! [`Engine::builder`] begins with an [`Agent`]. Tools, critics, guards and stop rules are added to
+//! the [`Builder`]. [`Engine::run`] runs a task, and [`Engine::go_on`] resumes a recorded run or
+//! runs a branch of it. The engine uses no network: clients of models implement
+//! [`ChatModel`].
 //!
 //! # One step
 //!
@@ -18,13 +20,17 @@
 //! | CHECK_STOP | the step's line is written | the run ends |
 //!
 //! If all calls of a step fail, the rules count the step as failed, unless the run ends with it.
-//! The agent gets the errors, so the recovery policy isn't asked. Every run ends with a verdict in
-//! a final manifest, even after a panic in user code or if its future is dropped.
+//! The agent gets the errors, so the recovery policy isn't asked. Unless the process is killed,
+//! every run ends with a verdict in a final manifest, even after a panic in user code or if its
+//! future is dropped.
 //!
 //! [`sources`] maps the names of three other engines (QitOS, awaken and potato_agent) to this
 //! module's.
 //!
 //! A run needs a tokio runtime with the timer enabled, for the timeouts of tools.
+
+// Depends on `model`, `stop` and the writing half of `trace`. Reads no traces, except that of a run
+// it resumes.
 
 mod admit;
 mod agent;

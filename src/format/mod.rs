@@ -5,7 +5,7 @@
 //! [`Capabilities`](crate::model::Capabilities) state what a format can't record at all. Must not
 //! know the disk, pages or rules.
 //!
-//! QitOS and this crate's own engine write a directory of three files, in dialects that one reader
+//! QitOS and board's engine write a directory of three files, in dialects that one reader
 //! handles. The file of every other tool defines how to recognize the tool's files, and how to read
 //! one of their records (a line, or an element of a document). Its [`Reader`] reports to a
 //! [`Draft`] what the record means for the run, which step it belongs to, and the [`Part`] of that
@@ -81,11 +81,13 @@ mod watch;
 #[cfg(test)]
 pub(crate) use qitos::event_kind;
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
 pub use lines::is_record;
+pub(crate) use origin::is_lines;
 pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use value::uncut;
@@ -354,9 +356,17 @@ static TOOLS: &[&Tool] = &[
 
 /// Returns whether a file of this name may be a trace, so that it is worth opening.
 pub fn may_be_trace(name: &str) -> bool {
-    [".jsonl", ".jsonl.zst", ".json", ".traj", ".eval"]
-        .iter()
-        .any(|end| name.ends_with(end))
+    origin::has_ending(
+        name,
+        &[
+            ".jsonl",
+            ".jsonl.zst",
+            ".jsonl.gz",
+            ".json",
+            ".traj",
+            ".eval",
+        ],
+    )
 }
 
 /// Returns the tool that wrote a file with this name and beginning.
@@ -365,8 +375,12 @@ pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
 }
 
 /// Returns the tool that wrote a file with this name and beginning. The beginning must not end in a
-/// torn line.
+/// torn line. `A.JSONL` is treated as `A.jsonl`.
 fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
+    let name = &*match name.rsplit_once('.') {
+        Some((start, ending)) => Cow::Owned(format!("{start}.{}", ending.to_ascii_lowercase())),
+        None => Cow::Borrowed(name),
+    };
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
 }
 

@@ -89,12 +89,21 @@ const STORES: [(&str, &str); 4] = [
 const SQLITE: &[u8] = b"SQLite format 3\0";
 const AIDER: &str = ".aider.chat.history.md";
 
-fn has_ending(name: &str, endings: &[&str]) -> bool {
-    endings.iter().any(|end| name.ends_with(end))
+/// Returns whether a file's name has one of these endings, in any case.
+pub(super) fn has_ending(name: &str, endings: &[&str]) -> bool {
+    let has = |end: &str| {
+        let own = name
+            .len()
+            .checked_sub(end.len())
+            .and_then(|at| name.get(at..));
+        own.is_some_and(|own| own.eq_ignore_ascii_case(end))
+    };
+    endings.iter().any(|end| has(end))
 }
 
-pub(super) fn is_lines(name: &str) -> bool {
-    has_ending(name, &[".jsonl", ".jsonl.zst"])
+/// Returns whether a file of this name has a record on each line.
+pub(crate) fn is_lines(name: &str) -> bool {
+    has_ending(name, &[".jsonl"])
 }
 
 /// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.

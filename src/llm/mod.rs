@@ -1,8 +1,10 @@
 //! Calls models over OpenAI-compatible endpoints, and builds agents that a file describes.
 //!
-//! Uses the engine and the tools. Doesn't read arguments, the environment or the terminal, which
-//! `cli` does. An [`AgentFile`] becomes an engine. The [`Secret`] is removed from all data that
-//! comes from outside before that data is recorded.
+//! An [`AgentFile`] becomes an engine. The [`Secret`] is removed from all data that comes from
+//! outside before that data is recorded.
+
+// Uses the engine and the tools. Doesn't read arguments, the environment or the terminal, which
+// `cli` does.
 
 mod agent;
 mod build;

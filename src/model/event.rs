@@ -35,7 +35,7 @@ pub struct EventHead {
 }
 
 impl EventHead {
-    /// Returns whether the board treats the line as blank, because it isn't a record or has no known
+    /// Returns whether board treats the line as blank, because it isn't a record or has no known
     /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.phase == Symbol::default() && self.stage == Symbol::default();
@@ -79,7 +79,7 @@ pub enum EventKind {
     Recovery,
     /// Any other event inside a step.
     Inside,
-    /// An event that the board doesn't know.
+    /// An event that board doesn't know.
     #[default]
     Other,
 }

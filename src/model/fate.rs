@@ -15,7 +15,7 @@ words! {
         Provisional = "provisional",
         /// JSON, but not an object.
         Foreign = "foreign",
-        /// Not JSON, or longer than the board parses.
+        /// Not JSON, or longer than board parses.
         Unreadable = "unreadable",
     }
 }

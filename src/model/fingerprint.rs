@@ -6,7 +6,7 @@
 //! counts, not the writer's wrapper or the recorded duration. Nothing else in arguments and outputs
 //! is excluded.
 //!
-//! The hash of what a step asks for is the same on every machine and in every version of the board,
+//! The hash of what a step asks for is the same on every machine and in every version of board,
 //! because tables of many runs are combined and compared. The other hashes are valid within one
 //! process and are never stored.
 

@@ -46,7 +46,7 @@ pub enum IssueKind {
     Repaired,
     /// A field has a type or a value that no known writer uses.
     Field,
-    /// A line is longer than the board parses.
+    /// A line is longer than board parses.
     TooLong,
     /// A line contains several complete records.
     Joined,
@@ -72,7 +72,7 @@ pub enum IssueKind {
     Time,
     /// Times have no UTC offset.
     Offset,
-    /// The board doesn't know the schema version.
+    /// board doesn't know the schema version.
     Version,
     /// A step begins with a different state than the previous one left, although its writer rules
     /// that out.

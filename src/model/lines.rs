@@ -11,7 +11,7 @@ pub trait Lines {
     /// Returns why the line can't be read, as a sentence.
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String>;
 
-    /// Returns the bytes of a line that the board parses.
+    /// Returns the bytes of a line that board parses.
     ///
     /// # Errors
     /// As [`Lines::line`], and if the line is longer than [`MAX_LINE_BYTES`].
@@ -25,7 +25,7 @@ pub trait Lines {
         self.line(file, span)
     }
 
-    /// Returns a line that the board parses, as text.
+    /// Returns a line that board parses, as text.
     ///
     /// # Errors
     /// As [`Lines::short_line`].

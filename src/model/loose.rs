@@ -12,7 +12,7 @@ use super::stated::Said;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Defines structs for the fields of an object that the board reads. Each field may be missing and
+/// Defines structs for the fields of an object that board reads. Each field may be missing and
 /// has a type that accepts every value, so reading one fails only if the text isn't JSON.
 macro_rules! wire {
     ($($(#[$meta:meta])* $vis:vis struct $name:ident<$life:lifetime> { $($field_vis:vis $field:ident: $type:ty),* $(,)? })*) => {

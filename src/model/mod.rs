@@ -1,8 +1,10 @@
-//! Defines what a trace is, in types that every other module uses.
+//! Defines what a trace is: steps, events, the manifest and the end of a run.
 //!
-//! No files, clock or async code: only serde, jiff's calendar and core. In memory, a trace is an
-//! [`Index`], which contains what lists, charts and joins need, in a few hundred bytes per step.
-//! The lines themselves are read only when a page shows them.
+//! In memory, a trace is an [`Index`], which contains what lists, charts and joins need, in a few
+//! hundred bytes per step. The lines themselves are read only when they are shown.
+
+// Every other module uses these types. No files, clock or async code: only serde, jiff's calendar
+// and core.
 
 mod call;
 pub mod end;
@@ -54,7 +56,7 @@ pub use recorded::RecordedFacts;
 pub use stated::{Agreement, Fact, Said, Stated, Statement};
 pub use step::{CriticAction, Step};
 
-/// A run's name on the board: its directory relative to the root, with `/` between parts.
+/// A run's name in board: its directory relative to the root, with `/` between parts.
 ///
 /// Keys are looked up in a map and never joined to a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! Defines the facts that a step of our own engine records for its stop rules, as far as they fit
+//! Defines the facts that a step of board's engine records for its stop rules, as far as they fit
 //! an index.
 
 use super::json::{Json, walk};
@@ -10,7 +10,7 @@ pub fn text_hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// The facts that a step of our own engine records for its stop rules, as far as they fit an index.
+/// The facts that a step of board's engine records for its stop rules, as far as they fit an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedFacts {
     /// The recorded `facts` member, or `None` if it's longer than an index keeps. The line contains
@@ -26,7 +26,7 @@ pub struct RecordedFacts {
     pub is_estimated: bool,
 }
 
-/// Longer facts are only kept on their line. Answers of rules in code may carry long texts.
+/// Longer facts are only kept on their line. Results of custom rules may carry long texts.
 const MAX_FACTS_BYTES: usize = 4_096;
 
 impl RecordedFacts {

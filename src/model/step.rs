@@ -206,7 +206,7 @@ pub struct Invocation<'a> {
 
 /// The status of a result that doesn't say whether the call succeeded.
 pub const NOT_RECORDED: &str = "not recorded";
-/// The status that takes the place of a missing result.
+/// The status of a call without a result.
 pub const NO_ANSWER: &str = "no answer";
 
 /// The result of a call.

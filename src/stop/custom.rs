@@ -10,7 +10,7 @@ use super::facts::{GateSet, StepFacts};
 use super::stats::Stats;
 use crate::model::{Code, Gate, Reading};
 
-/// The inputs of a rule in code.
+/// The inputs of a custom rule.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StopCx<'a, S> {
@@ -30,7 +30,7 @@ pub struct StopCx<'a, S> {
 /// A custom rule.
 ///
 /// A rule can read the agent's state, which a trace doesn't record in full. For this reason its
-/// answers are recorded, and a replay uses the recorded answers.
+/// results are recorded, and a replay uses the recorded results.
 ///
 /// ```
 /// use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};

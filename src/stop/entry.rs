@@ -22,12 +22,12 @@ pub(super) struct Entry<S> {
 pub(super) enum Ask<S> {
     Built(Box<dyn Condition>),
     Live(Box<dyn StopCriterion<S>>),
-    /// A rule in code that isn't available. Only its recorded answers are.
+    /// A custom rule that isn't available. Only its recorded results are.
     Recorded,
 }
 
 impl<S> Entry<S> {
-    /// Checks the rule without a state. For a rule in code, returns its recorded answer.
+    /// Checks the rule without a state. For a custom rule, returns its recorded result.
     pub(super) fn replayed(
         &self,
         due: GateSet,

@@ -127,7 +127,7 @@ pub struct StepFacts {
     /// Whether the environment ended.
     #[serde(default)]
     pub env_terminal: bool,
-    /// The answers of rules in code. A replay can't evaluate these rules again.
+    /// The results of custom rules. A replay can't evaluate these rules again.
     #[serde(default)]
     pub opaque: Vec<OpaqueAnswer>,
     /// Why the run ended at this step, if not because of a rule.
@@ -452,14 +452,14 @@ pub enum CriticWish {
     Failed,
 }
 
-/// The answer of a rule in code at a gate.
+/// The result of a custom rule at a gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpaqueAnswer {
     /// The rule's id.
     pub id: String,
     /// The gate.
     pub gate: Gate,
-    /// The rule's answer. A failed rule is recorded as a stop with the code `criterion_error`.
+    /// The rule's result. A failed rule is recorded as a stop with the code `criterion_error`.
     pub check: Check,
 }
 

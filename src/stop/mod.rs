@@ -1,9 +1,8 @@
 //! Decides when a run stops: rules over recorded facts, checked at three gates of every step.
 //!
-//! Depends on `model` only: no files, no clock, no engine. Times come in as facts. The engine calls
-//! [`StopSet::check`] to stop a run, and what-if calls [`StopSet::replay`] to simulate one. Both
-//! use the same code, so evaluating the recorded rules on the recorded facts gives the recorded
-//! verdict.
+//! The engine calls [`StopSet::check`] to stop a run, and what-if calls [`StopSet::replay`] to
+//! simulate one. Both use the same code, so evaluating the recorded rules on the recorded facts
+//! gives the recorded verdict. Rules read no clock: times are facts, too.
 //!
 //! # Order
 //!
@@ -18,16 +17,17 @@
 //! first, and a limit reached at the same time is listed in `also`. A limit of 0 switches a policy
 //! off. In the [`Budget`], a limit of 0 allows nothing to run.
 //!
-//! # Rules
-//!
 #![doc = include_str!("RULES.md")]
 //!
-//! [`rules_table`] generates this table from the code.
+//! [`rules_table`] generates this table from the code. A rule that it lacks is a [`StopCriterion`],
+//! a custom rule.
+
+// Depends on `model` only: no files, no clock, no engine.
 
 mod args;
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "only the board displays rules")
+    allow(dead_code, reason = "only board displays rules")
 )]
 mod budget;
 mod build;
@@ -43,7 +43,7 @@ mod record;
 mod replay;
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "only the board displays rules")
+    allow(dead_code, reason = "only board displays rules")
 )]
 mod rules;
 #[cfg(feature = "board")]
@@ -51,7 +51,7 @@ mod schema;
 mod set;
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "only the board displays rules")
+    allow(dead_code, reason = "only board displays rules")
 )]
 mod spec;
 mod stats;

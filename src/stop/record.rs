@@ -15,7 +15,7 @@ pub struct StopRules {
     /// The budget.
     #[serde(default)]
     pub budget: Budget,
-    /// The rules that accept answers, in order. If empty, a final decision is enough.
+    /// The rules that accept answers, in order. If empty or all off, a final decision is enough.
     #[serde(default)]
     pub completion: Vec<RuleEntry>,
     /// All other rules, in order.
@@ -44,7 +44,7 @@ pub struct RuleEntry {
 pub enum EntryRule {
     /// A built-in rule.
     Spec(StopSpec),
-    /// A rule in code. Only its answers can be recorded.
+    /// A custom rule. Only its results can be recorded.
     Opaque {
         /// The gates at which the rule was checked.
         opaque: GateSet,

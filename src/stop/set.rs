@@ -85,7 +85,7 @@ impl<S> StopSet<S> {
         times.min()
     }
 
-    /// Returns the rules as recorded, each with its id and origin. For a rule in code, only its
+    /// Returns the rules as recorded, each with its id and origin. For a custom rule, only its
     /// gates are recorded.
     pub fn record(&self) -> StopRules {
         let list = |entries: &[Entry<S>]| {
@@ -106,9 +106,9 @@ impl<S> StopSet<S> {
     /// Adds the facts of a step at `gate` to `stats` and checks the rules of that gate.
     ///
     /// Must be called in order at each gate a step reaches. A step whose decision failed skips
-    /// `after_decide`, and the rules of that gate are checked after the step. The answers of rules
-    /// in code are added to the facts. `texts` holds the model's replies so far and is only read by
-    /// rules in code.
+    /// `after_decide`, and the rules of that gate are checked after the step. The results of custom
+    /// rules are added to the facts. `texts` holds the model's replies so far and is only read by
+    /// custom rules.
     pub fn check(
         &self,
         gate: Gate,
@@ -123,7 +123,7 @@ impl<S> StopSet<S> {
         ruling
     }
 
-    /// Checks the rules of a gate. Without a state, rules in code give their recorded answers.
+    /// Checks the rules of a gate. Without a state, custom rules give their recorded results.
     pub(super) fn evaluate(
         &self,
         gate: Gate,
@@ -212,7 +212,7 @@ struct Evaluation<'a, S> {
     gate: Gate,
     stats: &'a Stats,
     facts: &'a StepFacts,
-    /// The state and the model's texts, for rules in code. `None` in a replay.
+    /// The state and the model's texts, for custom rules. `None` in a replay.
     live: Option<(&'a S, &'a [String])>,
     hits: Vec<Hit>,
     ruling: Ruling,

@@ -1,16 +1,30 @@
-//! Generates RULES.md, the table of all rules, from the code.
+//! Generates RULES.md, which describes all rules, from the code.
 
 use std::fmt::Write as _;
 
 use super::rules::{RULES, StopSpec, ending};
 use crate::model::{Code, Gate, Source};
 
-/// Returns a Markdown table of all built-in rules: how each is written, where it is checked, when
-/// it is true, and how it ends a run.
+/// The text above the table.
+const ABOVE: &str = "\
+# Stop rules
+
+A rule is written in its short form or as JSON. It is checked at one of the three gates of a step: `before_step`,
+`after_decide` (after the decision, before its actions) or `after_step`. It ends the run if it is true.
+
+- N, USD, SECONDS, SCORE and STEPS are the numbers of the rule.
+- \"off\" is the value that disables the rule.
+- The outcome is board's, and the stop reason is QitOS's word for the end. QitOS has no word for a limit on cost, so `max_cost` has
+  the stop reason of a token budget.
+
+| rule | JSON | checked | true when | off | outcome | stop reason |
+|---|---|---|---|---|---|---|
+";
+
+/// Returns a Markdown table of all built-in rules below an explanation: how each is written, where
+/// it is checked, when it is true, and how it ends a run.
 pub fn rules_table() -> String {
-    let mut table = String::from(
-        "| rule | JSON | checked | true when | off | outcome | stop reason |\n|---|---|---|---|---|---|---|\n",
-    );
+    let mut table = String::from(ABOVE);
     for row in RULES {
         let Ok(spec) = row.example.parse::<StopSpec>() else {
             continue;

@@ -1,4 +1,4 @@
-//! Reads a file of lines that was compressed as a whole, as a sequence of Zstandard frames.
+//! Reads a file of lines that was compressed as a whole, by Zstandard or gzip.
 //!
 //! All other code treats such a file as if it weren't compressed: offsets and lengths are those of
 //! its text. Its stamp is the compressed file's, so nothing has to be decompressed to detect a
@@ -6,8 +6,9 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 
+use flate2::bufread::GzDecoder;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::archive::{unbegun, zstandard};
@@ -16,18 +17,35 @@ use super::limits::Bounded;
 use super::patience::Patience;
 use super::stamp::Stamp;
 use super::unpacked::Unpacked;
+use crate::format::is_lines;
+
+/// The endings of compressed files.
+const ENDINGS: [&str; 2] = [".zst", ".gz"];
+/// The first byte of a gzip member (RFC 1952, section 2.3.1). A Zstandard frame begins with another
+/// one.
+const GZIP: u8 = 0x1f;
 
 /// Returns whether a file of this name is compressed as a whole, and treated as its text.
 pub(super) fn is_packed(name: &OsStr) -> bool {
-    name.as_encoded_bytes().ends_with(b".jsonl.zst")
+    before_compression(name).is_some()
 }
 
 /// Returns the file's name before compression.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
-    match name.to_str().and_then(|name| name.strip_suffix(".zst")) {
-        Some(plain) if is_packed(name) => OsStr::new(plain),
-        _ => name,
-    }
+    before_compression(name).unwrap_or(name)
+}
+
+fn before_compression(name: &OsStr) -> Option<&OsStr> {
+    let name = name.to_str()?;
+    let without = |ending: &str| {
+        let (plain, end) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
+        end.eq_ignore_ascii_case(ending).then_some(plain)
+    };
+    ENDINGS
+        .into_iter()
+        .find_map(without)
+        .filter(|plain| is_lines(plain))
+        .map(OsStr::new)
 }
 
 /// The compressed bytes read to see the beginning of a text. Its first block has at most 128 KiB.
@@ -62,11 +80,45 @@ pub(super) fn open(file: File, stamp: Stamp, patience: Patience) -> io::Result<(
     Ok((Content::Text(text), stamp.with_size(size)))
 }
 
-/// The text of the frames of a file.
+/// The text of a compressed file, which is a sequence of Zstandard frames or gzip members.
 struct Frames<R: Read> {
     /// The input after the last frame that was begun.
     rest: Option<BufReader<R>>,
-    frame: Option<StreamingDecoder<BufReader<R>, FrameDecoder>>,
+    frame: Option<Frame<R>>,
+}
+
+enum Frame<R: Read> {
+    Zstandard(StreamingDecoder<BufReader<R>, FrameDecoder>),
+    Gzip(GzDecoder<BufReader<R>>),
+}
+
+impl<R: Read> Frame<R> {
+    fn new(input: BufReader<R>, first: u8) -> io::Result<Self> {
+        if first == GZIP {
+            return Ok(Self::Gzip(GzDecoder::new(input)));
+        }
+        zstandard(input)
+            .map(Self::Zstandard)
+            .map_err(|error| unbegun("the compressed file", &error))
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Zstandard(frame) => frame.read(buffer),
+            Self::Gzip(member) => member.read(buffer),
+        }
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => damaged("it is truncated"),
+            _ => damaged(&error.to_string()),
+        })
+    }
+
+    fn into_inner(self) -> BufReader<R> {
+        match self {
+            Self::Zstandard(frame) => frame.into_inner(),
+            Self::Gzip(member) => member.into_inner(),
+        }
+    }
 }
 
 impl<R: Read> Frames<R> {
@@ -85,22 +137,19 @@ impl<R: Read> Read for Frames<R> {
         }
         for _ in 0..MAX_EMPTY_FRAMES {
             if let Some(frame) = &mut self.frame {
-                let read = frame
-                    .read(buffer)
-                    .map_err(|error| damaged(&error.to_string()))?;
+                let read = frame.read(buffer)?;
                 if read > 0 {
                     return Ok(read);
                 }
-                self.rest = self.frame.take().map(StreamingDecoder::into_inner);
+                self.rest = self.frame.take().map(Frame::into_inner);
             }
             let Some(mut rest) = self.rest.take() else {
                 return Ok(0);
             };
-            if io::BufRead::fill_buf(&mut rest)?.is_empty() {
+            let Some(first) = rest.fill_buf()?.first().copied() else {
                 return Ok(0);
-            }
-            self.frame =
-                Some(zstandard(rest).map_err(|error| unbegun("the compressed file", &error))?);
+            };
+            self.frame = Some(Frame::new(rest, first)?);
         }
         // Makes the caller read again.
         Err(io::ErrorKind::Interrupted.into())
@@ -117,9 +166,11 @@ fn damaged(why: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::time::Duration;
 
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use crate::model::{Index, TraceFile};
@@ -180,6 +231,51 @@ mod tests {
             told(&index) && !told(&as_it_was),
             "{:?}",
             index.passing_issues()
+        );
+    }
+
+    #[test]
+    fn gzip_and_endings_in_capitals_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let samples = RootScanner::new("sample_runs/tools/codex/sessions".into())
+            .scan()
+            .runs;
+        let text = fs::read(samples.values().next().unwrap().path()).unwrap();
+        let member = |text: &[u8]| {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+            packed.write_all(text).unwrap();
+            packed.finish().unwrap()
+        };
+        // As `cat a.gz b.gz` writes it.
+        let (left, right) = text.split_at(text.len() / 2);
+        let packed = [member(left), member(right)].concat();
+        let write = |name: &str, bytes: &[u8]| fs::write(root.path().join(name), bytes).unwrap();
+        write("a.jsonl", &text);
+        write("b.jsonl.gz", &packed);
+        write("c.JSONL", &text);
+        write("d.JSONL.GZ", &packed);
+        write("e.jsonl.gz", &packed[..packed.len() - 20]);
+        let runs = RootScanner::new(root.path().to_owned()).scan().runs;
+        let read: Vec<(&str, Index)> = runs
+            .iter()
+            .map(|(key, dir)| (key.as_str(), read(dir)))
+            .collect();
+        let keys: Vec<&str> = read.iter().map(|(key, _)| *key).collect();
+        assert_eq!(
+            keys,
+            ["a.jsonl", "b.jsonl", "c.JSONL", "d.JSONL", "e.jsonl"]
+        );
+        let (_, whole) = &read[0];
+        for (key, index) in &read[1..4] {
+            assert!(index.steps().iter().eq(whole.steps().iter()), "{key}");
+        }
+        let (_, truncated) = &read[4];
+        assert!(!truncated.events().is_empty());
+        let reasons = truncated.passing_issues().iter();
+        let reasons: Vec<&str> = reasons.map(|issue| &*issue.reason).collect();
+        assert!(
+            reasons.iter().any(|reason| reason.contains("truncated")),
+            "{reasons:?}"
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Larger manifests aren't read. The largest real ones, with four copies of a long tool list, have
+/// Larger manifests aren't read. The largest real ones, with four copies of a long tool list, are
 /// about 100 KB.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 

@@ -1,4 +1,4 @@
-//! Lists the runs of large files on background threads, so that the board doesn't have to wait.
+//! Lists the runs of large files on background threads, so that board doesn't have to wait.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -64,7 +64,7 @@ impl ManifestTail {
                 Some(ManifestState::Read(Box::new(manifest)))
             }
             Err((kind, reason)) => {
-                // A file that was quiet before the board started isn't being rewritten now.
+                // A file that was quiet before board started isn't being rewritten now.
                 let quiet = || {
                     seen.age()
                         .and_then(|age| Instant::now().checked_sub(age))

@@ -1,11 +1,14 @@
-//! Reads and writes traces on disk. This is the only module that opens trace files.
+//! Reads and writes traces on disk.
 //!
-//! It must not know what a trace means, who watches it or how it's shown. Its two halves don't know
-//! each other. The reading half never writes, and never fails because of the content of a file:
-//! problems are returned as [`crate::model::Issue`]s. The writing half, [`RunWriter`], rejects
-//! everything that a reader couldn't parse. It reads existing files only to continue a run.
+//! To read, [`RootScanner`] finds runs below a directory, [`RunReader`] follows one run, and
+//! [`read_index`] reads one as it is now. Reading never writes, and never fails because of the
+//! content of a file: problems are returned as [`crate::model::Issue`]s. To write, [`RunWriter`]
+//! rejects everything that a reader couldn't parse. It reads existing files only to resume a run.
 //!
-//! [`mod@format`] specifies the format that both use.
+//! [`mod@format`] specifies the format of the engine's runs.
+
+// The only module that opens trace files. It must not know what a trace means, who watches it or
+// how it's shown. Its two halves don't know each other.
 
 mod archive;
 mod asset;

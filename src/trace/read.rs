@@ -13,12 +13,12 @@ use super::tool::ToolFile;
 use crate::format;
 use crate::model::{Delta, EventHead, Fate, Index, Issue, IssueKind, Names, StepHead, TraceFile};
 
-/// A last line without its line terminator counts as a record once the file was quiet this long. A
-/// writer's two calls for one line (text, then LF) are microseconds apart.
+/// A last line without its line terminator counts as a record once the file has been quiet for this
+/// long. A writer's two calls for one line (text, then LF) are microseconds apart.
 pub const SETTLE: Duration = Duration::from_secs(2);
 
-/// The bytes read at a time when a whole run is read. The data being read takes more memory than
-/// the index keeps of it.
+/// The bytes read at a time when a whole run is read. Larger pieces would cost memory: while data
+/// is parsed, it takes more memory than its part of the index.
 pub const PIECE_BYTES: u64 = 4 << 20;
 
 /// Follows the three files of one run.
@@ -82,7 +82,7 @@ impl RunReader {
         &self.dir
     }
 
-    /// Returns whether another look may find something although no file changes: an unfinished line
+    /// Returns whether another look may find something even if no file changes: an unfinished line
     /// may turn out to be complete, or bytes have to be compared once more.
     pub fn is_unsettled(&self) -> bool {
         self.unsettled

@@ -35,7 +35,7 @@ pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
     Ok(format::origin(text, &head))
 }
 
-/// Returns the tool that wrote a file, if the board reads its traces.
+/// Returns the tool that wrote a file, if board reads its traces.
 ///
 /// # Errors
 /// Fails like [`origin`].

@@ -306,7 +306,7 @@ impl Tail {
         if before.is_none()
             && let Some(age) = seen.age()
         {
-            // A file that was quiet before the board started need not be quiet again.
+            // A file that was quiet before board started need not be quiet again.
             self.changed = self.changed.checked_sub(age).unwrap_or(self.changed);
         }
         match before {

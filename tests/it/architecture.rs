@@ -1,4 +1,4 @@
-//! Checks the sources against the planned dependencies between top-level modules ("rooms").
+//! Checks the sources against the planned dependencies between top-level modules.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -301,12 +301,12 @@ fn a_path_is_found_however_it_is_spelled() {
 }
 
 #[test]
-fn arrows_between_rooms_point_one_way() {
+fn arrows_between_modules_point_one_way() {
     let mut wrong = Vec::new();
     for path in sources() {
         let here = room(&path);
         let Some(may_use) = allowed(ARROWS, &here) else {
-            panic!("{} is in no room of the table", path.display());
+            panic!("{} is in no module of the table", path.display());
         };
         for (line, name) in uses(&code(&path)) {
             if name != here && !may_use.contains(name.as_str()) {
@@ -321,7 +321,7 @@ fn arrows_between_rooms_point_one_way() {
 }
 
 #[test]
-fn each_foreign_thing_has_its_room() {
+fn each_foreign_thing_has_its_module() {
     let mut wrong = Vec::new();
     for path in sources() {
         let here = room(&path);

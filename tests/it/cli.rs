@@ -60,7 +60,7 @@ fn fails(said: &Said, code: i32) {
 }
 
 #[test]
-fn every_command_stands_in_the_docs() {
+fn every_command_is_in_the_docs() {
     let help = board(&["--help"]).stdout;
     let commands = help
         .split_once("Commands:\n")
@@ -385,9 +385,9 @@ fn help_of_every_command() {
       [TASK]        What the agent should do; `-` reads it from stdin [default: the file's [task]]
 
     Options:
-          --runs <ROOT>   Where to create the run's directory [default: ./runs; for a fork, next to the original run]
+          --runs <ROOT>   Where to create the run's directory [default: ./runs; for a branch, next to the original run]
           --resume <RUN>  Resume a recorded run in its own directory; the agent's files are used as they are
-          --from <STEP>   Instead of resuming, fork the run: start a new one with the steps before STEP
+          --from <STEP>   Instead of resuming, branch from the run: start a new one with the steps before STEP
           --json          Print one JSON document
       -h, --help          Print help (see more with '--help')
     "#);
@@ -451,7 +451,7 @@ fn a_wrong_number_or_address_is_explained() {
 }
 
 #[test]
-fn a_fork_without_its_run_is_refused() {
+fn a_branch_without_its_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let agent = dir.path().join("agent.toml");
     let text = "[model]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\napi_key_env = \"\"\n";

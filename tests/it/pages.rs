@@ -440,7 +440,7 @@ fn static_files_may_be_kept_for_ever() {
 }
 
 #[test]
-fn every_page_stands_in_the_docs_and_every_document_in_the_description_of_the_api() {
+fn every_page_is_in_the_docs_and_every_document_in_the_description_of_the_api() {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let router = fs::read_to_string(home.join("src/serve/mod.rs")).unwrap();
     let using = fs::read_to_string(home.join("docs/using.md")).unwrap();

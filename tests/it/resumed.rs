@@ -270,7 +270,7 @@ fn what_cannot_be_gone_on_with_is_named() {
     assert!(said.contains("because: another program wrote it"), "{said}");
     assert!(
         said.contains(
-            "hint: only run directories written by board's own engine can be resumed or forked"
+            "hint: only run directories written by board's engine can be resumed or branched"
         ),
         "{said}"
     );

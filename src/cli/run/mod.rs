@@ -48,13 +48,13 @@ pub(super) struct Args {
     /// What the agent should do; `-` reads it from stdin [default: the file's [task]]
     #[arg(value_name = "TASK", conflicts_with = "resume")]
     task: Option<String>,
-    /// Where to create the run's directory [default: ./runs; for a fork, next to the original run]
+    /// Where to create the run's directory [default: ./runs; for a branch, next to the original run]
     #[arg(long, value_name = "ROOT")]
     runs: Option<PathBuf>,
     /// Resume a recorded run in its own directory; the agent's files are used as they are
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
-    /// Instead of resuming, fork the run: start a new one with the steps before STEP
+    /// Instead of resuming, branch from the run: start a new one with the steps before STEP
     #[arg(long, value_name = "STEP", value_parser = super::whole_number::<u64>, requires = "resume")]
     from: Option<u64>,
     /// Print one JSON document
@@ -92,10 +92,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if args.from.is_some() && args.resume.is_none() {
         let error = Error::new(
             Kind::Usage,
-            "--from forks a recorded run, but none is given",
+            "--from branches from a recorded run, but none is given",
         );
         return Err(error
-            .hint("add --resume RUN, and remove the task: a fork keeps its run's task")
+            .hint("add --resume RUN, and remove the task: a branch keeps its run's task")
             .into());
     }
     // Before any file is opened, since the files open now were inherited by this process.

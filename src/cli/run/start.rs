@@ -38,7 +38,9 @@ impl Start {
         );
         let mut messages = vec![match earlier.parent() {
             Some(parent) => {
-                format!("forking {parent} after {steps}; the agent's files are used as they are")
+                format!(
+                    "branching from {parent} after {steps}; the agent's files are used as they are"
+                )
             }
             None => format!("resuming after {steps}; the agent's files are used as they are"),
         }];
@@ -88,7 +90,7 @@ pub(super) fn start(
                 Kind::Usage,
                 "a run can only be resumed in its own directory",
             );
-            return Err(error.hint("remove --runs, or fork the run with --from STEP"));
+            return Err(error.hint("remove --runs, or branch from the run with --from STEP"));
         }
         (Some(run), _) if !run.exists() => {
             let what = format!("there is no run at {}", run.display());
@@ -97,7 +99,7 @@ pub(super) fn start(
         (Some(run), None) => {
             Earlier::open(run).map_err(|error| match error.hints().is_empty() {
                 true => error.hint(
-                    "--from STEP forks the run: it starts a new one with the steps before STEP",
+                    "--from STEP branches from the run: it starts a new one with the steps before STEP",
                 ),
                 false => error,
             })?

@@ -129,7 +129,7 @@ impl Earlier {
                 );
                 let error = error.hint(format!("resume with an agent named {made_by:?}"));
                 Err(error
-                    .hint("or fork it: start a new run from its first steps (`board run`: add --from STEP)"))
+                    .hint("or start a branch from its first steps (`board run`: add --from STEP)"))
             }
             _ => Ok(()),
         }
@@ -157,7 +157,7 @@ impl Earlier {
         {
             let error = cannot().because(io::Error::other("it already has an answer"));
             return Err(error.hint(
-                "to fork it, start a new run from its first steps (`board run`: add --from STEP)",
+                "to continue from an earlier step, start a branch (`board run`: add --from STEP)",
             ));
         }
         let started_at = manifest
@@ -181,7 +181,7 @@ impl Earlier {
     /// Fails if another program wrote the run, it has no such step, or its trace lacks necessary
     /// data.
     pub fn branch(dir: &Path, from: u64, into: RunWriter) -> Result<Self> {
-        let cannot = || Error::new(Kind::Unreadable, format!("can't fork {}", dir.display()));
+        let cannot = || Error::new(Kind::Unreadable, format!("can't branch from {}", dir.display()));
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         let name = || {
@@ -389,5 +389,5 @@ impl Earlier {
 
 /// Adds the hint for a trace that another program wrote.
 fn foreign(error: Error) -> Error {
-    error.hint("only run directories written by board's own engine can be resumed or forked")
+    error.hint("only run directories written by board's engine can be resumed or branched")
 }

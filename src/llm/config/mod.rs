@@ -60,16 +60,22 @@ pub const EXAMPLE: &str = include_str!("../example.toml");
 /// | `seconds` | time limit, checked before each step; also interrupts decisions and actions, but an answer that was already given is still judged | none |
 /// | `hard_seconds` | time limit that interrupts everything | twice `seconds` |
 /// | `[stop] completion`, `policies` | stop rules, in the short form (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
-/// | `[gate] allow`, `deny`, `ask` | tools that are allowed, denied, or allowed if a person at the terminal agrees, as names or patterns such as `run_*`. `deny` takes precedence over `ask`, and `ask` over `allow`. If `allow` is set, all other tools are denied. Waiting for the person counts as run time: if `seconds`, `hard_seconds` or a rule limits it, no answer in time counts as a no | all allowed |
+/// | `[gate] allow`, `deny`, `ask` | tools that are allowed, denied, or allowed if a person at the terminal agrees, as names or patterns such as `run_*`. `deny` takes precedence over `ask`, and `ask` over `allow`. If `allow` is set, all other tools are denied. Waiting for the person counts as run time: if `seconds`, `hard_seconds` or a rule limits it and nobody answers in time, the call is denied | all allowed |
 /// | `[[critic]] kind` | `command`, `regex` or `judge` | |
 /// | `name` | the critic's name in the trace | the kind |
 /// | `when` | which steps to judge: those with an `answer`, or `every_step` | `answer` |
 /// | `on_fail` | `retry`, `stop` or `continue` | `retry` |
-/// | `command`, `timeout_s` | (command) passes if the exit status is 0 | , `command_timeout_s` |
-/// | `pattern`, `want` | (regex) passes if the text matches, or with `want = false` if it doesn't | , `true` |
-/// | `criteria`, `threshold`, `model` | (judge) the criteria; the lowest score that passes; another model at the same endpoint | , 0.5, the agent's |
+/// | `command` | (command) passes if its exit status is 0 | |
+/// | `timeout_s` | (command) its time limit in seconds | `command_timeout_s` |
+/// | `pattern` | (regex) passes if the text matches | |
+/// | `want` | (regex) with `false`, passes if the text doesn't match | `true` |
+/// | `criteria` | (judge) what to judge by, in words | |
+/// | `threshold` | (judge) the lowest score that passes | 0.5 |
+/// | `model` | (judge) another model at the same endpoint | the agent's |
 /// | `[prices."NAME"] input`, `cached`, `output` | a model's prices in US dollars per million tokens, used if the service doesn't report the cost; the name may end in `*` | none |
-/// | `[mcp.NAME] command`, `env`, `cwd` | a Model Context Protocol server to start, whose tools are named `NAME__TOOL`: program and arguments, variables in addition to a few harmless ones, directory | , none, the workspace |
+/// | `[mcp.NAME] command` | a Model Context Protocol server to start, whose tools are named `NAME__TOOL`: program and arguments | |
+/// | `env` | its environment variables, in addition to a few harmless ones | none |
+/// | `cwd` | its directory | the workspace |
 /// | `url`, `headers` | instead of `command`, a running server: its address, and headers for each request | |
 /// | `tools` | which of the server's tools to use, as names or patterns | all |
 /// | `timeout`, `start_timeout` | limits in seconds for a call, and until the server has listed its tools | 60, 30 |

@@ -25,7 +25,7 @@ use tokio::task::unconstrained;
 const WORDS: usize = 2_000;
 /// How much of an invalid answer an error quotes, in characters.
 const QUOTE: usize = 300;
-/// The error code of responses that the board creates because the server didn't.
+/// The error code of responses that board creates because the server didn't.
 const GONE: ErrorCode = ErrorCode(i32::MIN);
 const CLOSED: &str = "the connection is closed";
 
@@ -201,7 +201,7 @@ fn call_result(fields: &mut Map<String, Value>) -> Option<ServerJsonRpcMessage> 
     Some(ServerJsonRpcMessage::response(result.into(), id))
 }
 
-/// Reads the result of a handshake where the SDK can't because a part is missing or invalid. The board only uses the version.
+/// Reads the result of a handshake where the SDK can't because a part is missing or invalid. board only uses the version.
 fn handshake(mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     if let ServerJsonRpcMessage::Response(response) = &mut message
         && let ServerResult::CustomResult(CustomResult(result)) = &response.result

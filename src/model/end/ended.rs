@@ -252,7 +252,7 @@ impl Ended {
         self.outcome == Outcome::Completed && self.certainty == Certainty::Inferred
     }
 
-    /// Returns whether the board inferred that the run died. Readers of a tool's own records never
+    /// Returns whether board inferred that the run died. Readers of a tool's own records never
     /// infer a failure without a recorded word.
     pub fn is_death(&self) -> bool {
         self.outcome == Outcome::Failed
@@ -548,7 +548,7 @@ pub struct ToolLimit {
     pub limit: f64,
     /// Its unit, in the plural: `steps`, `turns`, `messages`, `usd`, `tokens`, `ms`.
     pub unit: &'static str,
-    /// The amount used, if the trace records it. Otherwise the board's own count is shown.
+    /// The amount used, if the trace records it. Otherwise board's own count is shown.
     pub used: Option<f64>,
     /// Whether `used` is exact or only a bound.
     pub bound: Bound,

@@ -1,7 +1,7 @@
 //! Describes why a run ended: the rule, the measured value and its limit, who set the limit, and
 //! the outcome.
 //!
-//! The engine writes this record into its END event and its manifest, and the board reads both into
+//! The engine writes this record into its END event and its manifest, and board reads both into
 //! the same type. QitOS records only a word, the [`StopReason`].
 
 use serde::de::{DeserializeOwned, Error as _};
@@ -39,7 +39,7 @@ pub struct StopVerdict {
     pub criterion: String,
     /// Who ended it.
     pub source: Source,
-    /// The point in the step at which the decision fell, or `None` if the run never reached one.
+    /// The gate at which the run was stopped, or `None` if it never reached one.
     pub gate: Option<Gate>,
     /// The last step that ran, or `None` if none did.
     pub step: Option<u64>,

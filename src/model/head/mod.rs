@@ -121,7 +121,7 @@ pub struct StepHead {
     pub usage: SmallUsage,
     /// The part of `usage` that went to models other than `model`.
     pub other_models: Box<[(Symbol, SmallUsage)]>,
-    /// The facts that the stop rules evaluated. Only our own engine records them.
+    /// The facts that the stop rules evaluated. Only board's engine records them.
     pub facts: Option<Box<RecordedFacts>>,
     /// The state keys that changed since the previous step without a step recording it.
     pub outside: Box<[Symbol]>,
@@ -470,7 +470,7 @@ impl StepHead {
                 .unwrap_or_default();
             self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
         }
-        // Our own engine records the errors of its steps as events.
+        // board's engine records the errors of its steps as events.
         let of_step = step
             .error
             .filter(|_| self.error.is_none() && self.is_undecided() && step.facts.is_none())
@@ -483,7 +483,7 @@ impl StepHead {
         }
     }
 
-    /// Returns whether the line is blank to the board, because it isn't a record or has no known
+    /// Returns whether the line is blank to board, because it isn't a record or has no known
     /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.step_id.is_none()

@@ -10,7 +10,7 @@ impl StepHead {
     /// Returns the step's tokens, after steps that used `before` in total. A running total takes
     /// precedence, because a step may make several requests.
     ///
-    /// Our own engine counts all requests of a step, and omits the count if the step made none.
+    /// board's engine counts all requests of a step, and omits the count if the step made none.
     pub fn tokens_alone(&self, before: Option<u64>) -> Option<u64> {
         match self.tokens_total {
             _ if self.facts.is_some() => Some(self.tokens.unwrap_or(0)),

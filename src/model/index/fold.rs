@@ -171,7 +171,7 @@ impl Index {
         let Some(key) = noted else { return };
         let key = self.names.get(key);
         let noted = self.issues.count(IssueKind::Outside);
-        // Our own engine records every change in a step. QitOS lets critics and recoveries change
+        // board's engine records every change in a step. QitOS lets critics and recoveries change
         // the state between steps.
         let (kind, reason) = if step.facts.is_some() {
             (

@@ -210,10 +210,10 @@ pub(super) struct Ids<'a, T> {
     pub(super) used: usize,
 }
 
-/// How often an id came twice in a row, as a round and as an identical line.
+/// How often an id came twice in a row, as a group and as an identical line.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Twice {
-    /// Rounds that begin a segment with the id of the previous round.
+    /// Groups that begin a segment with the id of the previous group.
     rounds: usize,
     /// Step lines that are byte for byte identical to the previous line.
     pub(super) lines: usize,
@@ -244,7 +244,7 @@ impl Again {
         twice.lines > twice.rounds
     }
 
-    /// Adds a round that begins a segment with the id of the previous round.
+    /// Adds a group that begins a segment with the id of the previous group.
     pub(super) fn round(&mut self, id: i64) {
         if self.ids.len() >= MAX_TWICE && !self.ids.contains_key(&id) {
             return;

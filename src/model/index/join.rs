@@ -128,7 +128,7 @@ impl Index {
         let unwritten = if segment.first_group < self.groups.len() {
             self.newest_lap_is_unwritten()
         } else {
-            // The run hasn't reached its first round. Its lines, if any, restart after those of the
+            // The run hasn't reached its first group. Its lines, if any, restart after those of the
             // other runs.
             let before = if self.groups.is_empty() {
                 self.segments.len() - 1
@@ -144,10 +144,10 @@ impl Index {
         }
     }
 
-    /// Returns whether the newest run's rounds restart but the newest step line belongs to an
+    /// Returns whether the newest run's groups restart but the newest step line belongs to an
     /// earlier run: the newest run has no line yet.
     fn newest_lap_is_unwritten(&self) -> bool {
-        // Each line has a round, so with equally many id runs the newest id run has lines.
+        // Each line has a group, so with equally many id runs the newest id run has lines.
         if self
             .segments
             .last()
@@ -172,19 +172,19 @@ impl Index {
             used: newest,
         };
         if groups.find(newest, last).is_none() {
-            // If the round's ids are higher than the lines' ids, the run continues where the lines
+            // If the group's ids are higher than the lines' ids, the run continues where the lines
             // stop.
             return begins <= last;
         }
-        // A round that is followed by another is over, and a run that is over has completed its
-        // rounds.
+        // A group that is followed by another is over, and a run that is over has completed its
+        // groups.
         if first + 1 < self.groups.len()
             || self.segment().is_some_and(|segment| segment.end.is_some())
         {
             return false;
         }
-        // The line belongs to the only round of the newest id run, or to the last earlier round with
-        // its id.
+        // The line belongs to the only group of the newest id run, or to the last earlier group
+        // with its id.
         let before = (0..newest)
             .rev()
             .take(MAX_LAPS)
@@ -193,7 +193,7 @@ impl Index {
             .is_some_and(|at| self.is_over(at) || (self.is_checked(at) && !self.is_checked(first)))
     }
 
-    /// Returns whether later events show that the round ended.
+    /// Returns whether later events show that the group ended.
     fn is_over(&self, at: usize) -> bool {
         let segment = self.segment_of(at);
         let is_followed = at + 1 < self.groups.len() && self.segment_of(at + 1) == segment;
@@ -203,7 +203,7 @@ impl Index {
                 .is_some_and(|it| it.end.is_some())
     }
 
-    /// Returns whether the stop rules were evaluated in the round. That happens last before its
+    /// Returns whether the stop rules were evaluated in the group. That happens last before its
     /// line is written.
     fn is_checked(&self, at: usize) -> bool {
         self.groups.get(at).is_some_and(|group| group.checked)

@@ -1,4 +1,4 @@
-//! Holds everything the board keeps in memory about a run: the heads of steps and events, and how
+//! Holds everything board keeps in memory about a run: the heads of steps and events, and how
 //! they belong together.
 //!
 //! [`Index::apply`] is the only way in. The result depends only on the order of lines inside each
@@ -82,7 +82,7 @@ pub struct FileState {
     pub read: u64,
 }
 
-/// The events of one round of the engine's loop: what happened in a step before its line was
+/// The events of one pass through the engine's loop: what happened in a step before its line was
 /// written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Group {
@@ -124,7 +124,8 @@ pub struct Group {
     pub wish: Option<CriticAction>,
 }
 
-/// One run inside the directory: from a set-up or an INIT event to the next.
+/// A part of a run, or all of it: the events from a set-up or an INIT event to the next. A resumed
+/// run has several segments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Segment {
     /// Its first event, as an index into [`Index::events`].
@@ -321,17 +322,17 @@ impl Index {
         &self.events
     }
 
-    /// Returns the rounds of the engine's loop that events record, in file order.
+    /// Returns the groups of events, one for each pass through the engine's loop, in file order.
     pub fn groups(&self) -> &List<Group> {
         &self.groups
     }
 
-    /// Returns the runs in this directory, in file order. Usually there is one.
+    /// Returns the segments of all runs in this directory, in file order. Usually there is one.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Returns the newest run in this directory.
+    /// Returns the newest segment in this directory.
     pub fn segment(&self) -> Option<&Segment> {
         self.segments.last()
     }
@@ -416,13 +417,13 @@ impl Index {
         self.more
     }
 
-    /// Returns the group with the events of step `ordinal`.
+    /// Returns the position in [`Index::groups`] of the group with the events of step `ordinal`.
     pub fn group_of(&self, ordinal: usize) -> Option<usize> {
         let id = self.steps.get(ordinal)?.step_id?;
         id_runs::matching(&self.step_ids(), &self.group_ids(), ordinal, id)
     }
 
-    /// Returns the round with the events of step `ordinal`.
+    /// Returns the group with the events of step `ordinal`.
     pub fn round_of(&self, ordinal: usize) -> Option<&Group> {
         self.groups.get(self.group_of(ordinal)?)
     }
@@ -492,9 +493,9 @@ impl Index {
         }
     }
 
-    /// Returns the phase and the message of the error in the round of step `ordinal`.
+    /// Returns the phase and the message of the error in the group of step `ordinal`.
     pub fn error_of(&self, ordinal: usize) -> Option<&(Symbol, Box<str>)> {
-        // Most runs have no errors, so this saves finding the round of each step.
+        // Most runs have no errors, so this saves finding the group of each step.
         self.segments
             .iter()
             .find(|segment| segment.error.is_some())?;
@@ -502,7 +503,7 @@ impl Index {
     }
 
     /// Returns the error message of step `ordinal`: the first error of a tool, otherwise that of
-    /// its round.
+    /// its group.
     pub fn failure_of(&self, ordinal: usize) -> Option<&str> {
         let of_step = self.steps.get(ordinal)?.error.as_deref();
         of_step.or_else(|| self.error_of(ordinal).map(|(_, words)| &**words))
@@ -552,7 +553,7 @@ impl Index {
 
     /// Returns the groups that no step line belongs to.
     pub fn groups_without_line(&self) -> Vec<usize> {
-        // The round in progress is usually the only one, so search from the newest.
+        // The group in progress is usually the only one, so search from the newest.
         let newest_first = (0..self.groups.len())
             .rev()
             .filter(|at| self.step_of(*at).is_none());

@@ -78,14 +78,14 @@ impl Index {
         }
     }
 
-    /// Drops events, and the rounds and runs among them, until the newest event fits.
+    /// Drops events, and the groups and runs among them, until the newest event fits.
     pub(super) fn bound_events(&mut self) {
         let end = self
             .events
             .last()
             .map_or(0, |event| event.span.offset.saturating_add(event.span.len));
         let room = room(TraceFile::Events, self.read_until(end), self.is_packed);
-        // The weight of rounds and runs is spread evenly over the events.
+        // The weight of groups and runs is spread evenly over the events.
         let weight = self.event_skips.weight_of_each(self.events.len());
         let Some(hole) = self
             .event_skips
@@ -125,10 +125,10 @@ impl Index {
             .reweigh((events + groups) as u64 + self.segments.len() as u64 * SEGMENT_WEIGHT);
     }
 
-    /// Drops the rounds whose events are all dropped.
+    /// Drops the groups whose events are all dropped.
     fn cut_groups(&mut self, hole: Hole) {
         let is_dropped = |first: usize, end: usize| first >= hole.from && end <= hole.to;
-        // The new position of each round. For a dropped round, this is the next round's.
+        // The new position of each group. For a dropped group, this is the next group's.
         let mut places = Vec::with_capacity(self.groups.len() + 1);
         let mut kept = 0;
         for group in &self.groups {
@@ -219,7 +219,7 @@ mod tests {
     const SMALL: u64 = 10;
     const LARGE: u64 = 10_000;
 
-    /// Builds an index of `count` steps, each with a round of two events and 7 tokens. Every third
+    /// Builds an index of `count` steps, each with a group of two events and 7 tokens. Every third
     /// step failed. Ids restart every `lap` steps. Each delta holds `look` steps.
     fn run(count: usize, lap: usize, apart: u64, look: usize) -> Index {
         let mut names = Names::default();

@@ -47,7 +47,7 @@ pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
 /// The reason for skipping records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// They have no content that the board knows: they aren't JSON, aren't objects, or have no
+    /// They have no content that board knows: they aren't JSON, aren't objects, or have no
     /// known field.
     Void,
     /// The heads of the file exceeded their room.

@@ -593,7 +593,7 @@ impl Index {
         segment.stops.iter().map(|(at, stopping)| (*at, stopping))
     }
 
-    /// Returns whether no round of the run begins after event `at`.
+    /// Returns whether no group of the run begins after event `at`.
     fn is_last(&self, segment: &Segment, at: usize) -> bool {
         self.is_disordered()
             || self

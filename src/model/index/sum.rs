@@ -140,7 +140,7 @@ impl Index {
         self.settled = self.base.clone();
     }
 
-    /// Counts the steps that have a round.
+    /// Counts the steps that have a group.
     pub(super) fn count_joined(&mut self) {
         self.joined = (0..self.steps.len())
             .filter(|at| self.has_round(*at))
@@ -243,7 +243,7 @@ impl Index {
         self.joined += usize::from(newest.is_some_and(|n| self.has_round(n)));
     }
 
-    /// Returns whether step `ordinal` has a round, joined by id run, that no earlier line has.
+    /// Returns whether step `ordinal` has a group, joined by id run, that no earlier line has.
     pub(super) fn has_round(&self, ordinal: usize) -> bool {
         !self.is_repeat(ordinal)
             && !self.step_runs.is_double(ordinal)

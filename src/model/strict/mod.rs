@@ -2,7 +2,7 @@
 //!
 //! `serde_json` silently writes `NaN` and the infinities as `null`, and a reader then mistakes a
 //! computation error for a missing number. Here they are rejected with their path, or written as
-//! words. Knows no files.
+//! words.
 
 use std::fmt;
 

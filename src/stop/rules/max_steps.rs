@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Stops after this many completed steps. Also parsed under potato's name, `max_iterations`.
+/// Stops after this many completed steps. Also parsed under potato_agent's name,
+/// `max_iterations`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxSteps {

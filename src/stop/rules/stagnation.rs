@@ -4,9 +4,9 @@ use super::*;
 
 /// Stops when the state doesn't change.
 ///
-/// Counts the steps that left the state as the previous step did, like QitOS. With a limit of 3,
-/// the fourth equal state stops the run. The first step of a run has no previous step and never
-/// counts.
+/// Like QitOS, counts steps after which the state is the same as after the previous one. With a
+/// limit of 3, the fourth equal state stops the run. The first step of a run has no previous step
+/// and never counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stagnation {
