@@ -56,9 +56,7 @@ function show(items, runs) {
   offers = items;
   list.replaceChildren(...items.map((item, at) => made("li", { id: `jump-${at}`, role: "option", class: item.kind })));
   items.forEach((item, at) => list.children[at].append(...[item.kind, item.label, item.note].map((text) => made("span", {}, text))));
-  const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
-  const matching = runs ? counted(runs, "matching run") : "no matching runs";
-  says.textContent = counted(items.length, "result") + (field.value ? `, ${matching}` : "");
+  says.textContent = `Results: ${items.length}${field.value ? `. Matching runs: ${runs || "none"}.` : ""}`;
   choose(0);
 }
 

@@ -487,7 +487,7 @@ fn a_cost_limit_over_an_estimate_says_so() {
     assert_eq!(ask(&told(&index)).0, StopTiming::Unknown);
     let (found, step, detail, said) = ask(&told(&index).priced(&prices(&[("m", 1.0)])));
     assert_eq!((found, step, said), (StopTiming::Earlier, Some(1), true));
-    assert_eq!(detail, "$0.2 (estimated) >= $0.15");
+    assert_eq!(detail, "$0.2 (estimated), limit $0.15");
 }
 
 #[test]

@@ -359,12 +359,9 @@ fn in_words(reading: &Reading) -> String {
     let number =
         |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
     let plain = matches!(&*reading.unit, "ms" | "steps" | "rounds" | "tokens");
-    let (Some(measured), Some(limit), Some(op), true) = (
-        number(&reading.measured),
-        number(&reading.limit),
-        reading.op,
-        plain,
-    ) else {
+    let (Some(measured), Some(limit), true) =
+        (number(&reading.measured), number(&reading.limit), plain)
+    else {
         return reading.detail.to_string();
     };
     let limit = if reading.unit == "ms" {
@@ -377,11 +374,7 @@ fn in_words(reading: &Reading) -> String {
     } else {
         ""
     };
-    format!(
-        "{}{partly} {} {limit}",
-        amount(measured, &reading.unit),
-        op.as_str()
-    )
+    format!("{}{partly}, limit {limit}", amount(measured, &reading.unit))
 }
 
 fn nothing() -> RuleResult {

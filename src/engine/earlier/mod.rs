@@ -181,7 +181,12 @@ impl Earlier {
     /// Fails if another program wrote the run, it has no such step, or its trace lacks necessary
     /// data.
     pub fn branch(dir: &Path, from: u64, into: RunWriter) -> Result<Self> {
-        let cannot = || Error::new(Kind::Unreadable, format!("can't branch from {}", dir.display()));
+        let cannot = || {
+            Error::new(
+                Kind::Unreadable,
+                format!("can't branch from {}", dir.display()),
+            )
+        };
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         let name = || {

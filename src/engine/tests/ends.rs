@@ -282,7 +282,7 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
     );
     assert_eq!(
         result.verdict.reading.detail,
-        "the task does not say what to do, and 1 more"
+        "the task does not say what to do (1 more problem)"
     );
     let issues = disk.end()["payload"]["issues"].clone();
     assert_eq!(issues[1]["code"], "TASK_RESOURCE_MISSING");

@@ -252,7 +252,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
         (
             |play| play.stop(Timeout { seconds: 60 }),
             ("timeout", "stop[0]", Some(1)),
-            "60001 ms > 60000; 60001 ms were spent waiting for a person",
+            "60001 ms, limit 60000 ms; 60001 ms were spent waiting for a person",
             Some(false),
             60_001,
         ),

@@ -45,7 +45,7 @@ pub(crate) fn read(
             remarks.extend(odd);
             Ok((manifest, remarks))
         }
-        (None, Some((_, reason))) if reason.contains("EOF") => {
+        (None, Some((_, reason))) if reason.contains("the text ends inside") => {
             Err((IssueKind::Torn, format!("truncated: {reason}")))
         }
         (None, remark) => Err(remark.unwrap_or((IssueKind::NotJson, "not JSON".to_owned()))),

@@ -276,10 +276,7 @@ fn no_limit_of_recoveries_is_made_up() {
     );
     for failures in [[("false", "stop")], [("null", "stop")]] {
         let row = row(failing("unrecoverable_error", &failures));
-        assert_eq!(
-            row,
-            ("Unrecoverable error".to_owned(), Standing::Fired, None)
-        );
+        assert_eq!(row, ("Error recovery".to_owned(), Standing::Fired, None));
     }
 }
 

@@ -137,7 +137,7 @@ fn a_row_says_what_is_known() {
         ),
         (Some("1 min 31 s"), Some("12.9k"))
     );
-    assert_eq!(row.issues().as_deref(), Some("3 problems, 2 notes"));
+    assert_eq!(row.issues().as_deref(), Some("2 problems, 3 notes"));
     let updated = row.when(UPDATED).unwrap();
     assert_eq!(
         (updated.words.as_str(), updated.iso.as_str()),
@@ -152,7 +152,7 @@ fn what_is_not_known_is_left_out() {
     (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some("".into()));
     run.issues = (3, 0);
     let row = row_of(run);
-    assert_eq!((row.steps().as_str(), row.limit()), ("none", None));
+    assert_eq!((row.steps().as_str(), row.limit()), ("0", None));
     for name in ["duration", "tokens", "model", "score", "updated"] {
         assert_eq!(words(&row, name), None, "{name}");
     }
