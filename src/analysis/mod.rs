@@ -17,6 +17,7 @@ pub mod format;
 pub(crate) mod headline;
 pub mod health;
 pub mod life;
+mod lost;
 pub mod newest;
 pub mod number;
 pub mod ordinals;

@@ -1,7 +1,6 @@
-//! Selects the steps of the newest run in a directory, and answers questions about its duration,
-//! its answer and the records after its end.
+//! Selects the steps of the newest run in a directory, and answers questions about its answer and
+//! the records after its end.
 
-use crate::model::index::Segment;
 use crate::model::index::{Answer, AnswerSort};
 use crate::model::{Agreement, EventHead, Index, Issue, IssueKind, Stated, StepHead, TraceFile};
 
@@ -25,86 +24,6 @@ pub fn copied(index: &Index) -> Option<usize> {
         .branched_after
         .filter(|steps| *steps > 0)?;
     usize::try_from(steps).ok()
-}
-
-/// Returns the segments after the copied steps. Empty if the events don't show where these end.
-fn own_segments(index: &Index, copied: usize) -> &[Segment] {
-    let newest = index.newest_segments();
-    let last = copied.checked_sub(1).and_then(|last| index.group_of(last));
-    let from = last.and_then(|last| newest.iter().position(|segment| segment.first_group > last));
-    from.and_then(|from| newest.get(from..)).unwrap_or_default()
-}
-
-/// Returns when a run with copied steps started its first own step; microseconds since the Unix
-/// epoch. Returns `None` if the run copied no steps, or if the events don't show where its own
-/// steps start.
-pub fn own_start(index: &Index) -> Option<i64> {
-    own_segments(index, copied(index)?)
-        .first()?
-        .span
-        .map(|(from, _)| from)
-}
-
-/// Returns the duration of the newest run in milliseconds, without steps that it copied from
-/// another run.
-pub fn own_ms(index: &Index) -> Option<f64> {
-    let Some(copied) = copied(index) else {
-        return took_ms(index);
-    };
-    let own = own_segments(index, copied);
-    let took: Option<i64> = own.iter().map(Segment::took).sum();
-    took.filter(|_| !own.iter().all(|segment| segment.is_timed_once))
-        .map(|took| took as f64 / 1e3)
-}
-
-/// Returns a lower bound for the duration of the newest run in milliseconds, if its clock went
-/// back. Returns `None` if the clock didn't go back, or if the times give no bound.
-pub fn own_least_ms(index: &Index) -> Option<f64> {
-    let own = copied(index).map_or_else(
-        || index.newest_segments(),
-        |copied| own_segments(index, copied),
-    );
-    if own.iter().all(|segment| segment.goes_back.is_none()) {
-        return None;
-    }
-    let ends = own
-        .iter()
-        .skip(1)
-        .map(|next| next.first_event)
-        .chain([index.events().len()]);
-    let took = |(segment, end): (&Segment, usize)| match segment.goes_back {
-        Some(_) => least(
-            index
-                .events()
-                .range(segment.first_event..end)
-                .filter_map(|event| event.ts),
-        ),
-        None => segment.took(),
-    };
-    let sum: i64 = own.iter().zip(ends).filter_map(took).sum();
-    (sum > 0).then_some(sum as f64 / 1e3)
-}
-
-/// Returns a lower bound for the duration of events with these times: the time from the first to
-/// the last, which a wrong time between them doesn't change. If the last is before the first, the
-/// clock was set back. Then only the time since that counts.
-fn least(times: impl Iterator<Item = i64>) -> Option<i64> {
-    let (mut first, mut since, mut last) = (None, None, None);
-    for time in times {
-        first = first.or(Some(time));
-        if last.is_none_or(|last| time < last) {
-            since = Some(time);
-        }
-        last = Some(time);
-    }
-    let whole = last? - first?;
-    Some(if whole > 0 { whole } else { last? - since? })
-}
-
-/// Returns the duration of the newest run in milliseconds, as limits count it: with that of the run
-/// that it resumes. Returns `None` if records disagree.
-pub fn took_ms(index: &Index) -> Option<f64> {
-    super::stated::total(index, "ms").agreed().copied()
 }
 
 /// Returns whether the records don't show how many steps the run had.

@@ -4,7 +4,7 @@
 
 use super::facts::{self, Record};
 use super::newest::newest_run;
-use super::verdict::used_of;
+use super::stated::used_of;
 use crate::model::stated::{Agreement, Source as Place, Stated};
 use crate::model::{Code, Gate, Index, Reading, Source, StopVerdict};
 use crate::stop::{

@@ -3,11 +3,10 @@
 //! The index collects what records state ([`Index::end`], [`Index::limit`], [`Index::answer`]).
 //! This module adds the sums over steps and events.
 
-use super::facts::{is_counted, lost};
-use super::format::{self, count, counted};
+use super::format::{self, capitalised, count, counted};
+use super::lost::{is_counted, lost};
 use super::newest::{after_the_end, newest_run};
-use super::verdict::cause::{Own, criterion};
-use super::verdict::{self, asked_no_model, capitalised};
+use super::verdict::criterion::{Own, criterion};
 use crate::model::index::{AnswerSort, is_same_reason, is_same_total};
 use crate::model::stated::{Source, by_value};
 use crate::model::{
@@ -319,6 +318,13 @@ pub(crate) fn tokens(index: &Index) -> Option<u64> {
     }
 }
 
+/// Returns whether every step records that it called no model. Only board's engine records that.
+fn asked_no_model(index: &Index) -> bool {
+    let (tally, run) = (index.tally(), &index.tally().run);
+    let all_tell = run.readable > 0 && tally.without_facts.count == 0 && lost(index).is_none();
+    index.format().can.facts == Can::Yes && all_tell && run.without_count == run.readable
+}
+
 /// Returns the cost of the run in US dollars, or `None` if records disagree.
 pub(crate) fn cost_usd(index: &Index) -> Option<f64> {
     total(index, "usd").agreed().copied()
@@ -332,6 +338,26 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
         _ if value >= 0.0 && value.fract() == 0.0 && value < 9e15 => count(value as u64),
         _ => value.to_string(),
     }
+}
+
+/// Formats "6 of 60 steps", "31 s, limit 30 s" or "12 steps, limit 9".
+pub(crate) fn used_of(used: f64, limit: f64, unit: &str) -> String {
+    match unit {
+        "ms" | "usd" => compared(used, limit, unit),
+        _ if used > limit => compared(used, limit, unit),
+        _ => format!("{} of {}", amount(used, unit), format::amount(limit, unit)),
+    }
+}
+
+/// Formats "6 steps, limit 6" or "31 s, limit 30 s".
+pub(crate) fn compared(used: f64, limit: f64, unit: &str) -> String {
+    let of_limit = if matches!(unit, "ms" | "usd") {
+        unit
+    } else {
+        ""
+    };
+    let (used, limit) = (format::amount(used, unit), format::amount(limit, of_limit));
+    format!("{used}, limit {limit}")
 }
 
 /// Returns the subject of a disagreement: the files of a directory, or the records of a single
@@ -546,7 +572,7 @@ pub(super) fn also_reached(index: &Index) -> Vec<String> {
         Some(format!(
             "the {name} was reached: {} of {}",
             amount(used, limit.unit),
-            verdict::amount(limit.limit, limit.unit)
+            format::amount(limit.limit, limit.unit)
         ))
     });
     reached.collect()

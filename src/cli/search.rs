@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use super::look::{Ink, Look};
 use super::{Done, write_json};
+use crate::analysis::format::lowered;
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::query::Query;
 use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
-use crate::analysis::verdict::lowered;
 use crate::error::{Error, Kind, Result};
 use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
+use crate::analysis::format::lowered;
 use crate::analysis::format::{counted, visible_line};
 use crate::analysis::state::{
     Base, History, StateAt, document, history, its_keys, outside, state_at,
 };
-use crate::analysis::verdict::lowered;
 use crate::error::{Error, Kind};
 use crate::model::Can;
 use crate::model::names::first_chars;

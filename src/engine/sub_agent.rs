@@ -46,7 +46,7 @@ pub struct SubAgent<F> {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Delegation {
-    /// What is to be done, in words. Nothing else is known to the one who does it.
+    /// The task, in words. The sub-agent knows nothing else.
     pub task: String,
 }
 

@@ -3,13 +3,33 @@
 
 use std::borrow::Cow;
 
-use super::{HEAD_BYTES, Values};
+use super::Values;
 use crate::model::json::{Json, walk};
 use crate::model::split::{restarts, split};
+
+/// Bytes at the beginning of a file that are used to detect its format.
+pub const HEAD_BYTES: usize = 64 << 10;
 
 /// The most lines that are examined.
 const MAX_LINES: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Returns whether a file's name has one of these endings, in any case.
+pub(super) fn has_ending(name: &str, endings: &[&str]) -> bool {
+    let has = |end: &str| {
+        let own = name
+            .len()
+            .checked_sub(end.len())
+            .and_then(|at| name.get(at..));
+        own.is_some_and(|own| own.eq_ignore_ascii_case(end))
+    };
+    endings.iter().any(|end| has(end))
+}
+
+/// Returns whether a file of this name has a record on each line.
+pub(crate) fn is_lines(name: &str) -> bool {
+    has_ending(name, &[".jsonl"])
+}
 
 /// Returns whether an object has the members of a record rather than of a value inside one.
 pub fn is_record(object: &str) -> bool {

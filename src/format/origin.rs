@@ -1,11 +1,13 @@
 //! Determines from a file's name and beginning what wrote it: a tool that the board supports,
-//! QitOS, this crate's own engine, or another program. Must not know the disk.
+//! QitOS, board's engine, or another program. Must not know the disk.
 
 use std::borrow::Cow;
 
+use super::Tool;
+use super::lines::{has_ending, is_lines, mended};
+use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
-use super::{Tool, lines, tool_of};
 use crate::model::TraceFile;
 use crate::model::json::Json;
 
@@ -14,7 +16,7 @@ use crate::model::json::Json;
 pub enum Origin {
     /// A trace of a supported tool.
     Tool(&'static Tool),
-    /// A file of a run of QitOS, or of this crate's own engine.
+    /// A file of a run of QitOS, or of board's engine.
     Run,
     /// The file has the name of one of a run's three files, but its content is inconclusive: it's
     /// empty, or a record is truncated.
@@ -50,7 +52,7 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
             Origin::Other
         };
     }
-    let head: &[u8] = &lines::mended(head, is_lines(name));
+    let head: &[u8] = &mended(head, is_lines(name));
     if let Some(tool) = tool_of(name, head) {
         return Origin::Tool(tool);
     }
@@ -88,23 +90,6 @@ const STORES: [(&str, &str); 4] = [
 ];
 const SQLITE: &[u8] = b"SQLite format 3\0";
 const AIDER: &str = ".aider.chat.history.md";
-
-/// Returns whether a file's name has one of these endings, in any case.
-pub(super) fn has_ending(name: &str, endings: &[&str]) -> bool {
-    let has = |end: &str| {
-        let own = name
-            .len()
-            .checked_sub(end.len())
-            .and_then(|at| name.get(at..));
-        own.is_some_and(|own| own.eq_ignore_ascii_case(end))
-    };
-    endings.iter().any(|end| has(end))
-}
-
-/// Returns whether a file of this name has a record on each line.
-pub(crate) fn is_lines(name: &str) -> bool {
-    has_ending(name, &[".jsonl"])
-}
 
 /// Decodes the beginning of a UTF-16 file, recognised by its byte order mark, as UTF-8.
 fn utf16(head: &[u8]) -> Option<Vec<u8>> {
@@ -158,7 +143,7 @@ const OF_STEP: &[&str] = &[
 ];
 const OF_EVENT: &[&str] = &["run_id", "step_id", "phase", "ok", "error", "payload", "ts"];
 
-/// The phases of events, as named by all versions of QitOS and by this crate's engine.
+/// The phases of events, as named by all versions of QitOS and by board's engine.
 const PHASES: &[&str] = &[
     "INIT",
     "OBSERVE",

@@ -3,44 +3,19 @@
 //!
 //! The thread gives a sign of life between any two of its activities.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::scan::Scanner;
-use super::{Mode, Options, Shared};
+use super::shared::{Mode, Options, Shared};
 
 /// The interval between checks of the thread.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The delay before a failed thread is restarted.
 const RESTART_AFTER: Duration = Duration::from_millis(500);
-
-/// The scan thread's last sign of life, and the activity it began then.
-#[derive(Debug)]
-pub(super) struct Beat(Mutex<(Instant, String)>);
-
-impl Beat {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new((Instant::now(), "starting".to_owned())))
-    }
-
-    /// Gives a sign of life, with the activity that begins.
-    pub(super) fn beat(&self, doing: &str) {
-        let mut beat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        beat.0 = Instant::now();
-        beat.1.clear();
-        beat.1.push_str(doing);
-    }
-
-    /// Returns the current activity if it has taken longer than `patience`.
-    fn overdue(&self, patience: Duration) -> Option<String> {
-        let beat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (beat.0.elapsed() > patience).then(|| beat.1.clone())
-    }
-}
 
 /// Follows roots on a thread that is supervised by another one. Both end once the library is
 /// closed, and the returned channel then disconnects.
@@ -124,9 +99,4 @@ fn judge(shared: &Shared, failed: bool) {
     let stalled = stalled
         .or_else(|| failed.then(|| "reading the runs failed and is being restarted".to_owned()));
     shared.say_stalled(stalled);
-}
-
-/// Runs `work`, which may panic on the content of a file. Returns `None` if it did.
-pub(super) fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok()
 }

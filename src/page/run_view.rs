@@ -9,9 +9,9 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::analysis::format;
-use crate::analysis::newest::own_start;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::Begins;
+use crate::analysis::timing::own_start;
 use crate::model::time::Stamp;
 use crate::model::{Index, Lines, RunKey};
 use crate::page::part::href;

@@ -192,7 +192,7 @@ impl RunCommand {
 pub struct CommandArgs {
     /// The command, for `sh -c`, in the workspace.
     pub command: String,
-    /// How many seconds it may take, at most the limit that is set for all commands.
+    /// Timeout in seconds. The configured limit is the default and the maximum.
     #[serde(default)]
     pub timeout_s: Option<u64>,
 }

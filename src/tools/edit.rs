@@ -27,7 +27,7 @@ impl WriteFile {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteArgs {
-    /// The file, relative to the workspace; directories on the way are made.
+    /// The file, relative to the workspace. Missing directories are created.
     pub path: String,
     /// The whole new content.
     pub text: String,
@@ -53,7 +53,7 @@ impl Tool for WriteFile {
     }
 
     fn description(&self) -> &str {
-        "Writes a file of the workspace, replacing what it held. Makes the directories on the way."
+        "Writes a file of the workspace, replacing its content. Creates missing directories."
     }
 
     async fn call(&self, args: WriteArgs, cx: ToolCx<'_>) -> Result<Written, ToolError> {
@@ -91,11 +91,11 @@ pub struct ReplaceArgs {
     pub path: String,
     /// The first line to replace, counted from 1. One past the last line appends.
     pub start_line: u64,
-    /// The last line to replace, which is included. One less than start_line inserts before it.
+    /// The last line to replace, inclusive. One less than start_line inserts before it.
     pub end_line: u64,
     /// The new lines; empty deletes the old ones.
     pub text: String,
-    /// The first line to replace as you believe it to be; where it differs, nothing is changed.
+    /// The expected text of the first line. If it differs, the file isn't changed.
     #[serde(default)]
     pub expect: Option<String>,
 }

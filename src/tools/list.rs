@@ -29,7 +29,7 @@ impl ListDir {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListArgs {
-    /// The directory, relative to the workspace; without it, the workspace itself.
+    /// The directory, relative to the workspace. Defaults to the workspace itself.
     #[serde(default = "here")]
     pub path: String,
 }

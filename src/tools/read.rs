@@ -29,10 +29,10 @@ impl ReadFile {
 pub struct ReadArgs {
     /// The file, relative to the workspace.
     pub path: String,
-    /// The first line, counted from 1; without it, the file's first.
+    /// The first line, counted from 1. Defaults to the file's first line.
     #[serde(default)]
     pub start_line: Option<u64>,
-    /// The last line, which is included; without it, the file's last.
+    /// The last line, inclusive. Defaults to the file's last line.
     #[serde(default)]
     pub end_line: Option<u64>,
 }

@@ -43,15 +43,15 @@ impl Search {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchArgs {
-    /// A regular expression that is looked for in each line.
+    /// A regular expression to search for in each line.
     pub pattern: String,
-    /// The directory or file to search, relative to the workspace; without it, the whole workspace.
+    /// The directory or file to search, relative to the workspace. Defaults to the whole workspace.
     #[serde(default = "here")]
     pub path: String,
     /// A regular expression that a file's path must match, such as `\.rs$`.
     #[serde(default)]
     pub files: Option<String>,
-    /// Whether A and a are the same.
+    /// Whether to ignore case.
     #[serde(default)]
     pub ignore_case: bool,
 }

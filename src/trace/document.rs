@@ -480,7 +480,7 @@ impl UnderWay {
             hasher: DefaultHasher::new(),
             size: start.0,
             damage: None,
-            open: Open::new(tool),
+            open: Open::new(&tool.format, tool.shape),
             reader: tool.reader(),
             names: Names::default(),
             delta: Delta::default(),

@@ -39,7 +39,7 @@ impl ToolFile {
             numbered,
             beside,
             reader: tool.reader(),
-            open: Open::new(tool),
+            open: Open::new(&tool.format, tool.shape),
         }
     }
 

@@ -3,21 +3,16 @@
 //!
 //! Must not know markup, addresses or queries. A column has a name, a value and a position.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::time::Duration;
-
-use jiff::tz::TimeZone;
-
-use super::format;
-use super::summary::{Cost, Summary};
+use super::summary::Summary;
 
 mod about;
+mod column;
 mod step;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use column::{Cell, Column, Kind, Value, Width};
 pub use step::StepSubject;
 pub use table::{COLUMNS, INDEXING, NO_MODEL, NO_STOP};
 
@@ -56,158 +51,6 @@ const fn is_same(mut a: &[u8], mut b: &[u8]) -> bool {
     a.is_empty() && b.is_empty()
 }
 
-/// A fact of a run that can be shown, sorted by and queried.
-#[derive(Clone, Copy)]
-pub struct Column {
-    /// The unique name in addresses and queries.
-    pub name: &'static str,
-    /// Another name that queries accept.
-    alias: Option<&'static str>,
-    /// The key in JSON and the header in CSV, with the unit. Without a key, the column isn't in the
-    /// JSON, and [`Column::csv_head`] chooses the header.
-    pub key: Option<&'static str>,
-    /// The name used in sentences.
-    pub label: &'static str,
-    /// The type of the value.
-    pub kind: Kind,
-    /// The word for an unknown value in queries and filters.
-    absent: Option<&'static str>,
-    /// Provides further words that a query matches.
-    also: Option<Words<Summary>>,
-    /// Provides what a query over steps matches.
-    of_step: Option<OfStep>,
-    /// The phase of a step that fills the column. `None` if the value is known from the first
-    /// event.
-    pub phase: Option<&'static str>,
-    /// Whether the values are too long to sort by.
-    long: bool,
-    /// Whether the values of several runs can be added up.
-    pub sums: bool,
-    /// Returns a lower bound in milliseconds if the value is unknown.
-    lower_bound: Option<fn(&Summary) -> Option<f64>>,
-    /// Whether the value is a token sum over the steps of a run. Some steps may not record their
-    /// tokens.
-    of_tokens: bool,
-    /// Whether runs can be grouped by this column.
-    pub groups: bool,
-    /// The layout in the run table; `None` if the table doesn't show the column.
-    pub cell: Option<Cell>,
-}
-
-/// Passes words to a callback, one per call.
-type Words<T> = fn(&T, &mut dyn FnMut(&str));
-
-/// The type of a column, with a function that reads its value from a run. `None` means unknown.
-#[derive(Debug, Clone, Copy)]
-pub enum Kind {
-    /// A word from a fixed list.
-    Word(fn(&Summary) -> Option<&str>),
-    /// A free text.
-    Text(fn(&Summary) -> Option<&str>),
-    /// Several free texts.
-    List(fn(&Summary) -> &[String]),
-    /// An integer.
-    Count(fn(&Summary) -> Option<i64>),
-    /// A critic's score.
-    Score(fn(&Summary) -> Option<f64>),
-    /// A duration in milliseconds.
-    Millis(fn(&Summary) -> Option<f64>),
-    /// An amount in US dollars.
-    Usd(fn(&Summary) -> Option<Cost>),
-    /// A time in microseconds since the Unix epoch.
-    Time(fn(&Summary) -> Option<i64>),
-    /// Yes or no.
-    Flag(fn(&Summary) -> Option<bool>),
-}
-
-/// The value of one cell.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value<'a> {
-    /// A word or a text.
-    Text(&'a str),
-    /// Several texts.
-    List(&'a [String]),
-    /// An integer.
-    Count(i64),
-    /// A score.
-    Score(f64),
-    /// Milliseconds.
-    Millis(f64),
-    /// US dollars.
-    Usd(Cost),
-    /// Microseconds since the Unix epoch.
-    Time(i64),
-    /// Yes or no.
-    Flag(bool),
-}
-
-type StepWords = fn(&StepSubject<'_>, &mut dyn FnMut(&str));
-type StepNumbers = fn(&StepSubject<'_>, &mut dyn FnMut(f64));
-
-/// What a query on a column matches in one step.
-#[derive(Debug, Clone, Copy)]
-enum OfStep {
-    Words(StepWords),
-    Numbers(StepNumbers),
-    Flag(fn(&StepSubject<'_>) -> Option<bool>),
-}
-
-/// The layout of a column in the run table.
-#[derive(Debug, Clone, Copy)]
-pub struct Cell {
-    /// The position from the left; a sort key.
-    place: u8,
-    /// The text of the header.
-    pub head: &'static str,
-    /// The width class.
-    pub width: Width,
-    /// Whether the column is hidden if no row shown has a value.
-    pub optional: bool,
-    /// Whether `board list` shows the column too.
-    pub in_list: bool,
-}
-
-/// The width class of a column on a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Width {
-    /// A shape and a word.
-    Status,
-    /// The name of the run, and its task.
-    Name,
-    /// The remaining width.
-    Rest,
-    /// A bar and the number of steps.
-    Bar,
-    /// A sparkline of scores and the last score.
-    Spark,
-    /// A number.
-    Number,
-    /// A word or two.
-    Text,
-    /// An age.
-    Age,
-}
-
-impl Value<'_> {
-    /// Formats the value as one line of a table. Returns `None` for an invalid value, such as a
-    /// negative duration.
-    pub fn words(self, now: i64, zone: &TimeZone) -> Option<String> {
-        Some(match self {
-            Value::Text(text) => format::visible_line(text).into_owned(),
-            Value::List(texts) => format::visible_line(&texts.join(", ")).into_owned(),
-            Value::Count(number) => {
-                u64::try_from(number).map_or_else(|_| format::signed(number), format::tokens)
-            }
-            Value::Score(score) => format::score(score),
-            Value::Millis(ms) => format::duration(Duration::try_from_secs_f64(ms / 1e3).ok()?),
-            Value::Usd(Cost::Recorded(amount)) => format::usd(amount),
-            Value::Usd(Cost::Estimated(amount)) => format!("~{}", format::usd(amount)),
-            Value::Time(micros) => format::age(micros, now, zone),
-            Value::Flag(flag) => if flag { "yes" } else { "no" }.to_owned(),
-        })
-    }
-}
-
 impl Column {
     /// Returns the column with this name or alias. Ignores ASCII case.
     pub fn find(name: &str) -> Option<&'static Column> {
@@ -219,101 +62,9 @@ impl Column {
         })
     }
 
-    /// Returns the value of `run` in this column, or `None` if it is unknown.
-    pub fn value<'a>(&self, run: &'a Summary) -> Option<Value<'a>> {
-        match self.kind {
-            Kind::Word(read) | Kind::Text(read) => read(run).map(Value::Text),
-            Kind::List(read) => Some(Value::List(read(run))),
-            Kind::Count(read) => read(run).map(Value::Count),
-            Kind::Score(read) => read(run).map(Value::Score),
-            Kind::Millis(read) => read(run).map(Value::Millis),
-            Kind::Usd(read) => read(run).map(Value::Usd),
-            Kind::Time(read) => read(run).map(Value::Time),
-            Kind::Flag(read) => read(run).map(Value::Flag),
-        }
-    }
-
-    /// Returns the value that a table shows for `run`: the value, or else its lower bound.
-    pub fn shown<'a>(&self, run: &'a Summary) -> Option<Value<'a>> {
-        self.value(run)
-            .or_else(|| self.lower_bound?(run).map(Value::Millis))
-    }
-
-    /// Returns whether the true value of `run` may be higher than the known one, which is then a
-    /// lower bound.
-    pub fn is_lower_bound(&self, run: &Summary) -> bool {
-        let is_bound = || {
-            self.lower_bound
-                .is_some_and(|lower_bound| self.value(run).is_none() && lower_bound(run).is_some())
-        };
-        self.of_tokens && run.tokens_unknown > 0 || is_bound()
-    }
-
-    /// Returns whether the value of `run` includes estimated tokens.
-    pub fn is_estimate(&self, run: &Summary) -> bool {
-        self.of_tokens && run.tokens_estimated
-    }
-
-    /// Prefixes the formatted value with `≥` for a lower bound and `≈` for an estimate.
-    pub fn bound(&self, run: &Summary, words: &str) -> String {
-        format!(
-            "{}{words}",
-            format::bound(self.is_lower_bound(run), self.is_estimate(run))
-        )
-    }
-
-    /// Explains the prefix that [`Column::bound`] adds. Returns `None` if it adds none.
-    pub fn bound_words(&self, run: &Summary) -> Option<String> {
-        let lower_bound = self.is_lower_bound(run).then(|| match self.of_tokens {
-            true => format!(
-                "token counts missing for {}",
-                format::counted(run.tokens_unknown, "step")
-            ),
-            false => "the clock went backwards, so this is a lower bound".to_owned(),
-        });
-        let estimate = self
-            .is_estimate(run)
-            .then(|| format::SOME_ESTIMATED.to_owned());
-        let words: Vec<String> = lower_bound.into_iter().chain(estimate).collect();
-        (!words.is_empty()).then(|| words.join(", "))
-    }
-
-    /// Returns the text in this column, or the word for an unknown value. Empty if the column has
-    /// neither.
-    pub fn word<'a>(&self, run: &'a Summary) -> &'a str {
-        let text = match self.kind {
-            Kind::Word(read) | Kind::Text(read) => read(run).filter(|text| !text.is_empty()),
-            _ => None,
-        };
-        text.or(self.absent).unwrap_or_default()
-    }
-
     /// Returns the columns that runs can be grouped by.
     pub fn grouping() -> impl Iterator<Item = &'static Column> {
         COLUMNS.iter().filter(|column| column.groups)
-    }
-
-    /// Returns the layout in a table for which the reader chose the columns. A chosen column is
-    /// shown even if it is empty.
-    fn cell_if_chosen(&self) -> Cell {
-        let width = match self.kind {
-            Kind::Word(_) | Kind::Text(_) | Kind::List(_) => Width::Text,
-            Kind::Time(_) => Width::Age,
-            Kind::Count(_) | Kind::Score(_) | Kind::Millis(_) | Kind::Usd(_) | Kind::Flag(_) => {
-                Width::Number
-            }
-        };
-        let own = Cell {
-            place: UNPLACED,
-            head: self.label,
-            width,
-            optional: false,
-            in_list: false,
-        };
-        self.cell.map_or(own, |cell| Cell {
-            optional: false,
-            ..cell
-        })
     }
 
     /// Returns the CSV header: the key, or else the name. If the name is the key of another column,
@@ -323,80 +74,10 @@ impl Column {
         self.key
             .unwrap_or(if is_key { self.label } else { self.name })
     }
-
-    /// Returns whether runs can be sorted by this column.
-    pub fn is_sortable(&self) -> bool {
-        !self.long && !matches!(self.kind, Kind::List(_) | Kind::Flag(_))
-    }
-
-    /// Returns whether the column holds words rather than numbers.
-    pub fn is_text(&self) -> bool {
-        matches!(self.kind, Kind::Word(_) | Kind::Text(_) | Kind::List(_))
-    }
-
-    /// Passes to `out` every word of `run` that a query on this column can match.
-    pub fn words(&self, run: &Summary, out: &mut dyn FnMut(&str)) {
-        match self.kind {
-            Kind::List(read) => read(run).iter().for_each(|text| out(text)),
-            _ if self.absent.is_some() => out(self.word(run)),
-            Kind::Word(read) | Kind::Text(read) => read(run).into_iter().for_each(&mut *out),
-            _ => {}
-        }
-        if let Some(also) = self.also {
-            also(run, out);
-        }
-    }
-
-    /// Returns the number of `run` that a query on this column compares. Durations are in seconds,
-    /// times in microseconds.
-    pub fn number(&self, run: &Summary) -> Option<f64> {
-        match self.value(run)? {
-            Value::Count(number) | Value::Time(number) => Some(number as f64),
-            Value::Millis(ms) => Some(ms / 1e3),
-            Value::Score(number) => Some(number),
-            Value::Usd(cost) => Some(cost.usd()),
-            Value::Text(_) | Value::List(_) | Value::Flag(_) => None,
-        }
-    }
-
-    /// Returns the value of `run` in a yes-or-no column; `None` for other columns or an unknown
-    /// value.
-    pub fn flag(&self, run: &Summary) -> Option<bool> {
-        match self.value(run)? {
-            Value::Flag(flag) => Some(flag),
-            _ => None,
-        }
-    }
-
-    /// Passes to `out` every word of a step that a query on this column can match.
-    pub fn words_of_step(&self, step: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
-        if let Some(OfStep::Words(read)) = self.of_step {
-            read(step, out);
-        }
-    }
-
-    /// Passes to `out` every number of a step that a query on this column compares.
-    pub fn numbers_of_step(&self, step: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
-        if let Some(OfStep::Numbers(read)) = self.of_step {
-            read(step, out);
-        }
-    }
-
-    /// Returns the value of a step in a yes-or-no column; `None` for other columns or an unknown
-    /// value.
-    pub fn flag_of_step(&self, step: &StepSubject<'_>) -> Option<bool> {
-        match self.of_step {
-            Some(OfStep::Flag(read)) => read(step),
-            _ => None,
-        }
-    }
 }
 
 /// A column of the run table and its layout there.
 pub type Shown = (&'static Column, Cell);
-
-/// The position of a chosen column that has none: before the latest change.
-const UNPLACED: u8 = 85;
 
 /// Sorts columns into the order of the table.
 pub fn in_order(columns: &mut [Shown]) {
@@ -437,25 +118,4 @@ pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
         .collect();
     in_order(&mut cells);
     cells
-}
-
-/// Columns are equal if their names are.
-impl PartialEq for Column {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for Column {}
-
-impl Hash for Column {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl fmt::Debug for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
 }

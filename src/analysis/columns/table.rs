@@ -1,8 +1,10 @@
 //! Lists the columns, one row each, in the order of the JSON.
 
-use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
-use super::{Cell, Column, Cost, Kind, OfStep, Summary, Width, Words, step};
+use super::column::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
+use super::column::{Cell, Column, Kind, OfStep, Width, Words};
+use super::step;
 use crate::analysis::copies::CopyDifferences;
+use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::RunStatus;
 use crate::model::{Outcome, RunKey};
 

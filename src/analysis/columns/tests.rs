@@ -1,8 +1,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+
 use super::*;
 use crate::analysis::select::sample::run;
+use crate::analysis::summary::Cost;
 use crate::analysis::verdict::RunStatus;
 
 #[test]

@@ -140,13 +140,6 @@ pub fn compare(a: &Index, b: &Index) -> Comparison {
     }
 }
 
-impl Comparison {
-    /// Says in one or two sentences where the runs diverge.
-    pub fn sentence(&self, a: &Index, b: &Index) -> String {
-        words::sentence(self, a, b)
-    }
-}
-
 fn relation(a: &Index, b: &Index, pair: Pair) -> Relation {
     let one = pair.a.and_then(|n| Some((n, a.steps().get(n)?)));
     let other = pair.b.and_then(|n| Some((n, b.steps().get(n)?)));

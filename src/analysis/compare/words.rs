@@ -1,114 +1,112 @@
 //! Says in a sentence where two runs diverge.
 
 use super::{Comparison, Relation};
-use crate::analysis::facts::lost;
+use crate::analysis::lost::lost;
 use crate::analysis::newest::are_steps_unknown;
 use crate::analysis::number::counted;
 use crate::model::{CriticAction, Index, StepHead};
 
-/// Returns the sentence for a comparison.
-pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String {
-    let mut unreadable = comparison
-        .rows
-        .iter()
-        .filter(|row| row.relation == Relation::Unreadable);
-    let unread = unreadable.clone().count();
-    let unreadable = unreadable.next();
-    let Some(row) = comparison.first.and_then(|at| comparison.rows.get(at)) else {
-        return match comparison.rows.len() {
-            0 if lost(a).or(lost(b)).is_some() => {
-                "Neither run has step records, although steps ran.".to_owned()
-            }
-            0 if are_steps_unknown(a) || are_steps_unknown(b) => {
-                "Neither run has step records.".to_owned()
-            }
-            0 => "Neither run has any steps.".to_owned(),
-            n if unread > 0 => format!(
-                "No known differences in {}. At {}, a line is unreadable{}.",
-                counted(n, "step"),
-                unreadable.map_or_else(String::new, |row| place(a, b, row.pair.a, row.pair.b)),
-                if unread > 1 {
-                    format!(" (and in {})", counted(unread - 1, "more row"))
-                } else {
-                    String::new()
+impl Comparison {
+    /// Says in one or two sentences where the runs diverge.
+    pub fn sentence(&self, a: &Index, b: &Index) -> String {
+        let mut unreadable = self
+            .rows
+            .iter()
+            .filter(|row| row.relation == Relation::Unreadable);
+        let unread = unreadable.clone().count();
+        let unreadable = unreadable.next();
+        let Some(row) = self.first.and_then(|at| self.rows.get(at)) else {
+            return match self.rows.len() {
+                0 if lost(a).or(lost(b)).is_some() => {
+                    "Neither run has step records, although steps ran.".to_owned()
                 }
-            ),
-            n => match comparison
-                .rows
-                .iter()
-                .find(|row| row.relation == Relation::Cut)
-            {
-                None => format!(
-                    "No differences: actions, results, critics, scores and state changes are the same in {}.",
-                    all(n)
+                0 if are_steps_unknown(a) || are_steps_unknown(b) => {
+                    "Neither run has step records.".to_owned()
+                }
+                0 => "Neither run has any steps.".to_owned(),
+                n if unread > 0 => format!(
+                    "No known differences in {}. At {}, a line is unreadable{}.",
+                    counted(n, "step"),
+                    unreadable.map_or_else(String::new, |row| place(a, b, row.pair.a, row.pair.b)),
+                    if unread > 1 {
+                        format!(" (and in {})", counted(unread - 1, "more row"))
+                    } else {
+                        String::new()
+                    }
                 ),
-                Some(cut) => format!(
-                    "No known differences: actions, critics, scores and state changes are the same in {}. \
-                     Results match as far as recorded. At {}, one was truncated by its writer.",
-                    all(n),
-                    place(a, b, cut.pair.a, cut.pair.b)
+                n => match self.rows.iter().find(|row| row.relation == Relation::Cut) {
+                    None => format!(
+                        "No differences: actions, results, critics, scores and state changes are the same in {}.",
+                        all(n)
+                    ),
+                    Some(cut) => format!(
+                        "No known differences: actions, critics, scores and state changes are the same in {}. \
+                         Results match as far as recorded. At {}, one was truncated by its writer.",
+                        all(n),
+                        place(a, b, cut.pair.a, cut.pair.b)
+                    ),
+                },
+            };
+        };
+        if !row.relation.is_divergence() {
+            let n = self.rows.len();
+            let steps = match unread {
+                0 => all(n),
+                unread => format!(
+                    "{} of {} ({unread} unreadable)",
+                    n - unread,
+                    counted(n, "step")
                 ),
-            },
-        };
-    };
-    if !row.relation.is_divergence() {
-        let n = comparison.rows.len();
-        let steps = match unread {
-            0 => all(n),
-            unread => format!(
-                "{} of {} ({unread} unreadable)",
-                n - unread,
-                counted(n, "step")
-            ),
-        };
-        return format!(
-            "Same actions in {steps}. {} first differ at {}.",
-            judged(row.relation),
-            place(a, b, row.pair.a, row.pair.b)
-        );
-    }
-    let common = match comparison.common {
-        0 => String::new(),
-        1 => " Same actions in the first step.".to_owned(),
-        n => format!(" Same actions in the first {}.", counted(n, "step")),
-    };
-    let one = row.pair.a.and_then(|n| a.steps().get(n));
-    let other = row.pair.b.and_then(|n| b.steps().get(n));
-    let place = place(a, b, row.pair.a, row.pair.b);
-    let parting = match (row.relation, one, other) {
-        (Relation::Answer, Some(one), Some(other)) => match (fate(one), fate(other)) {
-            (left, right) if left == right => "both answer, with different texts".to_owned(),
-            (left, right) => format!("both answer, but A is {left} and B is {right}"),
-        },
-        (Relation::Arguments, Some(one), _) => {
-            format!("both {}, with different arguments", call(a, one))
-        }
-        (_, Some(one), Some(other)) => format!("A {}, B {}", does(a, one), does(b, other)),
-        (_, Some(one), None) => format!(
-            "A {}, but {}",
-            does(a, one),
-            absent(comparison, ("B", b), |pair| pair.b)
-        ),
-        (_, None, Some(other)) => {
-            format!(
-                "B {}, but {}",
-                does(b, other),
-                absent(comparison, ("A", a), |pair| pair.a)
-            )
-        }
-        (_, None, None) => "neither run has the step".to_owned(),
-    };
-    let before = comparison
-        .before
-        .and_then(|at| comparison.rows.get(at))
-        .map_or_else(String::new, |row| {
-            format!(
-                " {} already differ at {}.",
+            };
+            return format!(
+                "Same actions in {steps}. {} first differ at {}.",
                 judged(row.relation),
-                self::place(a, b, row.pair.a, row.pair.b)
-            )
-        });
-    format!("The runs diverge at {place}: {parting}.{common}{before}")
+                place(a, b, row.pair.a, row.pair.b)
+            );
+        }
+        let common = match self.common {
+            0 => String::new(),
+            1 => " Same actions in the first step.".to_owned(),
+            n => format!(" Same actions in the first {}.", counted(n, "step")),
+        };
+        let one = row.pair.a.and_then(|n| a.steps().get(n));
+        let other = row.pair.b.and_then(|n| b.steps().get(n));
+        let place = place(a, b, row.pair.a, row.pair.b);
+        let parting = match (row.relation, one, other) {
+            (Relation::Answer, Some(one), Some(other)) => match (fate(one), fate(other)) {
+                (left, right) if left == right => "both answer, with different texts".to_owned(),
+                (left, right) => format!("both answer, but A is {left} and B is {right}"),
+            },
+            (Relation::Arguments, Some(one), _) => {
+                format!("both {}, with different arguments", call(a, one))
+            }
+            (_, Some(one), Some(other)) => format!("A {}, B {}", does(a, one), does(b, other)),
+            (_, Some(one), None) => format!(
+                "A {}, but {}",
+                does(a, one),
+                absent(self, ("B", b), |pair| pair.b)
+            ),
+            (_, None, Some(other)) => {
+                format!(
+                    "B {}, but {}",
+                    does(b, other),
+                    absent(self, ("A", a), |pair| pair.a)
+                )
+            }
+            (_, None, None) => "neither run has the step".to_owned(),
+        };
+        let before = self
+            .before
+            .and_then(|at| self.rows.get(at))
+            .map_or_else(String::new, |row| {
+                format!(
+                    " {} already differ at {}.",
+                    judged(row.relation),
+                    self::place(a, b, row.pair.a, row.pair.b)
+                )
+            });
+        format!("The runs diverge at {place}: {parting}.{common}{before}")
+    }
 }
 
 fn all(n: usize) -> String {

@@ -1,10 +1,8 @@
 //! Collects the differences between a copy and the run that is counted instead of it.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use super::super::format;
-use super::super::summary::{GivenScore, Summary};
+use super::relation::CopyDifferences;
+use crate::analysis::format;
+use crate::analysis::summary::{GivenScore, Summary};
 use crate::model::step::Usage;
 use crate::model::{Certainty, Outcome};
 
@@ -12,34 +10,6 @@ use crate::model::{Certainty, Outcome};
 const MAX_DIFFERENCES: usize = 20;
 /// Amounts that differ by no more than this are equal; US dollars.
 const LEAST_USD: f64 = 1e-6;
-
-/// A duplicate of a run whose records differ from those of the run that counts.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "DuplicateDifferences")]
-pub struct CopyDifferences {
-    /// The key of the duplicate.
-    pub key: String,
-    /// The duplicate's answer to why the run stopped, without a full stop.
-    pub verdict: String,
-    #[schemars(with = "String")]
-    pub(crate) outcome: Outcome,
-    /// The stop reason that the duplicate records.
-    pub stop_reason: Option<String>,
-    /// `recorded`, `inferred` from the last records, or `unknown`.
-    #[schemars(with = "String")]
-    pub certainty: Certainty,
-    /// Whether the duplicate ended differently.
-    #[serde(rename = "other_end")]
-    pub is_other_end: bool,
-    /// Whether the copy holds the run up to its end, judged by the number of steps.
-    #[serde(skip)]
-    pub is_whole: bool,
-    /// Other differences, such as tokens, cost or a score.
-    pub differs: Vec<String>,
-    /// The differences that contradict the run, as sentences without a full stop.
-    #[serde(skip)]
-    pub contradictions: Vec<String>,
-}
 
 impl CopyDifferences {
     /// Compares a copy with the counted run. `children` is the sum of the children's tokens, if all
@@ -186,14 +156,6 @@ impl CopyDifferences {
         let is_recorded =
             self.is_other_end && self.is_whole && self.certainty == Certainty::Recorded;
         is_recorded && run.verdict.certainty != Certainty::Recorded
-    }
-
-    /// Returns all differences as sentences without a full stop.
-    pub fn words(&self) -> impl Iterator<Item = String> {
-        let end = self.is_other_end.then_some(&self.verdict);
-        end.into_iter()
-            .chain(&self.differs)
-            .map(|words| format!("{} records: {words}", self.key))
     }
 }
 

@@ -1,13 +1,12 @@
 //! Relates parent runs to their child runs. A parent may name its children, and a child may name
 //! its parent. Each child counts once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::newest::newest_run;
-use super::super::related::nearest;
-use super::super::summary::Summary;
-use crate::model::Index;
+use super::relation::SeparateChildren;
+use crate::analysis::related::nearest;
+use crate::analysis::summary::Summary;
 use crate::model::step::Usage;
 
 /// The number of levels of children that are followed.
@@ -15,34 +14,6 @@ const MAX_DEPTH: usize = 20;
 /// The tolerance when comparing times of a parent and a child, in microseconds. A child that began
 /// more than this before its parent's first record or after its last belongs to another run.
 const SLACK_MICROS: i64 = 2_000_000;
-
-/// The child runs that have separate rows, with their tokens.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeparateChildren {
-    /// The run ids of the children.
-    pub ids: Vec<String>,
-    /// The sum of their tokens; `None` if the tokens of any of them are unknown.
-    pub tokens: Option<u64>,
-    /// The same tokens by kind.
-    pub usage: Usage,
-}
-
-impl SeparateChildren {
-    /// Returns the steps in the parent's file that belong to these children, by ordinal.
-    pub fn steps(&self, index: &Index) -> BTreeSet<usize> {
-        let nested = || newest_run(index).filter(|(_, step)| step.is_nested);
-        let agents: BTreeSet<&str> = nested().map(|(_, step)| index.name(step.agent)).collect();
-        let is_of =
-            |agent: &str| !agent.is_empty() && self.ids.iter().any(|id| id.ends_with(agent));
-        // The steps may name their agents differently than the agents name themselves. Then, if
-        // there are at least as many children as agents, all nested steps belong to children.
-        let is_any = agents.iter().any(|agent| is_of(agent)) || self.ids.len() < agents.len();
-        nested()
-            .filter(|(_, step)| !is_any || is_of(index.name(step.agent)))
-            .map(|(n, _)| n)
-            .collect()
-    }
-}
 
 /// The parent-child relations among the runs of a group.
 #[derive(Debug, Default)]

@@ -1,41 +1,85 @@
-//! Compares two values: equality, alignment, and the budget that both share.
+//! Compares two values key by key and item by item.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use similar::DiffOp;
 
-use super::text;
-use super::{ArrayChange, Change, Item, ObjectChange};
+use super::text::{self, Budget, TextChange};
 use crate::analysis::edits::{edits, numbered};
 use crate::model::json::{Json, hash, members, same};
+
+/// The difference of two values. Unchanged parts are counted, not kept.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change<'a> {
+    /// The values are equal.
+    Same,
+    /// The value exists only afterwards.
+    Added(&'a Json<'a>),
+    /// The value exists only before.
+    Removed(&'a Json<'a>),
+    /// A number changed.
+    Number {
+        /// The number before, as written.
+        before: &'a str,
+        /// The number afterwards, as written.
+        after: &'a str,
+    },
+    /// A text changed.
+    Text(TextChange<'a>),
+    /// Both values are objects.
+    Object(ObjectChange<'a>),
+    /// Both values are lists.
+    Array(ArrayChange<'a>),
+    /// The values have no common parts: the types differ, a boolean changed, or they are nested too
+    /// deep to compare.
+    Value {
+        /// The value before.
+        before: &'a Json<'a>,
+        /// The value afterwards.
+        after: &'a Json<'a>,
+    },
+}
+
+/// The difference of two objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObjectChange<'a> {
+    /// The members that differ, by key. Never [`Change::Same`].
+    pub members: Vec<(&'a str, Change<'a>)>,
+    /// The number of keys with the same value on both sides.
+    pub same: usize,
+    /// The number of keys afterwards.
+    pub len_after: usize,
+}
+
+/// The difference of two lists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayChange<'a> {
+    /// The items that differ, in list order. Never [`Change::Same`].
+    pub items: Vec<Item<'a>>,
+    /// The number of items that both lists have.
+    pub same: usize,
+    /// The number of items afterwards.
+    pub len_after: usize,
+    /// Whether both lists hold the same items in a different order.
+    pub reordered: bool,
+    /// Whether the lists were too large to align, so that items were compared by position.
+    pub by_position: bool,
+}
+
+/// One item of a list that differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item<'a> {
+    /// The 0-based position afterwards, or the position before if the item was removed.
+    pub index: usize,
+    /// The difference.
+    pub change: Change<'a>,
+}
 
 /// Values nested deeper than this are compared as a whole.
 const MAX_DEPTH: usize = 32;
 
-/// The cost that one comparison may spend on alignments. Aligning n with m parts costs up to (n +
-/// m)², so about 4,000 differing parts can be aligned. Equal beginnings and ends are free. The
-/// budget is a count rather than a time, so that the same input always gives the same words.
-const BUDGET: usize = 16_000_000;
-
-/// The remaining budget.
-pub(super) struct Budget(usize);
-
-impl Budget {
-    pub(super) fn new() -> Self {
-        Self(BUDGET)
-    }
-
-    /// Takes the cost of aligning `parts` parts if enough is left. Returns whether it was.
-    pub(super) fn take(&mut self, parts: usize) -> bool {
-        let left = parts
-            .checked_mul(parts)
-            .and_then(|cost| self.0.checked_sub(cost));
-        self.0 = left.unwrap_or(self.0);
-        left.is_some()
-    }
-}
-
-pub(super) fn change<'a>(before: &'a Json<'a>, after: &'a Json<'a>) -> Change<'a> {
+/// Compares two values.
+pub fn diff<'a>(before: &'a Json<'a>, after: &'a Json<'a>) -> Change<'a> {
     at_depth(before, after, 0, &mut Budget::new())
 }
 

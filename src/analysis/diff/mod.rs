@@ -15,88 +15,17 @@ mod pieces;
 mod tests;
 mod text;
 
-pub use pieces::{Kind, Piece, Pieces};
-pub use text::TextChange;
+pub use compare::{ArrayChange, Change, Item, ObjectChange, diff};
+pub use pieces::{Piece, Pieces};
+pub use text::{Kind, TextChange};
 
 pub use crate::model::json::same;
 
 pub use crate::model::redact::BLANK as REDACTED;
 
-/// The difference of two values. Unchanged parts are counted, not kept.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change<'a> {
-    /// The values are equal.
-    Same,
-    /// The value exists only afterwards.
-    Added(&'a Json<'a>),
-    /// The value exists only before.
-    Removed(&'a Json<'a>),
-    /// A number changed.
-    Number {
-        /// The number before, as written.
-        before: &'a str,
-        /// The number afterwards, as written.
-        after: &'a str,
-    },
-    /// A text changed.
-    Text(TextChange<'a>),
-    /// Both values are objects.
-    Object(ObjectChange<'a>),
-    /// Both values are lists.
-    Array(ArrayChange<'a>),
-    /// The values have no common parts: the types differ, a boolean changed, or they are nested too
-    /// deep to compare.
-    Value {
-        /// The value before.
-        before: &'a Json<'a>,
-        /// The value afterwards.
-        after: &'a Json<'a>,
-    },
-}
-
-/// The difference of two objects.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ObjectChange<'a> {
-    /// The members that differ, by key. Never [`Change::Same`].
-    pub members: Vec<(&'a str, Change<'a>)>,
-    /// The number of keys with the same value on both sides.
-    pub same: usize,
-    /// The number of keys afterwards.
-    pub len_after: usize,
-}
-
-/// The difference of two lists.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ArrayChange<'a> {
-    /// The items that differ, in list order. Never [`Change::Same`].
-    pub items: Vec<Item<'a>>,
-    /// The number of items that both lists have.
-    pub same: usize,
-    /// The number of items afterwards.
-    pub len_after: usize,
-    /// Whether both lists hold the same items in a different order.
-    pub reordered: bool,
-    /// Whether the lists were too large to align, so that items were compared by position.
-    pub by_position: bool,
-}
-
-/// One item of a list that differs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Item<'a> {
-    /// The 0-based position afterwards, or the position before if the item was removed.
-    pub index: usize,
-    /// The difference.
-    pub change: Change<'a>,
-}
-
-/// Compares two values.
-pub fn diff<'a>(before: &'a Json<'a>, after: &'a Json<'a>) -> Change<'a> {
-    compare::change(before, after)
-}
-
 /// Compares two texts word by word.
 pub(super) fn words<'a>(before: &'a str, after: &'a str) -> TextChange<'a> {
-    text::change(before, after, &mut compare::Budget::new())
+    text::change(before, after, &mut text::Budget::new())
 }
 
 /// One entry of a step's state diff.

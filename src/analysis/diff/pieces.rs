@@ -2,23 +2,12 @@
 
 use std::fmt::{self, Write};
 
-use super::Change;
-use super::text::TextChange;
+use super::compare::Change;
+use super::text::{Kind, TextChange};
 use crate::model::json::Json;
 
 /// The length of unchanged text shown before and after a change; characters.
 const CONTEXT: usize = 40;
-
-/// Whether a piece was added, removed or unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Exists only afterwards.
-    Ins,
-    /// Exists only before.
-    Del,
-    /// Exists on both sides: text around a change.
-    Same,
-}
 
 /// One piece of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,46 @@
-//! Compares two texts word by word.
+//! Compares two texts word by word, within the budget of a whole comparison.
 
 use similar::{DiffOp, DiffTag};
 
-use super::compare::Budget;
-use super::pieces::Kind;
 use crate::analysis::edits::{edits, numbered};
 use crate::analysis::number::{counted, grouped};
 
 /// Longer texts aren't split into words; bytes.
 const MAX_LEN: usize = 256 * 1024;
+
+/// Whether a piece was added, removed or unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Exists only afterwards.
+    Ins,
+    /// Exists only before.
+    Del,
+    /// Exists on both sides: text around a change.
+    Same,
+}
+
+/// The cost that one comparison may spend on alignments. Aligning n with m parts costs up to (n +
+/// m)², so about 4,000 differing parts can be aligned. Equal beginnings and ends are free. The
+/// budget is a count rather than a time, so that the same input always gives the same words.
+const BUDGET: usize = 16_000_000;
+
+/// The remaining budget.
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self(BUDGET)
+    }
+
+    /// Takes the cost of aligning `parts` parts if enough is left. Returns whether it was.
+    pub(super) fn take(&mut self, parts: usize) -> bool {
+        let left = parts
+            .checked_mul(parts)
+            .and_then(|cost| self.0.checked_sub(cost));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
 
 /// The difference of two texts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,22 +4,29 @@
 //! If the format records no facts, they are inferred from step heads and events. What the files
 //! don't record stays unknown. [`Record::inferred`] lists what is inferred rather than read.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::Deserialize;
 
+use super::lost::{Lost, foreign, lost};
 use super::newest::{are_steps_unknown, newest_run};
 use super::stated;
 use crate::format;
-use crate::model::event::SpentNote;
 use crate::model::index::{AnswerSort, Group, STEPS_AT_ONCE, Segment};
+use crate::model::json::walk;
 use crate::model::names::MAX_ANSWER_BYTES;
 use crate::model::price::Prices;
-use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, Span, StepHead, TraceFile};
-use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage, Whole};
+use crate::model::step::Value;
+use crate::model::{
+    Can, EventHead, EventKind, Index, Lines, Manifest, Outcome, RecordedFacts, Span, StepHead,
+    StopReason, TraceFile,
+};
+use crate::stop::{
+    Code, CriticFact, Gate, LineFacts, Phase, Source, Stats, StepError, StepFacts, StopRules, Text,
+    Usage, Whole,
+};
 
-mod inferred;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -55,33 +62,6 @@ pub struct Record {
     pub cost_estimated: bool,
     /// What is recorded for the run as a whole, if another tool wrote the trace.
     pub whole: Whole,
-}
-
-/// Steps that ran according to the events or the manifest's count but have no line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost {
-    /// The number of steps.
-    pub count: usize,
-    /// The ordinal of the first missing step. Later steps can't be counted.
-    pub from: u64,
-    /// Whether the steps have lines, but the run has more steps than the board keeps.
-    pub is_skipped: bool,
-}
-
-impl Lost {
-    /// Says why these steps are unknown: "3 steps have no line in steps.jsonl".
-    pub fn words(self) -> String {
-        let (have, are) = if self.count == 1 {
-            ("has", "is")
-        } else {
-            ("have", "are")
-        };
-        let steps = super::format::counted(self.count, "step");
-        match self.is_skipped {
-            true => format!("{steps} {are} skipped because the run has more than the board keeps"),
-            false => format!("{steps} {have} no line in steps.jsonl"),
-        }
-    }
 }
 
 impl Record {
@@ -201,7 +181,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             disordered,
             steps_unknown,
             begun,
-            ..inferred::record(index, (steps, count), lines, depth)
+            ..inferred(index, (steps, count), lines, depth)
         };
         if let Some(manifest) = manifest {
             let agreed = |unit, stated: bool| {
@@ -396,109 +376,6 @@ fn with_gap(lost: Option<Lost>, gap: &Range<usize>) -> Option<Lost> {
     })
 }
 
-/// Returns the steps of the newest run that are counted but not kept.
-fn skipped(index: &Index) -> Option<Lost> {
-    let start = index.newest_start();
-    let mut skips = index
-        .step_skips()
-        .list()
-        .iter()
-        .filter(|skip| skip.at >= start);
-    let first = skips.next()?;
-    let count = index
-        .newest_lines()
-        .saturating_sub(index.steps().len() - start)
-        + 1
-        + skips.count();
-    Some(Lost {
-        count,
-        from: first.at as u64,
-        is_skipped: true,
-    })
-}
-
-/// Returns the steps of the newest run that were completed but have no line, or that are counted
-/// but not kept.
-pub(super) fn lost(index: &Index) -> Option<Lost> {
-    if let Some(skipped) = skipped(index) {
-        return Some(skipped);
-    }
-    let (there, unread) = (index.newest_len(), unread(index));
-    // Without an END event, the last round may still be in progress, unless an exception ended it.
-    let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
-    let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
-    let rounds = match index.segment() {
-        // Events out of order begin the same round repeatedly. Then only steps that no line has
-        // count as missing.
-        Some(_) if index.is_disordered() => there + unwritten(index),
-        Some(segment) => index.groups().len().saturating_sub(open(segment)),
-        None => 0,
-    };
-    // A writer that wrote a line twice may have counted both.
-    let missing = rounds
-        .saturating_sub(there)
-        .max(counted(index).saturating_sub(index.newest_lines()));
-    // An unreadable line is a step if there are as many rounds as lines. Without other records, it
-    // may not be a step.
-    let is_told = rounds.max(counted(index)) > 0 || !index.groups().is_empty();
-    let count = if is_told {
-        missing
-    } else {
-        missing.max(unread)
-    };
-    // Ids count up by one. A jump means that a line is missing.
-    let jump = index.tally().run.first_jump.unwrap_or(index.steps().len());
-    let torn = (unread > 0 && !is_told)
-        .then(|| first_unread(index))
-        .flatten();
-    let from = torn.map_or(jump, |torn| torn.min(jump));
-    (count > 0).then_some(Lost {
-        count,
-        from: from as u64,
-        is_skipped: false,
-    })
-}
-
-/// Returns the number of unreadable lines of the newest run, in formats whose lines are steps.
-pub(super) fn unread(index: &Index) -> usize {
-    if index.format().is_one_file() {
-        0
-    } else {
-        index.tally().run.unread
-    }
-}
-
-fn first_unread(index: &Index) -> Option<usize> {
-    newest_run(index)
-        .find(|(_, step)| !step.fate.is_readable())
-        .map(|(n, _)| n)
-}
-
-/// Returns what the replies used in the step in which the newest run broke off, if its events
-/// record it. The step may have used more.
-pub(super) fn spent_without_line(index: &Index) -> Option<SpentNote> {
-    unfinished(index)?.spent
-}
-
-fn unfinished(index: &Index) -> Option<&Group> {
-    index.groups().get(index.unfinished_group()?)
-}
-
-/// Returns the number of steps of the newest run that events name but no line has.
-fn unwritten(index: &Index) -> usize {
-    let written: HashSet<i64> = newest_run(index)
-        .filter_map(|(_, step)| step.step_id)
-        .collect();
-    let first = index.segment().map_or(0, |segment| segment.first_group);
-    let named: HashSet<i64> = index
-        .groups()
-        .iter()
-        .skip(first)
-        .filter_map(|group| group.step_id)
-        .collect();
-    named.difference(&written).count()
-}
-
 /// Returns whether events show a model's reply in a step.
 fn has_reply(index: &Index, ordinal: usize) -> bool {
     // Most runs that don't call a model have no such event.
@@ -513,68 +390,6 @@ fn has_reply(index: &Index, ordinal: usize) -> bool {
             .range(group.first..group.end)
             .any(|event| event.kind == EventKind::Output)
     })
-}
-
-/// Returns whether the newest run broke off in a step that has a recorded model reply but no line.
-/// Sums over steps don't include that reply's usage.
-pub(super) fn has_reply_without_line(index: &Index) -> bool {
-    let events = unfinished(index).map(|group| group.first..group.end);
-    let is_reply = |n: usize| {
-        index
-            .events()
-            .get(n)
-            .is_some_and(|event| event.kind == EventKind::Output)
-    };
-    events.is_some_and(|mut events| events.any(is_reply))
-}
-
-/// Returns the first line of the newest run that may not be a step, if there are more lines than
-/// steps ran.
-pub(super) fn foreign(index: &Index) -> Option<u64> {
-    // If events were dropped, the number of rounds is unknown.
-    if index.format().is_one_file() || index.event_skips().is_cut() {
-        return None;
-    }
-    let first = index.newest_start();
-    let newest = index
-        .newest_segments()
-        .first()
-        .filter(|_| !index.is_disordered());
-    let rounds = newest.map_or(0, |segment| {
-        index.groups().len().saturating_sub(segment.first_group)
-    });
-    let ran = rounds.max(counted(index));
-    if ran == 0 || index.newest_lines() <= ran {
-        return None;
-    }
-    let is_odd = |step: &StepHead| !step.fate.is_readable() || step.step_id.is_none();
-    let odd = index.steps().iter().skip(first).position(is_odd)?;
-    Some((first + odd) as u64)
-}
-
-/// Returns whether the number of completed steps of the newest run is known and equals the number
-/// of its lines. A step that an exception ended isn't completed.
-pub(super) fn is_counted(index: &Index) -> bool {
-    let died = index
-        .segment()
-        .is_some_and(|segment| segment.end.is_none() && segment.teardown.is_some());
-    let is_only_the_last =
-        |lost: Lost| died && lost.count == 1 && counted(index) <= index.newest_lines();
-    lost(index).is_none_or(is_only_the_last)
-        && foreign(index).is_none()
-        && index.double_steps().0 == 0
-}
-
-/// Returns the number of steps by the manifest; 0 if the manifest isn't final or several runs wrote
-/// into the directory.
-fn counted(index: &Index) -> usize {
-    let manifest = index
-        .manifest()
-        .get()
-        .filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
-    manifest
-        .filter(|_| !index.is_partial())
-        .map_or(0, |manifest| manifest.steps_counted())
 }
 
 fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepFacts> {
@@ -660,4 +475,383 @@ fn at_the_end(index: &Index, lines: &dyn Lines) -> Option<StepFacts> {
         .record(TraceFile::Events, index.events().get(*event)?.span)
         .ok()?;
     serde_json::from_str(format::event(&record).facts?.text).ok()
+}
+
+/// Describes the facts that are inferred rather than read.
+const INFERRED: &[&str] = &[
+    "times come from event timestamps (the recording machine's clock)",
+    "the state counts as changed if state_diff names a field, and as unknown if an observation shows any other change",
+    "a step counts as failed if the engine hit an error or its only call failed (a return code alone doesn't count)",
+];
+
+/// A further inference for runs that record tokens and whose steps need not call a model.
+const SCRIPTED: &str = "a step without a model request is assumed to have used no tokens";
+
+/// A further inference for runs whose records include those of sub-agents.
+const NESTED: &str = "sub-agent replies inside a call aren't counted as steps of the run, and their usage is added to the step that made the call";
+
+/// Returns the facts of these steps, without those of sub-agents.
+fn inferred<'a>(
+    index: &'a Index,
+    (steps, count): (impl Iterator<Item = (usize, &'a StepHead)> + Clone, usize),
+    lines: &dyn Lines,
+    depth: Depth,
+) -> Record {
+    let segments = index.newest_segments();
+    let origin = segments
+        .first()
+        .and_then(|segment| segment.span)
+        .map(|(first, _)| first);
+    let clock_until = segments
+        .iter()
+        .find_map(|segment| segment.goes_back)
+        .unwrap_or(usize::MAX);
+    // If all steps are nested, the records don't show in which step.
+    let is_whole = steps.clone().any(|(_, head)| !head.is_nested);
+    // If no step records tokens, any step may have used some.
+    let says_tokens =
+        |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
+    let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
+    let mut builder = FactsBuilder {
+        index,
+        origin,
+        clock_until,
+        changes: 0,
+        scripted_is_free,
+    };
+    let mut record = Record {
+        inferred: INFERRED.to_vec(),
+        ..Record::default()
+    };
+    record.facts.reserve_exact(count + 1);
+    if scripted_is_free {
+        record.inferred.push(SCRIPTED);
+    }
+    for (ordinal, head) in steps {
+        if is_whole && head.is_nested {
+            let (usage, cost_usd) = (builder.usage(ordinal, false), head.cost_usd);
+            let nested = StepFacts {
+                usage,
+                cost_usd,
+                ..StepFacts::unknown(ordinal as u64)
+            };
+            record
+                .nested
+                .push((record.facts.len().saturating_sub(1), nested));
+            continue;
+        }
+        let mut facts = builder.step(ordinal, head);
+        let is_read =
+            depth == Depth::Heads || builder.texts(ordinal, head, lines, &mut facts).is_ok();
+        record.unread += usize::from(!is_read || facts.is_unread);
+        record.facts.push(facts);
+    }
+    if let Some(segment) = index.segment() {
+        builder.end(segment, &mut record.facts);
+    }
+    builder.answered(&mut record.facts);
+    if !record.nested.is_empty() {
+        record.inferred.push(NESTED);
+        record.count_nested();
+    }
+    record
+}
+
+/// Collects facts from the records of one run, in order.
+struct FactsBuilder<'a> {
+    index: &'a Index,
+    /// The start of the run; microseconds since the Unix epoch.
+    origin: Option<i64>,
+    /// The event at which the clock went back.
+    clock_until: usize,
+    /// The number of state changes seen so far.
+    changes: u64,
+    /// Whether a step that didn't call a model used no tokens.
+    scripted_is_free: bool,
+}
+
+impl<'a> FactsBuilder<'a> {
+    /// Returns the time of an event since the start of the run; milliseconds.
+    fn ms(&self, at: usize) -> Option<u64> {
+        self.since(
+            self.index
+                .events()
+                .get(at)
+                .filter(|_| at < self.clock_until)?
+                .ts?,
+        )
+    }
+
+    fn since(&self, ts: i64) -> Option<u64> {
+        u64::try_from(ts.checked_sub(self.origin?)? / 1000).ok()
+    }
+
+    /// Returns when a step ended: at its last event, or when the last activity that its events
+    /// began was over.
+    fn ended(&self, group: &Group) -> Option<u64> {
+        let until = group
+            .until
+            .filter(|_| group.end <= self.clock_until)
+            .and_then(|ts| self.since(ts));
+        self.ms(group.end.checked_sub(1)?).max(until)
+    }
+
+    fn step(&mut self, ordinal: usize, head: &StepHead) -> StepFacts {
+        let group = self.index.round_of(ordinal);
+        let asked = self.events(group, EventKind::Prompt).next().is_some();
+        // Without events, it's unknown whether a step called a model. A step of another tool is a
+        // model's reply.
+        let scripted = group.is_some() && !asked && !self.index.format().is_one_file();
+        let candidate = self.index.name(head.mode) == "final";
+        let is_unread = !head.fate.is_readable();
+        let is_told = !is_unread
+            && head.outside.is_empty()
+            && self.index.format().tells_each_change()
+            && (head.has_state_diff || self.index.format().is_one_file());
+        self.changes += u64::from(!head.changed.is_empty() || !is_told);
+        let usage = self.usage(ordinal, scripted);
+        let error = self.error(group, head);
+        // The engine's own errors are recorded only in events.
+        let is_error_untold =
+            error.is_none() && !self.index.format().is_one_file() && group.is_none();
+        StepFacts {
+            t_start_ms: group.and_then(|group| self.ms(group.first)),
+            t_decided_ms: group.and_then(|group| {
+                let events = self.index.events().range(group.first..group.end);
+                self.ms(group.first
+                    + events
+                        .clone()
+                        .position(|event| event.kind == EventKind::Decided)?)
+            }),
+            t_end_ms: group.and_then(|group| self.ended(group)),
+            usage,
+            text: if scripted {
+                Text::default()
+            } else {
+                Text::Unknown
+            },
+            actions: actions(self.index, head).filter(|_| !is_unread),
+            candidate,
+            final_answer: candidate.then(|| answer(head)),
+            cost_usd: head.cost_usd,
+            is_error_untold: is_error_untold || (is_unread && error.is_none()),
+            is_unread,
+            error,
+            signature: is_told.then_some(self.changes),
+            critics: critics(self.index, head),
+            ..StepFacts::unknown(ordinal as u64)
+        }
+    }
+
+    /// Returns the tokens of the step.
+    fn usage(&self, ordinal: usize, scripted: bool) -> Option<Usage> {
+        // No rule distinguishes input from output.
+        let usage = self
+            .index
+            .tokens_of(ordinal)
+            .map(|tokens| Usage::reported(tokens, 0));
+        usage.or_else(|| (scripted && self.scripted_is_free).then(Usage::default))
+    }
+
+    fn error(&self, group: Option<&Group>, head: &StepHead) -> Option<StepError> {
+        if let Some((phase, message)) = group.and_then(|group| group.error.as_ref()) {
+            let phase = match self.index.name(*phase) {
+                "DECIDE_ERROR" => Phase::Decide,
+                "ACT_ERROR" => Phase::Act,
+                // A failure of the environment is a result like a tool's, and the step continues.
+                "ACT" => return None,
+                _ => Phase::Reduce,
+            };
+            return Some(StepError {
+                phase,
+                message: message.to_string(),
+                recovered: true,
+            });
+        }
+        let of_call = head.error.as_deref().filter(|_| head.actions == 1);
+        let message = of_call.map(str::to_owned);
+        let of_call = message.map(|message| StepError {
+            phase: Phase::Act,
+            message,
+            recovered: true,
+        });
+        of_call.or_else(|| {
+            if group.is_none() {
+                self.reported(head)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Returns the error that the manifest records for a step without events.
+    fn reported(&self, head: &StepHead) -> Option<StepError> {
+        let manifest = self
+            .index
+            .manifest()
+            .get()
+            .filter(|_| self.index.segments().len() <= 1)?;
+        let failure = manifest
+            .failures
+            .iter()
+            .find(|failure| failure.step_id.is_some() && failure.step_id == head.step_id)?;
+        let phase = match &*failure.phase {
+            "DECIDE" => Phase::Decide,
+            "ACT" => Phase::Act,
+            _ => Phase::Reduce,
+        };
+        Some(StepError {
+            phase,
+            message: failure.message.to_string(),
+            recovered: true,
+        })
+    }
+
+    /// Reads the texts of a step: the full answer from its line, and the model's text from its
+    /// event. Since QitOS 0.6, the model's text on the line is blanked.
+    fn texts(
+        &self,
+        ordinal: usize,
+        head: &StepHead,
+        lines: &dyn Lines,
+        facts: &mut StepFacts,
+    ) -> Result<(), String> {
+        if facts.candidate
+            || head
+                .changed
+                .iter()
+                .any(|key| self.index.name(*key) == "final_result")
+        {
+            let record = lines.record(TraceFile::Steps, head.span)?;
+            let step = format::step(&record).ok_or("the line isn't a step")?;
+            let text = |value: Value<'_>| value.string().map(Cow::into_owned);
+            let decided = step.decision.as_ref().filter(|_| facts.candidate);
+            let set = || {
+                let changes = step.changes?;
+                let change = changes
+                    .iter()
+                    .filter(|change| change.key == "final_result")
+                    .last()?;
+                walk::string(change.after()?).map(Cow::into_owned)
+            };
+            facts.final_answer = decided
+                .and_then(|decision| decision.answer)
+                .and_then(text)
+                .or_else(set);
+        }
+        if self.index.format().is_one_file() {
+            let record = lines.record(TraceFile::Steps, head.span)?;
+            let step = format::step(&record).ok_or("the line isn't a step")?;
+            let text = step.text.and_then(Value::string).map(Cow::into_owned);
+            facts.text = text.map(Text::Known).unwrap_or(if step.is_text_unknown {
+                Text::Unknown
+            } else {
+                Text::default()
+            });
+        }
+        let group = self.index.round_of(ordinal);
+        if let Some(event) = self.events(group, EventKind::Output).last() {
+            let record = lines.record(TraceFile::Events, event.span)?;
+            let text = format::event(&record)
+                .output
+                .and_then(Value::string)
+                .ok_or("the event has no output")?;
+            facts.text = Text::Known(text.into_owned());
+        }
+        Ok(())
+    }
+
+    /// Adds what the recorded end shows about the last step. After a budget stop, adds the next
+    /// step, which never ran.
+    fn end(&self, segment: &Segment, facts: &mut Vec<StepFacts>) {
+        let Some((at, end, _)) = &segment.end else {
+            return;
+        };
+        let ended = self.ms(*at);
+        let step = facts.last().map_or(0, |last| last.step + 1);
+        let reason = end.reason.as_deref().map(StopReason::parse);
+        let answer = segment
+            .stop
+            .as_ref()
+            .and_then(|(_, stop)| stop.answer.as_deref());
+        match (reason, facts.last_mut()) {
+            (
+                Some(StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens),
+                _,
+            ) => {
+                let next = StepFacts {
+                    reached: Gate::BeforeStep,
+                    t_start_ms: ended,
+                    ..StepFacts::unknown(step)
+                };
+                facts.push(next);
+            }
+            (Some(StopReason::AgentCondition), Some(last)) => last.agent_stop = true,
+            (Some(StopReason::EnvTerminal), Some(last)) => last.env_terminal = true,
+            (Some(StopReason::UnrecoverableError), Some(last)) => {
+                if let Some(error) = &mut last.error {
+                    error.recovered = false;
+                }
+            }
+            (Some(StopReason::ContextOverflow), Some(last)) => {
+                last.force(
+                    Gate::AfterStep,
+                    Source::Error,
+                    Code::ContextOverflow,
+                    "the request didn't fit the context window",
+                );
+            }
+            (Some(StopReason::CancelledImmediate), Some(last)) => {
+                last.force(
+                    Gate::AfterStep,
+                    Source::Cancel,
+                    Code::CancelledImmediate,
+                    "cancelled",
+                );
+            }
+            (Some(StopReason::Success | StopReason::Final), Some(last)) if !last.candidate => {
+                last.final_answer = last.final_answer.take().or(answer.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the answer of another tool's run that completed, if the tool records it for the run but
+    /// for no step. Such an answer is a submission, and it belongs to the last step.
+    fn answered(&self, facts: &mut [StepFacts]) {
+        let whole = |manifest: &&Manifest| self.index.format().is_one_file() && !manifest.is_cut;
+        let Some(manifest) = self.index.manifest().get().filter(whole) else {
+            return;
+        };
+        let is_well = manifest
+            .ended
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = manifest.final_result.as_deref().filter(|_| is_well);
+        let (Some(answer), Some(last)) = (answer, facts.last_mut()) else {
+            return;
+        };
+        let head = usize::try_from(last.step)
+            .ok()
+            .and_then(|n| self.index.steps().get(n));
+        // The writer of the trace may record a truncated reply as the answer.
+        let is_cut = head.is_some_and(|head| format::is_at_limit(self.index.name(head.finish)));
+        if !last.candidate && last.final_answer.is_none() && !is_cut {
+            let (known, is_whole) = format::uncut(answer);
+            (last.final_answer, last.is_answer_cut) = (Some(known.to_owned()), !is_whole);
+        }
+    }
+
+    /// Returns the events of this kind in a group.
+    fn events<'b>(
+        &'b self,
+        group: Option<&Group>,
+        kind: EventKind,
+    ) -> impl Iterator<Item = &'b EventHead> + use<'a, 'b> {
+        let events = self
+            .index
+            .events()
+            .range(group.map_or(0..0, |group| group.first..group.end));
+        events.filter(move |event| event.kind == kind)
+    }
 }

@@ -155,7 +155,7 @@ fn replaying_the_recorded_rules_gives_the_recorded_verdict() {
         let rules = record
             .rules
             .clone()
-            .expect("our own engine records its rules");
+            .expect("board's engine records its rules");
         let set: StopSet = StopSet::builder()
             .rules(rules)
             .build_fail_closed()
@@ -547,8 +547,8 @@ fn a_failed_request_has_no_tokens_and_resets_no_total() {
 
 #[test]
 fn a_single_time_gives_no_duration() {
-    use crate::analysis::newest::took_ms;
     use crate::analysis::timing::took;
+    use crate::analysis::timing::took_ms;
     let event = |second: u64, phase: &str| {
         format!(
             r#"{{"step_id": 0, "phase": "{phase}", "ok": true, "ts": "2026-03-01T10:00:0{second}+00:00", "payload": {{"stage": "start"}}}}"#

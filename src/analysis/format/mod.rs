@@ -296,3 +296,44 @@ pub fn range(from: u64, to: u64) -> String {
         format!("{}–{}", count(from), count(to))
     }
 }
+
+/// Formats a number: `1,000`, `0.25`.
+pub fn number(value: f64) -> String {
+    if value >= 0.0 && value.fract() == 0.0 && value < 9e15 {
+        count(value as u64)
+    } else {
+        value.to_string()
+    }
+}
+
+/// Formats a measured number with its unit.
+pub fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "ms" => duration(Duration::from_micros(
+            u64::try_from((value * 1e3) as i64).unwrap_or_default(),
+        )),
+        "usd" => usd(value),
+        "" => number(value),
+        // The recorded unit of loop detection.
+        "equal texts" => amount(value, "identical texts"),
+        // Units are recorded in the plural.
+        _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
+        _ => format!("{} {unit}", number(value)),
+    }
+}
+
+/// Makes the first letter lowercase.
+pub fn lowered(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(chars).collect()
+    })
+}
+
+/// Makes the first letter uppercase.
+pub fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
+}

@@ -20,9 +20,7 @@
 //! The fields are the columns of [`COLUMNS`](super::columns::COLUMNS). This module knows neither
 //! indexes nor runs: anything that can be matched implements [`Subject`].
 
-use std::fmt;
-
-use super::columns::{Column, Kind};
+use super::columns::Column;
 
 mod parse;
 mod sort;
@@ -123,11 +121,6 @@ pub trait Subject {
 }
 
 impl Query {
-    /// Parses a query. Never fails: see [`Query::ignored`].
-    pub fn parse(text: &str) -> Self {
-        parse::query(text)
-    }
-
     /// Returns whether the query has no filtering terms.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
@@ -282,75 +275,4 @@ impl Test {
         }
         found
     }
-}
-
-impl fmt::Display for Query {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut gap = "";
-        for term in &self.terms {
-            write!(f, "{gap}{term}")?;
-            gap = " ";
-        }
-        for ignored in &self.ignored {
-            write!(f, "{gap}{}", ignored.text)?;
-            gap = " ";
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Term {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", if self.negated { "-" } else { "" }, self.test)
-    }
-}
-
-impl fmt::Display for Test {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Test::Text(needle) if parse::is_word(needle.text()) => f.write_str(needle.text()),
-            Test::Text(needle) => words::quoted(needle.text(), f),
-            Test::Word { field, whole, any } => {
-                write!(
-                    f,
-                    "{}{}",
-                    field.name,
-                    if *whole && is_open(field) { "=" } else { ":" }
-                )?;
-                listed(any.iter(), f)
-            }
-            Test::Number { field, any } => {
-                f.write_str(field.name)?;
-                bounds(any, f)
-            }
-            Test::Flag { field, wanted } => write!(f, "{}:{wanted}", field.name),
-            Test::Changed { key } => write!(f, "state.{} changed", words::Key(key)),
-        }
-    }
-}
-
-/// Returns whether the words of `field` are free text, so that `:` matches a part of one. The other
-/// fields have fixed words, and there `stop:final` must not match `final_result`.
-fn is_open(field: &Column) -> bool {
-    !matches!(field.kind, Kind::Word(_))
-}
-
-fn bounds(any: &[Bound], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if let [bound] = any
-        && bound.is_comparison()
-    {
-        return write!(f, "{bound}");
-    }
-    f.write_str(":")?;
-    listed(any.iter(), f)
-}
-
-fn listed(
-    values: impl Iterator<Item = impl fmt::Display>,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    for (index, value) in values.enumerate() {
-        write!(f, "{}{value}", if index == 0 { "" } else { "," })?;
-    }
-    Ok(())
 }

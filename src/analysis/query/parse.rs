@@ -1,10 +1,12 @@
-//! Parses the text of a query. Every step consumes input, so parsing is linear and always
-//! terminates.
+//! Parses and writes the text of a query. Every step consumes input, so parsing is linear and
+//! always terminates.
 
-use super::words::{Amount, Bound, Key, Needle, Unit};
-use super::{Ignored, Query, Term, Test, is_open};
+use std::fmt;
+
+use super::words::{self, Amount, Bound, Key, Needle, Unit};
+use super::{Ignored, Query, Term, Test};
 use crate::analysis::closest::closest;
-use crate::analysis::columns::{COLUMNS, Column};
+use crate::analysis::columns::{COLUMNS, Column, Kind};
 
 /// Terms after this many are ignored, as is a term with more values than [`MAX_VALUES`]. Both
 /// limits bound the work of a match.
@@ -13,37 +15,40 @@ const MAX_VALUES: usize = 64;
 
 type Parsed<T> = Result<T, String>;
 
-pub(super) fn query(text: &str) -> Query {
-    let mut query = Query::default();
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        if query.terms.len() + query.ignored.len() >= MAX_TERMS {
-            let why = format!("a query has at most {MAX_TERMS} terms");
-            query.ignored.push(Ignored {
-                text: rest.to_owned(),
-                why,
-            });
-            break;
-        }
-        let (term, after) = term(rest);
-        match term {
-            Ok(term) => query.terms.push(term),
-            Err(why) => {
-                let text = rest
-                    .strip_suffix(after)
-                    .unwrap_or(rest)
-                    .trim_end()
-                    .to_owned();
-                query.ignored.push(Ignored { text, why });
+impl Query {
+    /// Parses a query. Never fails: see [`Query::ignored`].
+    pub fn parse(text: &str) -> Self {
+        let mut query = Self::default();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            if query.terms.len() + query.ignored.len() >= MAX_TERMS {
+                let why = format!("a query has at most {MAX_TERMS} terms");
+                query.ignored.push(Ignored {
+                    text: rest.to_owned(),
+                    why,
+                });
+                break;
             }
+            let (term, after) = term(rest);
+            match term {
+                Ok(term) => query.terms.push(term),
+                Err(why) => {
+                    let text = rest
+                        .strip_suffix(after)
+                        .unwrap_or(rest)
+                        .trim_end()
+                        .to_owned();
+                    query.ignored.push(Ignored { text, why });
+                }
+            }
+            rest = after.trim_start();
         }
-        rest = after.trim_start();
+        query
     }
-    query
 }
 
 /// Returns whether `text` parses as one free word without quotes.
-pub(super) fn is_word(text: &str) -> bool {
+fn is_word(text: &str) -> bool {
     let unbroken = !text.is_empty() && !text.contains(char::is_whitespace);
     unbroken && !text.starts_with(['-', '"']) && head(text).is_none() && misread(text).is_none()
 }
@@ -369,4 +374,75 @@ fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.find(ends)
         .and_then(|at| text.split_at_checked(at))
         .unwrap_or((text, ""))
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gap = "";
+        for term in &self.terms {
+            write!(f, "{gap}{term}")?;
+            gap = " ";
+        }
+        for ignored in &self.ignored {
+            write!(f, "{gap}{}", ignored.text)?;
+            gap = " ";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.negated { "-" } else { "" }, self.test)
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Test::Text(needle) if is_word(needle.text()) => f.write_str(needle.text()),
+            Test::Text(needle) => words::quoted(needle.text(), f),
+            Test::Word { field, whole, any } => {
+                write!(
+                    f,
+                    "{}{}",
+                    field.name,
+                    if *whole && is_open(field) { "=" } else { ":" }
+                )?;
+                listed(any.iter(), f)
+            }
+            Test::Number { field, any } => {
+                f.write_str(field.name)?;
+                bounds(any, f)
+            }
+            Test::Flag { field, wanted } => write!(f, "{}:{wanted}", field.name),
+            Test::Changed { key } => write!(f, "state.{} changed", Key(key)),
+        }
+    }
+}
+
+/// Returns whether the words of `field` are free text, so that `:` matches a part of one. The other
+/// fields have fixed words, and there `stop:final` must not match `final_result`.
+fn is_open(field: &Column) -> bool {
+    !matches!(field.kind, Kind::Word(_))
+}
+
+fn bounds(any: &[Bound], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let [bound] = any
+        && bound.is_comparison()
+    {
+        return write!(f, "{bound}");
+    }
+    f.write_str(":")?;
+    listed(any.iter(), f)
+}
+
+fn listed(
+    values: impl Iterator<Item = impl fmt::Display>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    for (index, value) in values.enumerate() {
+        write!(f, "{}{value}", if index == 0 { "" } else { "," })?;
+    }
+    Ok(())
 }

@@ -68,16 +68,14 @@ pub fn select<'a, T: AsRef<Summary>>(
         rows.retain(|row| order(sort, (row.place, row.key), at) == Ordering::Greater);
     }
     let before = matched - rows.len();
-    // Sorts only the window, since it's small and the list may not be.
-    let in_order =
-        |a: &Ranked<'a, T>, b: &Ranked<'a, T>| order(sort, (a.place, a.key), (b.place, b.key));
     let limit = limit.max(1);
     let more = rows.len() > limit;
+    // Sorts only the window, since it's small and the list may not be.
     if more {
-        rows.select_nth_unstable_by(limit, in_order);
+        rows.select_nth_unstable_by(limit, in_order(sort));
         rows.truncate(limit);
     }
-    rows.sort_unstable_by(in_order);
+    rows.sort_unstable_by(in_order(sort));
     Selection {
         total: all.len(),
         matched,
@@ -124,4 +122,19 @@ impl<'a, T: AsRef<Summary>> Ranked<'a, T> {
 /// Keys are unique, so no two runs are equal and the order doesn't depend on the input order.
 fn order(sort: Sort, a: (Option<SortKey<'_>>, &str), b: (Option<SortKey<'_>>, &str)) -> Ordering {
     sort.order(a.0, b.0).then_with(|| a.1.cmp(b.1))
+}
+
+/// Returns the run at this position with its sort key.
+fn ranked<'a, T: AsRef<Summary>>(all: &'a [T], at: usize, sort: Sort) -> Option<Ranked<'a, T>> {
+    let run = all.get(at)?;
+    let summary = run.as_ref();
+    Some(Ranked {
+        run,
+        place: place(summary, sort.by),
+        key: summary.key.as_str(),
+    })
+}
+
+fn in_order<T: AsRef<Summary>>(sort: Sort) -> impl Fn(&Ranked<'_, T>, &Ranked<'_, T>) -> Ordering {
+    move |a, b| order(sort, (a.place, a.key), (b.place, b.key))
 }

@@ -1,14 +1,11 @@
 //! Traces how a value of the state came to be: the steps that changed it, with the values before
 //! and after.
 
-use std::collections::HashMap;
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::read::{keys_of, sides};
-use super::{run_range, same, state_at};
+use super::read::{changes_of, equal, sides};
+use super::{run_range, state_at};
 use crate::model::json::Json;
 use crate::model::json_line::{Line, embed};
 use crate::model::{Index, Lines};
@@ -136,36 +133,6 @@ fn member<'v, 'j>(value: &'v Json<'j>, name: &str) -> Option<&'v Json<'j>> {
     }
 }
 
-/// Returns the steps of `range` that changed the key, as ordinals in order. Doesn't read the
-/// values.
-pub fn changes_of(index: &Index, lines: &dyn Lines, key: &str, range: Range<usize>) -> Vec<usize> {
-    range
-        .filter(|step| keys_of(index, lines, *step).iter().any(|name| name == key))
-        .collect()
-}
-
-/// Returns the same for all keys at once.
-pub fn changed_by(
-    index: &Index,
-    lines: &dyn Lines,
-    range: Range<usize>,
-) -> HashMap<String, Vec<usize>> {
-    let mut steps: HashMap<String, Vec<usize>> = HashMap::new();
-    for step in range {
-        for key in keys_of(index, lines, step) {
-            match steps.get_mut(key.as_ref()) {
-                // A line that names a key twice counts as one change.
-                Some(known) if known.last() == Some(&step) => {}
-                Some(known) => known.push(step),
-                None => {
-                    steps.insert(key.into_owned(), vec![step]);
-                }
-            }
-        }
-    }
-    steps
-}
-
 /// Returns the change of the value by step `n`, or `None` if the step didn't change it or its line
 /// can't be read.
 pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> Option<KeyChange> {
@@ -184,12 +151,4 @@ pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> 
         before,
         after,
     })
-}
-
-/// Returns whether two JSON texts represent the same value.
-pub fn equal(a: &str, b: &str) -> bool {
-    a == b
-        || Json::parse(a)
-            .zip(Json::parse(b))
-            .is_some_and(|(a, b)| same(&a, &b))
 }

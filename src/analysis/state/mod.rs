@@ -22,12 +22,11 @@ mod read;
 mod tests;
 mod walk;
 
-use super::diff::{REDACTED, same};
+use super::diff::REDACTED;
 pub use document::{State, document, its_keys};
-pub use history::{
-    History, KeyChange, KeyPath, change_of, changed_by, changes_of, equal, history, path_of,
-};
+pub use history::{History, KeyChange, KeyPath, change_of, history, path_of};
 use read::{afters, held, keys_of, observed};
+pub use read::{changed_by, changes_of, equal};
 pub use walk::walk;
 
 /// The maximum number of steps to search backwards for a whole state. Waits and failed steps record

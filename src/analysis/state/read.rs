@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::format;
 use crate::model::head::MAX_CHANGED;
-use crate::model::json::Json;
+use crate::model::json::{Json, same};
 use crate::model::names::OVERFLOW;
 use crate::model::step::{Change, Value};
 use crate::model::{Index, Lines, Record, Span, Step, TraceFile};
@@ -37,6 +38,44 @@ pub(super) fn keys_of<'i>(index: &'i Index, lines: &dyn Lines, n: usize) -> Vec<
         .flat_map(changes)
         .map(|change| change.key.into_owned().into())
         .collect()
+}
+
+/// Returns the steps of `range` that changed the key, as ordinals in order. Doesn't read the
+/// values.
+pub fn changes_of(index: &Index, lines: &dyn Lines, key: &str, range: Range<usize>) -> Vec<usize> {
+    range
+        .filter(|step| keys_of(index, lines, *step).iter().any(|name| name == key))
+        .collect()
+}
+
+/// Returns the same for all keys at once.
+pub fn changed_by(
+    index: &Index,
+    lines: &dyn Lines,
+    range: Range<usize>,
+) -> HashMap<String, Vec<usize>> {
+    let mut steps: HashMap<String, Vec<usize>> = HashMap::new();
+    for step in range {
+        for key in keys_of(index, lines, step) {
+            match steps.get_mut(key.as_ref()) {
+                // A line that names a key twice counts as one change.
+                Some(known) if known.last() == Some(&step) => {}
+                Some(known) => known.push(step),
+                None => {
+                    steps.insert(key.into_owned(), vec![step]);
+                }
+            }
+        }
+    }
+    steps
+}
+
+/// Returns whether two JSON texts represent the same value.
+pub fn equal(a: &str, b: &str) -> bool {
+    a == b
+        || Json::parse(a)
+            .zip(Json::parse(b))
+            .is_some_and(|(a, b)| same(&a, &b))
 }
 
 fn changes<'a>(step: &Step<'a>) -> impl Iterator<Item = Change<'a>> + use<'a> {

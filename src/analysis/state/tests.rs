@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
 use crate::analysis::whatif::{RuleSet, StopTiming};
-use crate::model::json::Json;
+use crate::model::json::{Json, same};
 
 fn open(run: &str) -> Files {
     Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(run))

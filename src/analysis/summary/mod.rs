@@ -13,9 +13,11 @@ use super::life::{ExternalFacts, Life, life};
 use super::stated::{cost_usd, tokens};
 use super::verdict::{RunStatus, Verdict, verdict};
 use super::{
-    facts, health,
+    health,
     life::Liveness,
-    newest::{are_steps_unknown, copied, kept_answer, newest_run, own_least_ms, own_ms},
+    lost,
+    newest::{are_steps_unknown, copied, kept_answer, newest_run},
+    timing::{own_least_ms, own_ms},
 };
 use crate::model::index::{Distinct, RunTally};
 use crate::model::price::Prices;
@@ -942,12 +944,12 @@ pub fn summary(
     let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
     // A running run's numbers are those so far. A step that broke off is repeated if the run is
     // resumed, so it counts only once the run is over.
-    let cut_off = usize::from(life.liveness.is_over() && facts::has_reply_without_line(index));
-    let broken_off = facts::spent_without_line(index).filter(|_| cut_off > 0 && !is_summed_up);
+    let cut_off = usize::from(life.liveness.is_over() && lost::has_reply_without_line(index));
+    let broken_off = lost::spent_without_line(index).filter(|_| cut_off > 0 && !is_summed_up);
     // Steps without a line may have made tool calls.
-    let is_counted = facts::is_counted(index);
+    let is_counted = lost::is_counted(index);
     // So may tool calls be missing if only their results are recorded.
-    let unread = facts::unread(index);
+    let unread = lost::unread(index);
     let has_calls = is_counted
         && unread == 0
         && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);

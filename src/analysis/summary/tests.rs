@@ -116,7 +116,7 @@ fn where_no_step_says_its_tokens_none_of_them_does() {
     let ours = told(&index(&[facts.to_owned()], &[], ""));
     assert_eq!(
         ours.steps_without_tokens, 0,
-        "a step of our own engine without a model call uses no tokens"
+        "a step of board's engine without a model call uses no tokens"
     );
 }
 

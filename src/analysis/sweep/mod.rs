@@ -4,21 +4,19 @@
 //! Pure: records are passed one by one, in any order. Runs that can't be evaluated are counted but
 //! never summed. Sums that are compared with each other cover the same runs.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use super::facts::{Depth, Record};
 use super::summary::Summary;
 use super::whatif::{RuleResult, RuleSet, Saved, StopTiming, Wrong, together, typed};
-use crate::model::RunKey;
-use crate::stop::{SpecError, StopSpec, Tally};
+use crate::stop::{SpecError, StopSpec};
 
 mod sums;
 mod sweep_rule;
 #[cfg(test)]
 mod tests;
 
-pub use sums::{Choice, Effect, MAX_LOST, Measure, Sum, Sweep};
+pub use sums::{Choice, Effect, MAX_LOST, Measure, RunEffects, Sum, Sweep, SweepResult, reasons};
 pub use sweep_rule::{MAX_VALUES, SweepRule, sweep_rules};
 
 /// Limits the rules evaluated along with the swept one.
@@ -157,64 +155,6 @@ pub struct PreparedSweep {
     rule_set: RuleSet,
 }
 
-/// The effect of one rule on one run, as far as sums need it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SweepResult {
-    /// Whether the rule stops the run earlier, at the same step, not at all, or can't be evaluated.
-    pub found: StopTiming,
-    /// The step at which it stops the run.
-    pub step: Option<u64>,
-    /// The usage saved by stopping there.
-    pub saved: Saved,
-    /// Whether something that ran would not have run.
-    pub cuts: bool,
-    /// Whether that loses the run's answer.
-    pub answer_lost: bool,
-    /// The missing fact.
-    pub needs: Option<String>,
-}
-
-impl From<RuleResult> for SweepResult {
-    fn from(result: RuleResult) -> Self {
-        let RuleResult {
-            found,
-            step,
-            saved,
-            cuts,
-            answer_lost,
-            needs,
-            ..
-        } = result;
-        Self {
-            found,
-            step,
-            saved,
-            cuts,
-            answer_lost: answer_lost == Some(true),
-            needs,
-        }
-    }
-}
-
-/// A run and the effect of each rule on it.
-#[derive(Debug, Clone)]
-pub struct RunEffects {
-    /// The run.
-    pub key: RunKey,
-    /// Whether it ended well with an answer.
-    pub answered: bool,
-    /// Whether it's still running.
-    pub going: bool,
-    /// The totals of its whole record.
-    pub whole: Tally,
-    /// Whether some of its tokens are estimates.
-    pub estimated: bool,
-    /// Whether some of its facts are inferred rather than recorded.
-    pub inferred: bool,
-    /// The results of each rule, then of all unswept rules together if there are several.
-    pub results: Vec<SweepResult>,
-}
-
 impl PreparedSweep {
     /// Returns the swept rule.
     pub fn sweep_rule(&self) -> Option<&SweepRule> {
@@ -315,32 +255,4 @@ fn all_of(results: &[RuleResult]) -> SweepResult {
         (Some((_, first)), false) => SweepResult::from(first.clone()),
         (None, false) => nothing(StopTiming::NotReached),
     }
-}
-
-/// Returns the reasons why runs can't be evaluated, most frequent first.
-pub fn reasons(sweep: &Sweep) -> Vec<(&str, u64)> {
-    by_frequency(&sweep.needs)
-}
-
-fn by_frequency(needs: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
-    let mut reasons: Vec<_> = needs
-        .iter()
-        .map(|(needs, runs)| (needs.as_str(), *runs))
-        .collect();
-    reasons.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    reasons
-}
-
-/// Words a missing fact so that it's the same for many runs.
-fn anywhere(needs: &str) -> &str {
-    if needs.ends_with("no line in steps.jsonl") {
-        "some steps have no line in steps.jsonl"
-    } else {
-        needs
-    }
-}
-
-/// Adds `runs` to the count of a missing fact.
-fn count(needs: &mut BTreeMap<String, u64>, reason: &str, runs: u64) {
-    *needs.entry(reason.to_owned()).or_default() += runs;
 }

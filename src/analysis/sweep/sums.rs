@@ -7,12 +7,70 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{RunEffects, SweepResult, anywhere, by_frequency, count};
-use crate::analysis::whatif::StopTiming;
+use crate::analysis::whatif::{RuleResult, Saved, StopTiming};
 use crate::model::RunKey;
+use crate::stop::Tally;
 
 /// Limits the runs with a lost answer that are listed. All are counted.
 pub const MAX_LOST: usize = 50;
+
+/// The effect of one rule on one run, as far as sums need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweepResult {
+    /// Whether the rule stops the run earlier, at the same step, not at all, or can't be evaluated.
+    pub found: StopTiming,
+    /// The step at which it stops the run.
+    pub step: Option<u64>,
+    /// The usage saved by stopping there.
+    pub saved: Saved,
+    /// Whether something that ran would not have run.
+    pub cuts: bool,
+    /// Whether that loses the run's answer.
+    pub answer_lost: bool,
+    /// The missing fact.
+    pub needs: Option<String>,
+}
+
+impl From<RuleResult> for SweepResult {
+    fn from(result: RuleResult) -> Self {
+        let RuleResult {
+            found,
+            step,
+            saved,
+            cuts,
+            answer_lost,
+            needs,
+            ..
+        } = result;
+        Self {
+            found,
+            step,
+            saved,
+            cuts,
+            answer_lost: answer_lost == Some(true),
+            needs,
+        }
+    }
+}
+
+/// A run and the effect of each rule on it.
+#[derive(Debug, Clone)]
+pub struct RunEffects {
+    /// The run.
+    pub key: RunKey,
+    /// Whether it ended well with an answer.
+    pub answered: bool,
+    /// Whether it's still running.
+    pub going: bool,
+    /// The totals of its whole record.
+    pub whole: Tally,
+    /// Whether some of its tokens are estimates.
+    pub estimated: bool,
+    /// Whether some of its facts are inferred rather than recorded.
+    pub inferred: bool,
+    /// The results of each rule, then of all unswept rules together if there are several.
+    pub results: Vec<SweepResult>,
+}
 
 /// A quantity that is summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -467,4 +525,32 @@ pub enum Choice {
     Tie(usize),
     /// This one is the best.
     One(usize),
+}
+
+/// Returns the reasons why runs can't be evaluated, most frequent first.
+pub fn reasons(sweep: &Sweep) -> Vec<(&str, u64)> {
+    by_frequency(&sweep.needs)
+}
+
+fn by_frequency(needs: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let mut reasons: Vec<_> = needs
+        .iter()
+        .map(|(needs, runs)| (needs.as_str(), *runs))
+        .collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    reasons
+}
+
+/// Words a missing fact so that it's the same for many runs.
+fn anywhere(needs: &str) -> &str {
+    if needs.ends_with("no line in steps.jsonl") {
+        "some steps have no line in steps.jsonl"
+    } else {
+        needs
+    }
+}
+
+/// Adds `runs` to the count of a missing fact.
+fn count(needs: &mut BTreeMap<String, u64>, reason: &str, runs: u64) {
+    *needs.entry(reason.to_owned()).or_default() += runs;
 }

@@ -6,7 +6,8 @@ use super::*;
 use crate::analysis::facts::tests::{Files, runs_below};
 use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::summary;
-use crate::stop::{Gate, StepFacts, Usage};
+use crate::model::RunKey;
+use crate::stop::{Gate, StepFacts, Tally, Usage};
 
 fn spec(sweep: &str, values: &str, rules: &[&str]) -> Result<SweepSpec, String> {
     let typed = Typed {

@@ -2,12 +2,16 @@
 //! criterion that counts the same thing. The stop check, the END event and the numbers show which
 //! of them it was. Otherwise it's unknown.
 
-use super::{last_mode, tokens};
-use crate::analysis::facts::lost;
-use crate::analysis::newest::{after_the_end, newest_run, took_ms};
-use crate::model::event::StopNote;
+use serde::{Deserialize, Serialize};
+
+use super::criterion::{Criterion, checked, criterion};
+use super::facts::{Facts, last_mode};
+use crate::analysis::lost::lost;
+use crate::analysis::newest::{after_the_end, newest_run};
+use crate::analysis::stated::tokens;
+use crate::analysis::timing::took_ms;
 use crate::model::index::is_same_total;
-use crate::model::{Agreement, Can, Index, Op, Reading, Stated, StopReason};
+use crate::model::{Agreement, Can, Fact, Index, Manifest, Op, Origin, Stated, StopReason};
 
 /// The cause of the stop word of a run that records no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,95 +24,6 @@ pub(in crate::analysis) enum Cause<'a> {
     Criterion(Criterion<'a>),
     /// No file records which rule, or the numbers refute the rule that the word names.
     NotRecorded,
-}
-
-/// A criterion, as described by its own words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::analysis) struct Criterion<'a> {
-    /// The built-in criterion of QitOS; `None` for any other.
-    pub(in crate::analysis) own: Option<Own>,
-    /// Its wording.
-    pub(in crate::analysis) words: &'a str,
-}
-
-/// The built-in criteria of QitOS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::analysis) enum Own {
-    /// Steps, by their ids.
-    Steps,
-    /// Time, on the criterion's own clock.
-    Time,
-    /// Tokens.
-    Tokens,
-    /// Consecutive steps in which a signature didn't change.
-    Stagnation,
-    /// A final result in the state.
-    Result,
-}
-
-impl Criterion<'_> {
-    /// Returns what the criterion compared, parsed from its words. `None` if they contain no
-    /// number.
-    pub(in crate::analysis) fn reading(&self) -> Option<Reading> {
-        let own = self.own?;
-        let (measured, limit, is_seconds) = compared(self.words)?;
-        let scale = if is_seconds { 1e3 } else { 1.0 };
-        let unit = match own {
-            Own::Steps => "steps",
-            Own::Time => "ms",
-            Own::Tokens => "tokens",
-            Own::Stagnation => "equal signatures",
-            Own::Result => "",
-        };
-        let number = |value: f64| serde_json::Number::from_f64(value * scale);
-        let limit = limit.and_then(number);
-        Some(Reading {
-            measured: number(measured),
-            limit,
-            op: Some(Op::AtLeast),
-            unit: unit.into(),
-            ..Reading::default()
-        })
-    }
-}
-
-/// Parses the numbers in a criterion's words, such as `elapsed=0.840s >=
-/// max_runtime_seconds=0.700s` or `stagnant_steps=3`. Also returns whether they're seconds.
-fn compared(detail: &str) -> Option<(f64, Option<f64>, bool)> {
-    let number = |side: &str| {
-        let value = side.split_once('=')?.1.trim();
-        value
-            .strip_suffix('s')
-            .unwrap_or(value)
-            .parse::<f64>()
-            .ok()
-            .filter(|value| value.is_finite())
-    };
-    let sides = [" >= ", " > ", " reached "]
-        .into_iter()
-        .find_map(|op| detail.split_once(op));
-    match sides {
-        Some((measured, limit)) => Some((
-            number(measured)?,
-            Some(number(limit)?),
-            measured.trim().ends_with('s'),
-        )),
-        None => Some((number(detail)?, None, detail.trim().ends_with('s'))),
-    }
-}
-
-impl Own {
-    /// Recognises the words of a criterion.
-    fn of(words: &str) -> Option<Self> {
-        match words.split_once('=') {
-            Some(("step_id", rest)) if rest.contains(" reached max_steps=") => Some(Own::Steps),
-            Some(("elapsed", rest)) if rest.contains(" >= max_runtime_seconds=") => Some(Own::Time),
-            Some(("total_tokens", rest)) if rest.contains(" >= max_tokens=") => Some(Own::Tokens),
-            Some(("stagnant_steps", _)) => Some(Own::Stagnation),
-            None if words == "state.final_result is set" => Some(Own::Result),
-            _ => None,
-        }
-    }
 }
 
 /// Determines the cause of `word`, with which the newest run ended.
@@ -144,32 +59,6 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
         (Some(false), _) | (_, Some(true)) | (None, None) => Cause::NotRecorded,
         (Some(true), _) | (None, Some(false)) => Cause::Budget,
     }
-}
-
-/// Returns the criterion that ended the newest run with `word`, and the index of its event. Only
-/// criteria add words to the stop check.
-pub(in crate::analysis) fn criterion<'a>(
-    index: &'a Index,
-    word: &str,
-) -> Option<(usize, Criterion<'a>)> {
-    let (at, _) = index.segment()?.stop.as_ref()?;
-    let words = checked(index, word)?
-        .detail
-        .as_deref()
-        .filter(|words| !words.is_empty())?;
-    Some((
-        *at,
-        Criterion {
-            own: Own::of(words),
-            words,
-        },
-    ))
-}
-
-/// Returns the stop check that ended the newest run with `word`.
-fn checked<'a>(index: &'a Index, word: &str) -> Option<&'a StopNote> {
-    let (_, stop) = index.segment()?.stop.as_ref()?;
-    Some(stop).filter(|stop| stop.reason.as_deref() == Some(word))
 }
 
 /// A limit of the task's budget and how much of it was used, as far as the files record it.
@@ -295,4 +184,92 @@ fn counted_steps(index: &Index) -> Option<f64> {
         !index.is_disordered() && (first..index.steps().len()).any(|n| index.group_of(n).is_none());
     let odd = odd && segment.is_some_and(|segment| segment.first_group < index.groups().len());
     (whole && !odd).then(|| index.newest_len().saturating_sub(after_the_end(index)) as f64)
+}
+
+/// A step limit and its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepLimit {
+    /// The maximum number of steps.
+    pub steps: i64,
+    /// The source of the limit.
+    pub from: LimitFrom,
+}
+
+/// How a limit is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LimitFrom {
+    /// The records state who set it.
+    SetBy(Origin),
+    /// A criterion's own wording names it.
+    Criteria,
+    /// It's inferred from where the rule ended the run.
+    Inferred,
+    /// The agent's state contains it. It's checked in addition to the budget, and often larger.
+    State,
+}
+
+impl LimitFrom {
+    /// Returns the word used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LimitFrom::SetBy(origin) => origin.as_str(),
+            LimitFrom::Criteria => "criteria",
+            LimitFrom::Inferred => "inferred",
+            LimitFrom::State => "state",
+        }
+    }
+
+    /// Returns whether it's recorded that the run ends at this limit.
+    pub fn is_budget(self) -> bool {
+        matches!(self, LimitFrom::SetBy(_))
+    }
+}
+
+impl Facts<'_> {
+    pub(super) fn limit(&self) -> Option<StepLimit> {
+        let limit = |from| move |steps| StepLimit { steps, from };
+        let held = self
+            .manifest
+            .and_then(|manifest| manifest.budget?.steps)
+            .map_or(Origin::Task, |held| held.from);
+        let state = self.segment.and_then(|segment| segment.state_limit);
+        // If another tool's run ended at its own count of steps, that isn't a limit on the steps
+        // here.
+        let is_counted = |manifest: &Manifest| {
+            manifest
+                .statements
+                .iter()
+                .any(|it| it.fact == Fact::Limit("steps"))
+        };
+        let is_own = !self.index.format().is_one_file() || self.manifest.is_some_and(is_counted);
+        match Some(self.index.limit("steps"))
+            .filter(|_| is_own)
+            .unwrap_or(Agreement::Unknown)
+        {
+            Agreement::Agreed(stated) => stated.first().map(|stated| StepLimit {
+                steps: stated.value as i64,
+                from: LimitFrom::SetBy(held),
+            }),
+            Agreement::Disputed(_) => None,
+            Agreement::Unknown => self
+                .spent_steps()
+                .map(limit(LimitFrom::Inferred))
+                .or(state.map(limit(LimitFrom::State))),
+        }
+    }
+
+    /// Returns the number of steps at which the budget ended the run. That's the step in the END
+    /// event, which never began.
+    fn spent_steps(&self) -> Option<i64> {
+        let word = self
+            .reason
+            .filter(|word| StopReason::parse(word) == StopReason::BudgetSteps)?;
+        let named = self
+            .index
+            .events()
+            .get(self.segment?.end.as_ref()?.0)?
+            .step_id;
+        let done = i64::try_from(self.done).ok()?;
+        (cause(self.index, word) == Cause::Budget && named == Some(done)).then_some(done)
+    }
 }

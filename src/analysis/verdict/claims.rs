@@ -1,10 +1,11 @@
 //! Finds claims in the records that contradict the stop reason. Claims are success, the END event's
 //! `ok`, the last stop check, the failure report and the limits.
 
-use super::Facts;
-use super::cause::{Criterion, Own, Spent, criterion};
-use crate::analysis::facts::lost;
-use crate::analysis::format;
+use super::cause::Spent;
+use super::criterion::{Criterion, Own, criterion};
+use super::facts::Facts;
+use crate::analysis::format::{self, amount};
+use crate::analysis::lost::lost;
 use crate::analysis::newest::{is_answer_blank, label, newest_run};
 use crate::model::{
     Can, Code, CriticAction, EventHead, EventKind, Gate, Outcome, StepHead, StopReason,
@@ -26,7 +27,7 @@ pub(super) fn claims(facts: &Facts<'_>, found: &mut Vec<String>) {
     found.extend(of_the_budget(facts));
 }
 
-/// Success follows from the stop reason, or from the verdict in runs of our own engine.
+/// Success follows from the stop reason, or from the verdict in runs of board's engine.
 fn of_the_success(facts: &Facts<'_>) -> Option<String> {
     let (word, success) = (facts.reason?, facts.manifest?.success?);
     if let Some(stop) = facts
@@ -216,7 +217,7 @@ fn of_the_budget(facts: &Facts<'_>) -> Vec<String> {
     ];
     let past = budgets.into_iter().filter_map(|(budget, what, unit)| {
         let used = Spent::overrun(index, budget)?;
-        let (used, limit) = (super::amount(used, unit), super::amount(*index.limit(unit).agreed()?, unit));
+        let (used, limit) = (amount(used, unit), amount(*index.limit(unit).agreed()?, unit));
         Some(format!(
             "The {what} limit of {limit} was reached before the last step began ({used}), but the run continued"
         ))

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use super::cause::{Cause, Spent, cause};
-use super::{Facts, claims, ended, is_disputed, label, rounds, steps};
+use super::facts::{Facts, is_disputed, steps};
+use super::{claims, ended, rounds};
 use crate::analysis::facts;
 use crate::analysis::format::count;
 use crate::analysis::life::{Life, Liveness};
-use crate::analysis::newest::{after_the_end, kept_answer, newest_run};
+use crate::analysis::newest::{after_the_end, kept_answer, label, newest_run};
 use crate::analysis::retrace::limit_of_stop;
 use crate::analysis::stated;
 use crate::model::index::is_same_reason;
@@ -99,7 +100,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     if !reading.is_refuted() {
         return None;
     }
-    let used = super::used_of(reading.measured()?, reading.limit()?, &reading.unit);
+    let used = stated::used_of(reading.measured()?, reading.limit()?, &reading.unit);
     let bound = ended.map_or("", |ended| ended.bound.words());
     let used = format!("{bound}{used}");
     Some(format!(

@@ -1,9 +1,10 @@
 //! Describes the end of another tool's run in one sentence, from what its format read from the
 //! trace.
 
-use super::recorded::amount;
-use super::{Facts, RunStatus};
-use crate::analysis::stated;
+use super::RunStatus;
+use super::facts::Facts;
+use crate::analysis::format::amount;
+use crate::analysis::stated::{compared, used_of, values};
 use crate::model::{Certainty, Ended, Outcome, Reached};
 
 /// Of a longer error, only the first sentence is quoted; characters.
@@ -51,7 +52,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     // The numbers after a colon, and what contradicts them.
     let (numbers, contradiction) = match (ended.measured, ended.limit) {
         _ if let Some(stated) = limit.disputed() => {
-            let values = stated::values(stated, ended.unit);
+            let values = values(stated, ended.unit);
             let dispute = format!(" · the records disagree on the limit ({values})");
             (ended.measured.map(of), dispute)
         }
@@ -60,7 +61,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
             (None, format!(" · but the trace records {used}"))
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
-            let used = super::used_of(measured, limit, ended.unit);
+            let used = used_of(measured, limit, ended.unit);
             let bound = ended.bound.words();
             (None, format!(" · but the trace records {bound}{used}"))
         }
@@ -68,7 +69,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
             let numbers = match (measured, limit) {
                 (Some(measured), Some(limit)) => {
                     let bound = ended.bound.words();
-                    let compared = super::compared(measured, limit, ended.unit);
+                    let compared = compared(measured, limit, ended.unit);
                     Some(format!("{bound}{compared}"))
                 }
                 (None, Some(_)) => None,

@@ -1,6 +1,9 @@
 //! Describes in one sentence what a run is doing now, based on its newest event.
 
-use super::{Facts, capitalised, label, stop_word};
+use super::facts::Facts;
+use super::stop_word;
+use crate::analysis::format::capitalised;
+use crate::analysis::newest::label;
 use crate::model::EventKind;
 use crate::model::index::Group;
 

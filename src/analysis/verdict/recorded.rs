@@ -1,9 +1,12 @@
-//! Describes a recorded verdict: one sentence for each code of our own engine. QitOS records only a
+//! Describes a recorded verdict: one sentence for each code of board's engine. QitOS records only a
 //! reason.
 
-use super::{Facts, RunStatus, duration, newest_run, steps};
-use crate::analysis::format::count;
+use super::RunStatus;
+use super::facts::{Facts, steps};
+use crate::analysis::format::{amount, number};
+use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
+use crate::analysis::stated::compared;
 use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
 
@@ -31,28 +34,6 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
         Some(Origin::Default) => " (default)",
     };
     Some(format!("{measured}, limit {limit}{by}"))
-}
-
-fn number(value: f64) -> String {
-    if value >= 0.0 && value.fract() == 0.0 && value < 9e15 {
-        count(value as u64)
-    } else {
-        value.to_string()
-    }
-}
-
-/// Formats a measured number with its unit.
-pub fn amount(value: f64, unit: &str) -> String {
-    match unit {
-        "ms" => duration((value * 1e3) as i64),
-        "usd" => super::format::usd(value),
-        "" => number(value),
-        // The recorded unit of loop detection.
-        "equal texts" => amount(value, "identical texts"),
-        // Units are recorded in the plural.
-        _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
-        _ => format!("{} {unit}", number(value)),
-    }
 }
 
 /// Returns the outcome, the status and the sentence.
@@ -320,7 +301,7 @@ fn limit(what: &str, stop: &StopVerdict) -> String {
             format!(" after {measured}, though the recorded limit is {limit}")
         }
         (Some(measured), Some(limit)) => {
-            format!(": {}", super::compared(measured, limit, &reading.unit))
+            format!(": {}", compared(measured, limit, &reading.unit))
         }
         _ if reading.detail.is_empty() => String::new(),
         _ => format!(": {}", reading.detail),

@@ -1,9 +1,8 @@
 //! Finds contradictions between the steps and events of a run. Returns one sentence for each kind,
 //! naming the first step that differs.
 
-use super::label;
 use crate::analysis::format::counted;
-use crate::analysis::newest::newest_run;
+use crate::analysis::newest::{label, newest_run};
 use crate::model::event::{critics_hash, names_hash};
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, Index, StepHead};

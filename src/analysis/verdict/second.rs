@@ -2,10 +2,11 @@
 //! of answering.
 
 use super::cause::Spent;
-use super::{Facts, RunStatus, is_disputed, label, newest_run, recorded};
+use super::facts::{Facts, is_disputed};
+use super::{RunStatus, recorded};
 use crate::analysis::chain;
 use crate::analysis::format::score;
-use crate::analysis::newest::{has_answer, kept_answer};
+use crate::analysis::newest::{has_answer, kept_answer, label, newest_run};
 use crate::analysis::stated;
 use crate::model::{CANCELLED, CriticAction, StepHead, StopReason};
 

@@ -1,12 +1,39 @@
 //! Describes a stop word in one sentence, for runs that record a word but no verdict, such as those
 //! of QitOS.
 
-use super::cause::{Cause, Criterion, Own, Spent, cause};
-use super::{Facts, classify, steps, tokens};
+use super::RunStatus;
+use super::cause::{Cause, Spent, cause};
+use super::criterion::{Criterion, Own};
+use super::facts::{Facts, steps};
 use crate::analysis::format::{count, millis, score};
-use crate::analysis::newest::{has_answer, kept_answer, took_ms};
+use crate::analysis::lost::is_counted;
+use crate::analysis::newest::{has_answer, kept_answer};
+use crate::analysis::stated::tokens;
+use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
+
+/// Returns the outcome and the status that a stop reason implies.
+pub(super) fn classify(reason: StopReason) -> (Outcome, RunStatus) {
+    use StopReason as R;
+    match reason {
+        R::Success | R::Final => (Outcome::Completed, RunStatus::Answered),
+        R::AgentCondition | R::EnvTerminal => (Outcome::Completed, RunStatus::OwnRule),
+        R::MaxSteps | R::BudgetSteps | R::BudgetTime | R::BudgetTokens => {
+            (Outcome::Truncated, RunStatus::Limit)
+        }
+        R::Stagnation => (Outcome::Halted, RunStatus::Limit),
+        R::CriticStop => (Outcome::Halted, RunStatus::Critic),
+        R::ContextOverflow => (Outcome::Failed, RunStatus::Limit),
+        R::UnrecoverableError | R::TaskValidationFailed | R::EnvCapabilityMismatch => {
+            (Outcome::Failed, RunStatus::Error)
+        }
+        R::CancelledImmediate | R::CancelledAfterStep | R::Interrupt => {
+            (Outcome::Cancelled, RunStatus::Cancelled)
+        }
+        R::Other => (Outcome::Unknown, RunStatus::Unknown),
+    }
+}
 
 /// Returns the sentence for a run that died and has no readable events.
 pub(super) fn without_events(index: &Index, step: Option<String>) -> String {
@@ -117,7 +144,7 @@ impl Facts<'_> {
 
     /// Returns whether each step that ran has its line.
     fn is_whole(&self) -> bool {
-        crate::analysis::facts::is_counted(self.index)
+        is_counted(self.index)
     }
 
     /// Describes the word itself.

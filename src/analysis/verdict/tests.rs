@@ -1,6 +1,6 @@
 use super::*;
 use crate::analysis::life::{ExternalFacts, life};
-use crate::model::{Delta, Issue, IssueKind, ManifestState, Names, TraceFile};
+use crate::model::{Delta, Issue, IssueKind, ManifestState, Names, Origin, TraceFile};
 
 /// Judges a run with these lines, long after it was written.
 fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String, String) {

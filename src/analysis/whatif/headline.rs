@@ -2,11 +2,11 @@
 
 use super::{RuleResult, STEPS_UNTOLD, StopTiming, together};
 use crate::analysis::facts::Record;
+use crate::analysis::format::capitalised;
 use crate::analysis::format::counted;
 use crate::analysis::headline::Headline;
 use crate::analysis::newest::has_answer;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::capitalised;
 use crate::model::Index;
 use crate::stop::Gate;
 

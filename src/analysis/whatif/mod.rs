@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::{Depth, Record};
-use super::verdict::amount;
+use super::format::amount;
 use crate::model::Index;
 use crate::stop::{
     Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError,

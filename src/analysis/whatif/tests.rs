@@ -239,7 +239,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
         let rules = record
             .rules
             .clone()
-            .expect("our own engine records its rules");
+            .expect("board's engine records its rules");
         let stop = files
             .index
             .manifest()

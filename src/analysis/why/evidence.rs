@@ -1,16 +1,19 @@
 //! Collects the evidence for why a run stopped: sentences with their sources, most important first.
 
-use super::{Evidence, Kind};
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::analysis::chain::{self, PatternKind};
-use crate::analysis::format;
+use crate::analysis::format::{self, capitalised};
 use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::newest::{are_steps_unknown, newest_run};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{RunStatus, capitalised, reading, under_way};
+use crate::analysis::verdict::{RunStatus, reading, under_way};
 use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
+use crate::model::words::words;
 use crate::model::{Certainty, CriticAction, EventKind, Index, Lines, Source, TraceFile};
 
 /// Limits the pieces of evidence.
@@ -25,6 +28,73 @@ const REPLIED: &str = "The last step made no tool call; it may be the final answ
 
 /// The gap in records that don't show where each step begins.
 const UNCOUNTED: &str = "Step boundaries aren't recorded, so the number of steps is unknown";
+
+/// A piece of evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Evidence {
+    /// The kind of evidence.
+    pub kind: Kind,
+    /// One sentence, without a full stop.
+    pub text: String,
+    /// The ordinal of the step that it comes from; the first one if there are several.
+    pub step: Option<usize>,
+    /// The last step that it comes from, if there are several.
+    pub last_step: Option<usize>,
+    /// The index of the event that it comes from.
+    pub event: Option<usize>,
+    /// Whether it describes a repetition of steps.
+    #[serde(skip)]
+    pub repeats: bool,
+}
+
+impl Evidence {
+    fn at(kind: Kind, step: Option<usize>, text: String) -> Self {
+        Self {
+            kind,
+            text,
+            step,
+            last_step: None,
+            event: None,
+            repeats: false,
+        }
+    }
+
+    /// Returns the event or the steps that it comes from.
+    pub fn place(&self, index: &Index) -> Option<String> {
+        match (self.event, self.step, self.last_step) {
+            (Some(event), ..) => Some(format!("event {event}")),
+            (None, Some(first), Some(last)) if last != first => Some(format!(
+                "steps {}–{}",
+                index.label(first),
+                index.label(last)
+            )),
+            (None, Some(step), _) => Some(format!("step {}", index.label(step))),
+            (None, None, _) => None,
+        }
+    }
+}
+
+words! {
+    /// Kinds of evidence.
+    pub enum Kind {
+        /// The end of the run, according to its events.
+        End = "end",
+        /// The verdict of a rule.
+        Rule = "rule",
+        /// The steps that led up to the end.
+        Chain = "chain",
+        /// The verdict of a critic.
+        Critic = "critic",
+        /// An error.
+        Error = "error",
+        /// A statement in the manifest.
+        Manifest = "manifest",
+        /// An answer.
+        Answer = "answer",
+        /// Something missing.
+        Gap = "gap",
+    }
+}
 
 /// Returns the evidence for a run's end.
 pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Evidence> {
@@ -86,7 +156,7 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     }
 }
 
-/// Adds the rule that ended the run, as recorded by our own engine.
+/// Adds the rule that ended the run, as recorded by board's engine.
 fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(stop) = index.stop().filter(|_| !summary.life.liveness.may_grow()) else {
         return;

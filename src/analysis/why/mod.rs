@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::copies::CopyDifferences;
 use super::summary::Summary;
-use crate::model::words::words;
 use crate::model::{Certainty, Index, Lines, Outcome, Reading};
 
 mod evidence;
@@ -15,75 +14,9 @@ pub mod rules;
 pub(super) mod tests;
 mod trouble;
 
+pub use evidence::{Evidence, Kind};
 pub use rules::{RuleStatus, Standing};
 pub use trouble::Trouble;
-
-/// A piece of evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Evidence {
-    /// The kind of evidence.
-    pub kind: Kind,
-    /// One sentence, without a full stop.
-    pub text: String,
-    /// The ordinal of the step that it comes from; the first one if there are several.
-    pub step: Option<usize>,
-    /// The last step that it comes from, if there are several.
-    pub last_step: Option<usize>,
-    /// The index of the event that it comes from.
-    pub event: Option<usize>,
-    /// Whether it describes a repetition of steps.
-    #[serde(skip)]
-    pub repeats: bool,
-}
-
-impl Evidence {
-    fn at(kind: Kind, step: Option<usize>, text: String) -> Self {
-        Self {
-            kind,
-            text,
-            step,
-            last_step: None,
-            event: None,
-            repeats: false,
-        }
-    }
-
-    /// Returns the event or the steps that it comes from.
-    pub fn place(&self, index: &Index) -> Option<String> {
-        match (self.event, self.step, self.last_step) {
-            (Some(event), ..) => Some(format!("event {event}")),
-            (None, Some(first), Some(last)) if last != first => Some(format!(
-                "steps {}–{}",
-                index.label(first),
-                index.label(last)
-            )),
-            (None, Some(step), _) => Some(format!("step {}", index.label(step))),
-            (None, None, _) => None,
-        }
-    }
-}
-
-words! {
-    /// Kinds of evidence.
-    pub enum Kind {
-        /// The end of the run, according to its events.
-        End = "end",
-        /// The verdict of a rule.
-        Rule = "rule",
-        /// The steps that led up to the end.
-        Chain = "chain",
-        /// The verdict of a critic.
-        Critic = "critic",
-        /// An error.
-        Error = "error",
-        /// A statement in the manifest.
-        Manifest = "manifest",
-        /// An answer.
-        Answer = "answer",
-        /// Something missing.
-        Gap = "gap",
-    }
-}
 
 /// Why a run stopped.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

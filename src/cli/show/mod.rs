@@ -11,12 +11,12 @@ use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{
-    age, clock, count, counted, millis, or_missing, score, visible_line,
+    age, clock, count, counted, lowered, millis, or_missing, score, visible_line,
 };
 use crate::analysis::health;
 use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::stated;
-use crate::analysis::verdict::{LimitFrom, lowered, reading};
+use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::index::Segment;
 use crate::model::time::Stamp;

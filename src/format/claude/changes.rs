@@ -1,10 +1,18 @@
 //! Determines the changes of files and plans in a tool result of Claude Code, with their old and
 //! new content if the program records both.
 
-use super::{Replaced, Result};
 use crate::format::part::{quoted, text};
 use crate::format::value::is_true;
 use crate::model::json::walk;
+
+fields! {
+    pub(super) struct Result {
+        file = "filePath", old = "oldString", new = "newString", original = "originalFile", all = "replaceAll", content,
+        old_todos = "oldTodos", new_todos = "newTodos", interrupted, agent = "agentId", task, task_id = "taskId",
+        change = "statusChange", contents = "originalFileContents", edits,
+    }
+    struct Replaced { old = "old_string", new = "new_string", all = "replace_all" }
+}
 
 /// Applies edits to the text of a file in order. Returns `None` if one doesn't apply.
 fn replaced<'a>(

@@ -8,10 +8,20 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-use super::Line;
 use crate::format::part::text;
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::value::{is_text, is_true, member, micros};
+
+fields! {
+    pub(super) struct Line {
+        kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", timestamp,
+        version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
+        interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
+        leaf = "leafUuid", compacted = "compactMetadata", models = "modelUsage", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
+        ai_title = "aiTitle", custom_title = "customTitle", told_summary = "summary",
+        sidechain = "isSidechain", entrypoint, session_of_stream = "session_id",
+    }
+}
 
 /// A line may be older than the start of its session by up to this much; microseconds.
 const SLACK_MICROS: i64 = 200_000;

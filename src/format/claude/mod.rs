@@ -10,8 +10,8 @@ mod changes;
 mod lines;
 pub(super) mod stream;
 
-use changes::changes;
-use lines::Lines;
+use changes::{Result, changes};
+use lines::{Line, Lines};
 
 use super::part::{self, quoted, text};
 use super::recent::{Recent, RecentSet};
@@ -81,14 +81,6 @@ fn is_interruption(words: &str) -> bool {
 }
 
 fields! {
-    struct Line {
-        kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", timestamp,
-        version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
-        interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
-        leaf = "leafUuid", compacted = "compactMetadata", models = "modelUsage", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
-        ai_title = "aiTitle", custom_title = "customTitle", told_summary = "summary",
-        sidechain = "isSidechain", entrypoint, session_of_stream = "session_id",
-    }
     struct Message { id, model, content, stop_reason, usage }
     struct Block {
         kind = "type", text, thinking, id, name, input, content, tool_use_id, is_error,
@@ -99,12 +91,6 @@ fields! {
     }
     struct Iteration { kind = "type", model }
     struct Details { thinking_tokens }
-    struct Result {
-        file = "filePath", old = "oldString", new = "newString", original = "originalFile", all = "replaceAll", content,
-        old_todos = "oldTodos", new_todos = "newTodos", interrupted, agent = "agentId", task, task_id = "taskId",
-        change = "statusChange", contents = "originalFileContents", edits,
-    }
-    struct Replaced { old = "old_string", new = "new_string", all = "replace_all" }
     struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode" }
     struct Compacted { trigger, tokens = "preTokens" }
     struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }

@@ -6,11 +6,14 @@
 //! from the start of a reply, so its output tokens are only in the result. Qwen Code begins a new
 //! message for each block, and records the usage with the last one.
 
-use super::{Message, blocks, changes, is_interruption, odd_results, others, spoken, tokens};
+use super::changes::{Result, changes};
+use super::{Message, blocks, is_interruption, odd_results, others, tokens};
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
-use crate::format::value::{count, cut, is_text, is_true, number, objects, short, stage_beside};
+use crate::format::value::{
+    count, cut, is_text, is_true, number, objects, short, spoken, stage_beside,
+};
 use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
@@ -859,7 +862,7 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
         part.answers.iter_mut().for_each(cancelled_in_words);
     }
     if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
-        part.changes = changes(&super::Result::of(result), None);
+        part.changes = changes(&Result::of(result), None);
     }
     part
 }

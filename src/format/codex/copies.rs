@@ -6,7 +6,7 @@
 //! is the session's own. A sub-agent's file records the number of its first own line, or contains
 //! lines of its parent with their original times.
 
-use super::{Line, Payload};
+use super::item::{Line, Payload};
 use crate::format::part::text;
 use crate::format::value::{count, cut, micros};
 

@@ -5,8 +5,7 @@
 //! one reply, so the first call to finish closes the reply. Each call that a script makes is a
 //! separate item, unless it has no effect outside the script.
 
-use super::failure;
-use super::item::served;
+use super::item::{failure, served};
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;

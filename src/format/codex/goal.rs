@@ -1,7 +1,7 @@
 //! Reads the token budget of a Codex goal. The tools that create and change a goal return it as
 //! JSON, and the program writes it into a message for the model once the budget is used up.
 
-use super::Payload;
+use super::item::Payload;
 use crate::format::value::{count, limit, member, spoken};
 use crate::model::ToolLimit;
 

@@ -1,11 +1,28 @@
 //! Converts one line of a Codex session into a part of its step.
 
-use super::{Item, Line, Payload, Usage};
 use crate::format::part::{quoted, text};
-use crate::format::value::{below, count, filled, int, member, spoken, unpacked};
+use crate::format::value::{below, count, cut, filled, int, member, spoken, unpacked};
 use crate::format::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, FAILED, NO_WORDS};
+use crate::model::{Certainty, Ended, Outcome};
+
+fields! {
+    pub(super) struct Line { timestamp, ordinal, kind = "type", payload }
+    pub(super) struct Payload {
+        kind = "type", id, role, content, summary, call_id, name, namespace, arguments, input, output, action, status,
+        revised_prompt, usage, info, item, reason, error, last = "last_agent_message", message, model, cwd,
+        version = "cli_version", parent = "parent_thread_id", source, history = "subagent_history_start_ordinal",
+        code = "codex_error_info", child = "new_thread_id", forked = "forked_from_id", base = "history_base",
+        passed = "internal_chat_message_metadata_passthrough",
+        turn = "turn_id", dropped = "num_turns", attribution = "turn_attribution", ms = "duration_ms", exit_code, duration, changes, success, stderr, result, invocation,
+    }
+    pub(super) struct Item {
+        kind = "type", id, status, exit_code, duration, changes, success, stderr, result, error, content,
+        invocation, child = "agent_thread_id", receivers = "receiver_thread_ids",
+    }
+    pub(super) struct Usage { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens, total_tokens }
+}
 
 /// Returns the part of a step that a line contains.
 pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
@@ -303,4 +320,46 @@ fn tokens(usage: &str) -> Tokens {
         output: count(usage.output_tokens),
         reasoning: count(usage.reasoning_output_tokens),
     }
+}
+
+/// Returns the end that an error causes. The class of the error is a word, or an object with one
+/// key.
+pub(super) fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
+    let key = || {
+        class
+            .and_then(|class| walk::members(class).next())
+            .and_then(|(key, _)| text(Some(key)))
+    };
+    let word = text(class)
+        .or_else(key)
+        .unwrap_or_else(|| "error".to_owned());
+    let message = text(message).unwrap_or_default();
+    // These errors have no separate class. Other messages may contain the same text in the middle.
+    let is_unnamed = matches!(&*word, "other" | "error");
+    let said = message
+        .strip_prefix("stream disconnected before completion: ")
+        .unwrap_or(&message);
+    let begins = |words: &str| is_unnamed && said.starts_with(words);
+    let (headline, outcome) = match &*word {
+        "context_window_exceeded" => (Ended::CONTEXT_FULL, Outcome::Failed),
+        // Like a rate limit, this is the service's limit for its user, not a limit of this run.
+        "usage_limit_exceeded" => ("Provider usage limit reached", Outcome::Failed),
+        "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
+        "sandbox_error" => ("Failed with a sandbox error", Outcome::Failed),
+        "cyber_policy" => ("The model refused", Outcome::Failed),
+        _ if begins("Incomplete response returned, reason: max_output_tokens") => {
+            (Ended::CUT_REPLY, Outcome::Truncated)
+        }
+        _ if begins("Incomplete response returned, reason: content_filter") => {
+            ("The model refused", Outcome::Failed)
+        }
+        _ if begins("Codex ran out of room in the model's context window")
+            || begins("Your input exceeds the context window") =>
+        {
+            (Ended::CONTEXT_FULL, Outcome::Failed)
+        }
+        _ if is_unnamed => ("Failed with an error", Outcome::Failed),
+        _ => ("Failed with an API error", Outcome::Failed),
+    };
+    Ended::new(&word, headline, outcome, Certainty::Recorded).detail(cut(&message))
 }

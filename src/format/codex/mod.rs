@@ -13,7 +13,7 @@ mod item;
 
 use copies::Copies;
 use goal::Goal;
-use item::{is_aborted, odd_flag, part_of, project_of};
+use item::{Item, Line, Payload, Usage, failure, is_aborted, odd_flag, part_of, project_of};
 
 use super::part::{self, text};
 use super::recent::{Recent, RecentSet};
@@ -69,24 +69,6 @@ const REQUESTS: [&str; 3] = [
     "apply_patch_approval_request",
     "request_user_input",
 ];
-
-fields! {
-    struct Line { timestamp, ordinal, kind = "type", payload }
-    struct Payload {
-        kind = "type", id, role, content, summary, call_id, name, namespace, arguments, input, output, action, status,
-        revised_prompt, usage, info, item, reason, error, last = "last_agent_message", message, model, cwd,
-        version = "cli_version", parent = "parent_thread_id", source, history = "subagent_history_start_ordinal",
-        code = "codex_error_info", child = "new_thread_id", forked = "forked_from_id", base = "history_base",
-
-        passed = "internal_chat_message_metadata_passthrough",
-        turn = "turn_id", dropped = "num_turns", attribution = "turn_attribution", ms = "duration_ms", exit_code, duration, changes, success, stderr, result, invocation,
-    }
-    struct Item {
-        kind = "type", id, status, exit_code, duration, changes, success, stderr, result, error, content,
-        invocation, child = "agent_thread_id", receivers = "receiver_thread_ids",
-    }
-    struct Usage { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens, total_tokens }
-}
 
 /// At least this many of the newest turns can be rolled back.
 const MAX_TURNS: usize = 10_000;
@@ -685,46 +667,4 @@ fn is_of_user(payload: &Payload<'_>) -> bool {
         .filter_map(|item| member(item, "provenance"))
         .filter_map(|from| text(member(from, "type")));
     whose.into_iter().any(|whose| whose == "user")
-}
-
-/// Returns the end that an error causes. The class of the error is a word, or an object with one
-/// key.
-fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
-    let key = || {
-        class
-            .and_then(|class| walk::members(class).next())
-            .and_then(|(key, _)| text(Some(key)))
-    };
-    let word = text(class)
-        .or_else(key)
-        .unwrap_or_else(|| "error".to_owned());
-    let message = text(message).unwrap_or_default();
-    // These errors have no separate class. Other messages may contain the same text in the middle.
-    let is_unnamed = matches!(&*word, "other" | "error");
-    let said = message
-        .strip_prefix("stream disconnected before completion: ")
-        .unwrap_or(&message);
-    let begins = |words: &str| is_unnamed && said.starts_with(words);
-    let (headline, outcome) = match &*word {
-        "context_window_exceeded" => (Ended::CONTEXT_FULL, Outcome::Failed),
-        // Like a rate limit, this is the service's limit for its user, not a limit of this run.
-        "usage_limit_exceeded" => ("Provider usage limit reached", Outcome::Failed),
-        "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
-        "sandbox_error" => ("Failed with a sandbox error", Outcome::Failed),
-        "cyber_policy" => ("The model refused", Outcome::Failed),
-        _ if begins("Incomplete response returned, reason: max_output_tokens") => {
-            (Ended::CUT_REPLY, Outcome::Truncated)
-        }
-        _ if begins("Incomplete response returned, reason: content_filter") => {
-            ("The model refused", Outcome::Failed)
-        }
-        _ if begins("Codex ran out of room in the model's context window")
-            || begins("Your input exceeds the context window") =>
-        {
-            (Ended::CONTEXT_FULL, Outcome::Failed)
-        }
-        _ if is_unnamed => ("Failed with an error", Outcome::Failed),
-        _ => ("Failed with an API error", Outcome::Failed),
-    };
-    Ended::new(&word, headline, outcome, Certainty::Recorded).detail(cut(&message))
 }

@@ -16,12 +16,13 @@ use sums::Sums;
 use super::part::text;
 use super::recent::{Bits, RecentSet};
 use super::value::{cut, short};
-use super::{Answer, OTHER_SESSION, Part, Tokens, Tool};
+use super::{Answer, Part, Shape, Tokens};
 use crate::model::event::InitNote;
 use crate::model::step::Usage;
+use crate::model::time::parse_ts;
 use crate::model::{
-    Certainty, Compaction, Delta, Ended, EventHead, EventKind, EventNote, Fate, Index, Issue,
-    IssueKind, Manifest, ManifestState, Names, Span, StepHead, TraceFile,
+    Certainty, Compaction, Delta, Ended, EventHead, EventKind, EventNote, Fate, Format, Index,
+    Issue, IssueKind, Manifest, ManifestState, Names, Span, StepHead, TraceFile,
 };
 
 /// At most this many steps that wait for a tool result are kept. If no result ever arrives, the
@@ -44,6 +45,12 @@ const MAX_COMPACTIONS: usize = 1_000;
 
 /// The longest time between lines that are written together, in microseconds.
 const BATCH_MICROS: i64 = 60_000_000;
+
+/// The issue for a time without an offset.
+const OFFSET: &str = "the time has no UTC offset; all such times are assumed to be UTC";
+
+/// The issue for a second session in one stream. Its usage is added to that of the first.
+const OTHER_SESSION: &str = "another session starts here, and the usage of both is added up";
 
 /// The position of a record, and how well it could be read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -139,15 +146,12 @@ pub struct Open {
 }
 
 impl Open {
-    /// Creates the state of a trace of `tool` before anything was read.
-    pub fn new(tool: &'static Tool) -> Self {
+    /// Creates the state of a trace of this format before anything was read.
+    pub fn new(format: &'static Format, shape: Shape) -> Self {
         Self {
-            grows: matches!(
-                tool.shape,
-                super::Shape::Lines | super::Shape::LinesBelow { .. }
-            ),
+            grows: matches!(shape, Shape::Lines | Shape::LinesBelow { .. }),
             manifest: Manifest {
-                format: &tool.format,
+                format,
                 ..Manifest::default()
             },
             ..Self::default()
@@ -694,6 +698,46 @@ impl<'a> Draft<'a> {
             let reason = format!("the run counts {calls} replies, but the file has {seen}");
             self.issue_of_whole(IssueKind::NoStepLine, reason);
         }
+    }
+
+    /// Returns an RFC 3339 time in microseconds since the epoch. A time without an offset is
+    /// assumed to be UTC.
+    pub fn time(&mut self, value: Option<&str>) -> Option<i64> {
+        let stamp = parse_ts(&text(value)?)?;
+        if !stamp.zoned && !std::mem::replace(&mut self.open.odd.offset, true) {
+            self.issue(IssueKind::Offset, OFFSET);
+        }
+        Some(stamp.micros)
+    }
+
+    /// Returns a time of the run as a whole in the same way. No record contains such a time.
+    pub fn time_of_whole(&mut self, value: Option<&str>) -> Option<i64> {
+        let stamp = parse_ts(&text(value)?)?;
+        if !stamp.zoned && !std::mem::replace(&mut self.open.odd.offset, true) {
+            self.issue_of_whole(IssueKind::Offset, OFFSET);
+        }
+        Some(stamp.micros)
+    }
+
+    /// Returns a duration in seconds. If it is negative, returns `None` and reports `what` as an
+    /// issue.
+    pub fn took(&mut self, seconds: Option<f64>, what: &str) -> Option<f64> {
+        if seconds.is_some_and(|seconds| seconds < 0.0)
+            && !std::mem::replace(&mut self.open.odd.time, true)
+        {
+            self.issue_of_whole(IssueKind::Time, what);
+        }
+        seconds.filter(|seconds| *seconds >= 0.0)
+    }
+
+    /// Returns the time between two moments in seconds. If the second comes first, returns `None`
+    /// and reports `what` as an issue.
+    pub fn between(&mut self, start: Option<i64>, end: Option<i64>, what: &str) -> Option<f64> {
+        let seconds = start
+            .zip(end)
+            .and_then(|(start, end)| end.checked_sub(start))
+            .map(|micros| micros as f64 / 1e6);
+        self.took(seconds, what)
     }
 
     /// Reports an issue with the record.

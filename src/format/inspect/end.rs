@@ -5,7 +5,7 @@ use super::super::value::{
     above_zero, answer_in, cut, filled, given, int, is_true, leading, limit, member, micros,
     number, short, total_in,
 };
-use super::part::{MAX_SCORES, graded, scores, sums};
+use super::part::{self, MAX_SCORES, graded, scores, sums};
 use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
@@ -13,7 +13,33 @@ use crate::model::step::Usage;
 use crate::model::time::parse_ts;
 use crate::model::words::grouped;
 use crate::model::{
-    Bound, Certainty, Ended, Manifest, Op, Outcome, RunScore, Statement, ToolLimit, Trial,
+    Bound, Can, Capabilities, Certainty, Ended, Format, Manifest, Op, Outcome, RunScore, Statement,
+    ToolLimit, Trial,
+};
+
+/// What any log can record.
+pub(super) const FORMAT: Format = Format {
+    name: "Inspect log",
+    can: Capabilities {
+        state: Can::Partly,
+        scores: Can::Yes,
+        times: Can::Yes,
+        tokens: Can::Partly,
+        cost: Can::Partly,
+        limits: Can::Partly,
+        success: Can::Partly,
+        facts: Can::No,
+    },
+    file: "sample",
+    assemble: Some(part::assembled),
+    ..Format::UNKNOWN
+};
+
+/// A log without samples, which records no steps.
+static LOG_ALONE: Format = Format {
+    file: "log",
+    has_reply_steps: false,
+    ..FORMAT
 };
 
 fields! {
@@ -369,7 +395,7 @@ impl Facts {
             (run.started_at, run.updated_at) =
                 (micros(stats.started_at), micros(stats.completed_at));
             run.ended = log_ended(&header).map(Box::new);
-            run.format = &super::LOG_ALONE;
+            run.format = &LOG_ALONE;
             return;
         }
         run.ended = self

@@ -17,35 +17,10 @@ use super::watch::begun;
 use super::{Draft, EventDraft, Reader, Several, Shape, Source, Tool};
 use crate::format::part::text;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, EventKind, Format, IssueKind};
+use crate::model::{EventKind, IssueKind};
 
-use end::{Facts, Last};
+use end::{FORMAT, Facts, Last};
 use part::{MAX_TEXTS, PREFIXES, part_of, references, score_at_end};
-
-/// What any log can record.
-const FORMAT: Format = Format {
-    name: "Inspect log",
-    can: Capabilities {
-        state: Can::Partly,
-        scores: Can::Yes,
-        times: Can::Yes,
-        tokens: Can::Partly,
-        cost: Can::Partly,
-        limits: Can::Partly,
-        success: Can::Partly,
-        facts: Can::No,
-    },
-    file: "sample",
-    assemble: Some(part::assembled),
-    ..Format::UNKNOWN
-};
-
-/// A log without samples, which records no steps.
-static LOG_ALONE: Format = Format {
-    file: "log",
-    has_reply_steps: false,
-    ..FORMAT
-};
 
 /// A log.
 pub(super) static LOG: Tool = Tool {

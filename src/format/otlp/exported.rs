@@ -1,7 +1,7 @@
 //! Reads evaluation results, and the facts about the whole run that `board export` adds to a trace.
 
 use super::super::value::{cut, exported_end, filled, number};
-use super::{Message, Span, SpanEvent, attributes, plain, said};
+use super::span::{Message, Span, SpanEvent, attributes, plain, said};
 use crate::model::json::walk;
 use crate::model::step::Usage;
 use crate::model::{Ended, Manifest, RunScore};

@@ -10,15 +10,17 @@
 mod exported;
 mod raised;
 mod said;
+mod span;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use exported::{Exported, Judged};
 use raised::{quiet, raised};
+use span::{Message, Raw, Sort, Span, nanos, said};
 
 use super::part::text;
 use super::recent::{Recent, RecentSet};
-use super::value::{count, cut, filled, member, number, unpacked};
+use super::value::{cut, filled};
 use super::{
     Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source,
     Tokens, Tool,
@@ -91,44 +93,6 @@ const PREFIXES: [&str; 5] = [
 /// At most this many scores of a run are kept.
 const MAX_SCORES: usize = 256;
 
-/// Values nested more deeply than this stay as they are.
-const MAX_DEPTH: usize = 16;
-
-fields! {
-    struct Raw {
-        trace = "traceId", id = "spanId", parent = "parentSpanId", name, start = "startTimeUnixNano",
-        end = "endTimeUnixNano", attributes, status, events, time = "timeUnixNano",
-        observed = "observedTimeUnixNano", event = "eventName", body,
-    }
-    struct Attribute { key, value }
-    struct Status { code, message }
-    struct SpanEvent { name, attributes }
-    struct Message { role, parts, content, finish_reason, calls = "tool_calls" }
-    struct Choice { message, finish_reason }
-    struct Piece { kind = "type", content, text, id, name, arguments }
-    struct OldCall { id, function }
-    struct Function { name, arguments }
-}
-
-/// A span and its attributes by key.
-struct Span<'a> {
-    raw: Raw<'a>,
-    attributes: HashMap<String, &'a str>,
-}
-
-/// The kind of a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sort {
-    Reply,
-    Tool,
-    Agent,
-    Other,
-}
-
-fn nanos(value: Option<&str>) -> Option<u64> {
-    text(value).as_deref().or(value)?.parse().ok()
-}
-
 fn belongs(record: &str) -> Option<Belongs> {
     let raw = Raw::of(record);
     let run = filled(raw.trace)?;
@@ -145,219 +109,10 @@ fn belongs(record: &str) -> Option<Belongs> {
     })
 }
 
-impl<'a> Span<'a> {
-    fn of(record: &'a str) -> Self {
-        let raw = Raw::of(record);
-        Self {
-            raw,
-            attributes: attributes(raw.attributes),
-        }
-    }
-
-    /// Returns the text of the first of these attributes that exists. A structured value is
-    /// returned as JSON.
-    fn text(&self, keys: &[&str]) -> Option<String> {
-        let value = keys.iter().find_map(|key| self.attributes.get(*key))?;
-        let plain = plain(value, 0);
-        text(Some(&plain))
-            .or(Some(plain))
-            .filter(|text| !text.is_empty())
-    }
-
-    /// Returns the value of an attribute as JSON. Some writers store it as text.
-    fn json(&self, keys: &[&str]) -> Option<String> {
-        self.text(keys).map(|text| unpacked(&text))
-    }
-
-    fn count(&self, keys: &[&str]) -> Option<u64> {
-        self.text(keys)?.parse().ok()
-    }
-
-    /// Returns the recorded tokens.
-    fn tokens(&self) -> Tokens {
-        let own = self.own_tokens();
-        if own != Tokens::default() {
-            return own;
-        }
-        let Some(details) = self.json(&["langfuse.observation.usage_details"]) else {
-            return own;
-        };
-        let of = |key: &str| count(member(&details, key));
-        Tokens {
-            input: of("input"),
-            output: of("output"),
-            ..own
-        }
-    }
-
-    fn own_tokens(&self) -> Tokens {
-        Tokens {
-            input: self.count(&[
-                "gen_ai.usage.input_tokens",
-                "gen_ai.usage.prompt_tokens",
-                "llm.token_count.prompt",
-                "gen_ai.aggregated_usage.input_tokens",
-            ]),
-            cached: self.count(&[
-                "gen_ai.usage.cache_read.input_tokens",
-                "gen_ai.usage.cache_read_input_tokens",
-                "gen_ai.usage.details.cache_read_tokens",
-                "llm.token_count.prompt_details.cache_read",
-                "gen_ai.aggregated_usage.cache_read.input_tokens",
-            ]),
-            output: self.count(&[
-                "gen_ai.usage.output_tokens",
-                "gen_ai.usage.completion_tokens",
-                "llm.token_count.completion",
-                "gen_ai.aggregated_usage.output_tokens",
-            ]),
-            reasoning: self.count(&[
-                "gen_ai.usage.reasoning.output_tokens",
-                "gen_ai.usage.details.reasoning_tokens",
-                "llm.token_count.completion_details.reasoning",
-            ]),
-        }
-    }
-
-    /// Returns the recorded cost in US dollars.
-    fn cost(&self) -> Option<f64> {
-        let own = number(
-            self.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"])
-                .as_deref(),
-        );
-        own.or_else(|| {
-            number(member(
-                &self.json(&["langfuse.observation.cost_details"])?,
-                "total",
-            ))
-        })
-    }
-
-    /// Returns the call id that a tool's span names.
-    fn call_id(&self) -> Option<String> {
-        self.text(&[
-            "gen_ai.tool.call.id",
-            "tool_call.id",
-            "tool.id",
-            "ai.toolCall.id",
-        ])
-    }
-
-    fn sort(&self) -> Sort {
-        let kind = self.text(&[
-            "openinference.span.kind",
-            "traceloop.span.kind",
-            "langsmith.span.kind",
-            "langfuse.observation.type",
-        ]);
-        match (
-            self.text(&["gen_ai.operation.name"]).as_deref(),
-            kind.as_deref(),
-        ) {
-            (Some("chat" | "text_completion" | "generate_content" | "completion"), _) => {
-                Sort::Reply
-            }
-            (Some("execute_tool"), _) => Sort::Tool,
-            (Some("invoke_agent" | "invoke_workflow"), _) => Sort::Agent,
-            (Some(_), _) => Sort::Other,
-            (None, Some("LLM" | "llm" | "generation")) => Sort::Reply,
-            (None, Some("TOOL" | "tool")) => Sort::Tool,
-            (None, Some("AGENT" | "agent" | "workflow")) => Sort::Agent,
-            (None, _) if self.attributes.contains_key("llm.request.type") => Sort::Reply,
-            _ => Sort::Other,
-        }
-    }
-
-    fn micros(value: Option<&str>) -> Option<i64> {
-        // An unknown time is recorded as 0.
-        nanos(value)
-            .filter(|nanos| *nanos > 0)
-            .and_then(|nanos| i64::try_from(nanos / 1_000).ok())
-    }
-
-    fn is_level_error(&self) -> bool {
-        self.text(&["langfuse.observation.level"]).as_deref() == Some("ERROR")
-    }
-
-    /// Returns what went wrong: the name of the exception, and its message.
-    fn fault(&self) -> Option<(String, String)> {
-        let status = self.raw.status.map(Status::of).unwrap_or_default();
-        let is_error = match status.code {
-            Some("2" | "\"STATUS_CODE_ERROR\"") => true,
-            // Not every writer sets the status.
-            None | Some("0" | "\"STATUS_CODE_UNSET\"") => {
-                self.attributes.contains_key("error.type") || self.is_level_error()
-            }
-            Some(_) => false,
-        };
-        is_error.then_some(())?;
-        let raised = self
-            .raw
-            .events
-            .into_iter()
-            .flat_map(walk::items)
-            .map(SpanEvent::of);
-        let raised = raised
-            .filter(|event| event.name == Some("\"exception\""))
-            .last();
-        let all = attributes(raised.and_then(|event| event.attributes));
-        let of = |key: &str| {
-            all.get(key)
-                .and_then(|value| filled(Some(&plain(value, 0))))
-        };
-        let kind = of("exception.type")
-            .or_else(|| self.text(&["error.type"]).filter(|kind| kind != "_OTHER"));
-        let kind = kind.unwrap_or_default();
-        let words = of("exception.message").or_else(|| filled(status.message));
-        let words = words
-            .or_else(|| self.text(&["langfuse.observation.status_message"]))
-            .unwrap_or_default();
-        let name = kind.rsplit('.').next().unwrap_or_default().to_owned();
-        Some((name, words))
-    }
-}
-
-fn attributes(list: Option<&str>) -> HashMap<String, &str> {
-    let all = list.into_iter().flat_map(walk::items).map(Attribute::of);
-    all.filter_map(|attribute| Some((text(attribute.key)?, attribute.value?)))
-        .collect()
-}
-
-/// Converts an attribute's value, which OTLP wraps in its type, to JSON.
-fn plain(value: &str, depth: usize) -> String {
-    let Some((kind, inner)) = walk::members(value).next() else {
-        return "null".to_owned();
-    };
-    let values = || {
-        walk::members(inner)
-            .filter(|(key, _)| *key == "\"values\"")
-            .flat_map(|(_, list)| walk::items(list))
-    };
-    match kind {
-        // 64-bit numbers are strings in OTLP.
-        "\"intValue\"" => text(Some(inner)).unwrap_or_else(|| inner.to_owned()),
-        "\"arrayValue\"" if depth < MAX_DEPTH => {
-            let items: Vec<String> = values().map(|item| plain(item, depth + 1)).collect();
-            format!("[{}]", items.join(","))
-        }
-        "\"kvlistValue\"" if depth < MAX_DEPTH => {
-            let members = values().map(Attribute::of).filter_map(|member| {
-                Some(format!(
-                    "{}:{}",
-                    member.key?,
-                    plain(member.value.unwrap_or("{}"), depth + 1)
-                ))
-            });
-            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-        }
-        _ => inner.to_owned(),
-    }
-}
-
+/// A trace while it is being read. Its spans come in order of their start.
 /// The name of an exception, and its message.
 type Fault = (String, String);
 
-/// A trace while it is being read. Its spans come in order of their start.
 #[derive(Debug, Default)]
 struct Trace {
     by_call: Recent<String, usize>,
@@ -924,49 +679,6 @@ fn asked(span: &Span<'_>) -> Option<String> {
         ])
     };
     asked.or_else(numbered).or_else(whole)
-}
-
-/// Returns the text of a message, its reasoning, and its calls.
-fn said(message: &Message<'_>) -> (String, Vec<String>, Vec<CallDraft>) {
-    let (mut words, mut thought, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-    words.extend(filled(message.content));
-    let inner = message
-        .parts
-        .or(message.content.filter(|content| content.starts_with('[')));
-    for piece in inner.into_iter().flat_map(walk::items).map(Piece::of) {
-        let words_of = || filled(piece.content).or_else(|| filled(piece.text));
-        match piece.kind {
-            Some("\"text\"") => words.extend(words_of()),
-            Some("\"reasoning\"" | "\"thinking\"") => thought.extend(words_of()),
-            Some("\"tool_call\"") => calls.push(call(piece.id, piece.name, piece.arguments)),
-            _ => {}
-        }
-    }
-    for old in message
-        .calls
-        .into_iter()
-        .flat_map(walk::items)
-        .map(OldCall::of)
-    {
-        let function = old.function.map(Function::of).unwrap_or_default();
-        calls.push(call(old.id, function.name, function.arguments));
-    }
-    (words.join("\n"), thought, calls)
-}
-
-fn call(id: Option<&str>, name: Option<&str>, arguments: Option<&str>) -> CallDraft {
-    let args = match text(arguments) {
-        Some(inner) => unpacked(&inner),
-        None => arguments
-            .filter(|arguments| *arguments != "null")
-            .unwrap_or_default()
-            .to_owned(),
-    };
-    CallDraft {
-        id: text(id).unwrap_or_default(),
-        name: text(name).unwrap_or_default(),
-        args,
-    }
 }
 
 /// Returns the part of a step that a span contains.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::super::value::{filled, is_text, member, unpacked};
-use super::{Choice, Message, Raw, Span, SpanEvent, attributes, plain, said};
+use super::span::{Choice, Message, Raw, Span, SpanEvent, attributes, plain, said};
 use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::{Answer, Part, joined, quoted};
-use crate::format::{qitos, step_head};
+use crate::format::qitos;
 use crate::model::names::cut_at;
 use crate::model::repair::has_half_pair;
 use crate::model::step::{Call, Changes, Decision, Effort, NOT_RECORDED, Outcome, Pointer};
@@ -81,7 +81,7 @@ impl Part {
         let texts = Texts::of(self);
         // The line is repaired when it is read, which the index notes.
         if texts.has_half_pair() {
-            return step_head(self.line(n).as_bytes(), names).0;
+            return qitos::step_head(self.line(n).as_bytes(), names).0;
         }
         let mut head = StepHead::default();
         head.absorb(&self.step(n, &texts), names);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Answer, CallDraft, Part, Tokens, joined};
+use super::{Answer, CallDraft, Part, Tokens, joined, quoted};
 use crate::model::step::NOT_RECORDED;
 
 /// Returns the line of step `n`, merged from `parts`.
@@ -229,11 +229,6 @@ fn list(items: impl Iterator<Item = String>) -> String {
     }
     out.push(']');
     out
-}
-
-/// Returns a text as a JSON string.
-pub(in crate::format) fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 fn number(value: f64) -> String {

@@ -16,7 +16,7 @@ use std::num::NonZeroU8;
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED};
 
-pub(super) use line::{line, quoted};
+pub(super) use line::line;
 
 /// At most this many calls, results, and other items of one kind are read per step. Further ones
 /// are only counted. No known model makes a tenth as many calls in one reply.
@@ -588,6 +588,11 @@ impl Answer {
         self.exit = more.exit.or(self.exit);
         self.ms = more.ms.or(self.ms);
     }
+}
+
+/// Returns a text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 /// Returns the text of a JSON string. If an escape in it isn't valid, returns the text as written.

@@ -1,4 +1,4 @@
-//! Reads lines of `events.jsonl` in all layouts of QitOS and of this crate's engine.
+//! Reads lines of `events.jsonl` in all layouts of QitOS and of board's engine.
 
 use serde_json::value::RawValue;
 
@@ -24,8 +24,9 @@ const MAX_NOTE_BYTES: usize = 400;
 /// Longer facts of an END event aren't kept in the index.
 const MAX_FACTS_BYTES: usize = 4_096;
 
-/// Reads a line for the index. Never fails. The caller fills in its position.
-pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
+/// Reads a line of events into the form that the index keeps. Never fails. The caller fills in the
+/// offset.
+pub fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
     let (read, fate, mut remarks) = read_object(line, |text| {
         Some(object::<EventWire<'_>>(text)?.into_head(names))
     });
@@ -233,7 +234,7 @@ impl EventWire<'_> {
     }
 
     fn note(&self, payload: Option<&PayloadWire<'_>>, names: &mut Names) -> Option<EventNote> {
-        // The END of this crate's engine repeats the verdict of a failed run in `error`. Its note
+        // The END of board's engine repeats the verdict of a failed run in `error`. Its note
         // as an end is more useful.
         if let Some(error) = self
             .error
@@ -351,7 +352,7 @@ impl EventWire<'_> {
 }
 
 impl PayloadWire<'_> {
-    /// Returns the usage of a reply, in the layout of this crate's engine or of QitOS.
+    /// Returns the usage of a reply, in the layout of board's engine or of QitOS.
     fn spent(&self) -> Option<SpentNote> {
         let count = |number: &Scalar<'_>| u64::try_from(number.int()?).ok();
         if let Some(usage) = self.usage.value() {

@@ -1,8 +1,9 @@
 //! Reads the fields of `manifest.json` that lists and verdicts need, in all layouts of QitOS and of
-//! this crate's engine.
+//! board's engine.
 
 use serde_json::value::RawValue;
 
+use super::layout;
 use crate::model::end::{Budget, StopVerdict};
 use crate::model::issue::Remark;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
@@ -16,14 +17,11 @@ use crate::model::{Format, IssueKind, Manifest, Trial};
 /// Text fields in the index are truncated to this many bytes.
 const MAX_TEXT_BYTES: usize = MAX_ANSWER_BYTES;
 
-/// Reads a manifest's text.
+/// Reads a manifest.
 ///
 /// # Errors
-/// Returns an issue if the manifest isn't usable: it is torn, not JSON, or not an object.
-pub(crate) fn read(
-    text: &[u8],
-    format: fn(&str) -> &'static Format,
-) -> Result<(Manifest, Vec<Remark>), Remark> {
+/// Returns an issue if no part of the manifest can be used: it is torn, not JSON, or not an object.
+pub fn read(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
     if text.trim_ascii().is_empty() {
         let bytes = if text.len() == 1 { "byte" } else { "bytes" };
         return Err((IssueKind::Torn, format!("empty ({} {bytes})", text.len())));
@@ -33,7 +31,7 @@ pub(crate) fn read(
         let odd = wire.odd();
         Some((
             Manifest {
-                format: format(text),
+                format: layout::of_manifest(text),
                 ..wire.into_manifest()
             },
             odd,

@@ -1,16 +1,19 @@
-//! Reads lines of `steps.jsonl` in all layouts of QitOS and of this crate's engine.
+//! Reads lines of `steps.jsonl` in all layouts of QitOS and of board's engine.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::model::IssueKind;
+use super::layout::QITOS;
+use crate::model::issue::Remark;
 use crate::model::json::{Members, walk};
 use crate::model::loose::Scalar;
 use crate::model::redact::BLANK;
+use crate::model::repair::has_half_pair;
 use crate::model::step::{
     Call, Changes, CriticAction, CriticOutput, Decision, Effort, Infinite, Invocation, List,
     Outcome, Parsing, Picture, Pointer, Step, Usage, Value,
 };
+use crate::model::{IssueKind, Names, Record, StepHead};
 
 /// The keys of a critic's output that [`CriticOutput`] has fields for.
 const CRITIC: [&str; 7] = [
@@ -53,6 +56,31 @@ fields! {
         tool_name, status, error, error_category, latency_ms, attempts, timeout_s, toolset_name, toolset_version,
         source, cancel_source,
     }
+}
+
+/// Reads a line of steps into the form that the index keeps. Never fails. The caller fills in the
+/// offset.
+pub fn head(line: &[u8], names: &mut Names) -> (StepHead, Vec<Remark>) {
+    let mut head = StepHead::default();
+    let text = std::str::from_utf8(line)
+        .ok()
+        .filter(|text| !has_half_pair(text));
+    // Nearly all lines parse directly. Only the others take the slower path that finds out what is
+    // wrong.
+    if let Some(step) = text.and_then(read) {
+        head.absorb(&step, names);
+        return (head, step.remarks);
+    }
+    let record = Record::whole(line);
+    let step = read(&record.text).filter(|_| record.fate.is_readable());
+    let Some(step) = step else {
+        return (StepHead::unread(record.fate, line), record.remarks);
+    };
+    let mut remarks = record.remarks.clone();
+    head.fate = record.fate;
+    head.absorb(&step, names);
+    remarks.extend(step.remarks);
+    (head, remarks)
 }
 
 /// Returns the step in a line, or `None` if the text isn't a JSON object.
@@ -170,7 +198,7 @@ impl<'a> Line<'a> {
         step.facts = some(self.facts, Pointer::new("/facts"));
         // This crate's engine records the counters in the step's changes, like any other change.
         if step.facts.is_none() {
-            step.counters = super::QITOS.counters;
+            step.counters = QITOS.counters;
         }
         step.error = some(self.error, Pointer::new("/error"));
         step.pictures = list(

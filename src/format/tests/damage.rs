@@ -38,7 +38,11 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
     let Some(tool) = tool(name, &bytes[..bytes.len().min(HEAD_BYTES)]) else {
         return Vec::new();
     };
-    let (mut open, mut names, mut reader) = (Open::new(tool), Names::default(), tool.reader());
+    let (mut open, mut names, mut reader) = (
+        Open::new(&tool.format, tool.shape),
+        Names::default(),
+        tool.reader(),
+    );
     let (mut heads, mut texts): (Vec<StepHead>, Vec<String>) = (Vec::new(), Vec::new());
     let lines: Vec<&[u8]> = bytes
         .split(|byte| *byte == b'\n')

@@ -2,7 +2,8 @@ mod damage;
 
 use super::*;
 use crate::model::head::MAX_CHANGED;
-use crate::model::{CriticAction, Fate, IssueKind};
+use crate::model::issue::Remark;
+use crate::model::{CriticAction, Fate, IssueKind, Names, StepHead};
 
 fn read(line: &str) -> (StepHead, Vec<Remark>, Names) {
     let mut names = Names::default();

@@ -17,10 +17,6 @@ use crate::model::{Delta, Index, Issue, IssueKind, TraceFile};
 /// fetched.
 pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The error for a run whose files aren't on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Evicted;
-
 impl Run {
     /// Returns the run as part of a store's mirror.
     pub(in crate::live) fn in_store(self, store: Option<Arc<Mirror>>) -> Self {
@@ -32,7 +28,7 @@ impl Run {
         self.store.is_some()
     }
 
-    fn files(&self) -> Vec<PathBuf> {
+    pub(super) fn files(&self) -> Vec<PathBuf> {
         TraceFile::ALL
             .iter()
             .map(|file| self.dir.file(*file))
@@ -50,15 +46,6 @@ impl Run {
     /// completely.
     pub(in crate::live) fn stays(&self) -> bool {
         self.is_evicted() && self.is_known() && !self.summary().partial
-    }
-
-    /// Keeps the run's files in place as long as the returned value lives. Returns an error if they
-    /// were evicted.
-    pub fn hold(&self) -> Result<Option<impl Sized + Send + use<>>, Evicted> {
-        match &self.store {
-            None => Ok(None),
-            Some(store) => store.hold(&self.files()).map(Some).ok_or(Evicted),
-        }
     }
 
     /// Records that the run was opened. A store evicts the runs that were opened last, last.

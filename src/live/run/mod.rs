@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 pub use evicted::FETCH_PATIENCE;
-use reload::Held;
+use reload::{Held, Reload};
 
 use crate::analysis::copies::{Fingerprint, Mark, Relation, marks};
 use crate::analysis::life::{ExternalFacts, Liveness, life};
@@ -71,6 +71,10 @@ struct Copies {
     /// The steps in the form that is compared with copies, and the fingerprint they belong to.
     marks: Option<(Fingerprint, Arc<[Mark]>)>,
 }
+
+/// The error for a run whose files aren't on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evicted;
 
 impl Lines for Run {
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
@@ -338,8 +342,17 @@ impl Run {
     fn index_now(&self) -> Arc<Index> {
         self.open_index().unwrap_or_else(|| match self.hold() {
             Ok(_files) => Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()),
-            Err(evicted::Evicted) => Self::nothing_here(),
+            Err(Evicted) => Self::nothing_here(),
         })
+    }
+
+    /// Keeps the run's files in place as long as the returned value lives. Returns an error if they
+    /// were evicted.
+    pub fn hold(&self) -> Result<Option<impl Sized + Send + use<>>, Evicted> {
+        match &self.store {
+            None => Ok(None),
+            Some(store) => store.hold(&self.files()).map(Some).ok_or(Evicted),
+        }
     }
 
     /// Returns whether reading the run takes much memory and time.
@@ -420,6 +433,69 @@ impl Run {
         *held = self.catch_up(reload);
         self.check_summary(&index);
         index
+    }
+
+    /// Starts a reload, or continues one that was started.
+    fn begin_again(&self, held: Held) -> Box<Reload> {
+        let before = match held {
+            Held::Reloading(reload) => return reload,
+            Held::Parked(stamps) => Some(stamps),
+            Held::Failed(stamps) => stamps,
+            Held::Unread | Held::Open(_) => None,
+        };
+        let reader = RunReader::settling(self.dir.clone(), self.settle);
+        Box::new(Reload {
+            reader,
+            index: Arc::default(),
+            before,
+            more: true,
+        })
+    }
+
+    /// Publishes the reloaded index if it's complete.
+    fn catch_up(&self, reload: Box<Reload>) -> Held {
+        // If a file couldn't be read completely, the next check tries again.
+        if reload.more || reload.reader.is_busy() {
+            return Held::Reloading(reload);
+        }
+        let Reload {
+            reader,
+            index,
+            before,
+            ..
+        } = *reload;
+        let seen = StampsHash::from(reader.seen());
+        if before != Some(seen) || self.summary().partial {
+            self.outdated.store(true, Ordering::Relaxed);
+        }
+        // Changed permissions or times alone are no sign of life.
+        if before.is_some_and(|before| !before.has_sizes_of(seen)) {
+            self.grew.store(now(), Ordering::Relaxed);
+        }
+        *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(index);
+        Held::Open(Box::new(reader))
+    }
+
+    /// Updates the summary after a reload. Until that's complete, the old summary stays, marked as
+    /// partial.
+    fn summarize_reload(&self, held: &Held) -> News {
+        if let Held::Reloading(reload) = held {
+            let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
+            let changed = !summary.partial;
+            Arc::make_mut(&mut summary).partial = true;
+            let waits = reload.reader.waits();
+            return News {
+                changed,
+                more: reload.more && !waits,
+                waits,
+                ..News::default()
+            };
+        }
+        let outdated = self.outdated.swap(false, Ordering::Relaxed);
+        News {
+            changed: self.sum_up() || outdated,
+            ..News::default()
+        }
     }
 
     /// Compares the summary with `index`, which was read from the current files. A summary may come

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Scanner;
 use crate::analysis::copies::{Relation, alike, keys, relate};
 use crate::analysis::summary::Summary;
 use crate::live::run::Run;
+use crate::live::shared::Shared;
 
 /// After a comparison, the next one waits at least this many times as long as it took. With many
 /// runs, comparing takes a hundredth of the time.
@@ -67,41 +67,38 @@ impl Compared {
                 .map_or(due, |not_before| due.max(not_before)),
         )
     }
-}
 
-impl Scanner {
-    /// Compares runs without waiting.
+    /// Makes a scheduled comparison due now.
     #[cfg(test)]
-    pub(in crate::live) fn compare_now(&mut self) {
-        self.compared.not_before = None;
-        self.compared.due_since = self
-            .compared
-            .due_since
-            .and_then(|since| since.checked_sub(PATIENCE));
-        self.compare_copies();
+    pub(super) fn hurry(&mut self) {
+        self.not_before = None;
+        self.due_since = self.due_since.and_then(|since| since.checked_sub(PATIENCE));
     }
 
-    /// Compares runs that may contain the same records, if a comparison is due.
-    pub(super) fn compare_copies(&mut self) {
+    /// Compares those of `runs` that may contain the same records, if a comparison is due.
+    /// `unread` is the number of runs that can't be compared yet.
+    pub(super) fn compare<'a>(
+        &mut self,
+        runs: impl Iterator<Item = &'a Arc<Run>>,
+        unread: usize,
+        shared: &Shared,
+    ) {
         let start = Instant::now();
-        let unread = self.unread();
-        match self.compared.due(unread) {
+        match self.due(unread) {
             Some(due) if due <= start => {}
             Some(_) => return,
-            None => return self.tell_compared(unread),
+            None => return self.tell_compared(unread, shared),
         }
-        self.compared.due_since = None;
+        self.due_since = None;
         // A run that is still being read can't be compared.
-        let runs: Vec<&Arc<Run>> = self.by_dir.values().collect();
         let (runs, summaries): (Vec<&Arc<Run>>, Vec<Arc<Summary>>) = runs
-            .into_iter()
             .map(|run| (run, run.alone()))
             .filter(|(run, alone)| run.is_known() && !alone.partial)
             .unzip();
         let mut related: BTreeMap<usize, Relation> = BTreeMap::new();
         let mut grouped = HashMap::new();
         for group in alike(summaries.iter().map(|run| keys(run))) {
-            self.shared.beat.beat("comparing runs");
+            shared.beat.beat("comparing runs");
             let members: Vec<Arc<Summary>> = group
                 .iter()
                 .filter_map(|at| summaries.get(*at).cloned())
@@ -118,7 +115,7 @@ impl Scanner {
                     .map(|run| (address(run), Arc::clone(run))),
             );
         }
-        let before = std::mem::replace(&mut self.compared.grouped, grouped);
+        let before = std::mem::replace(&mut self.grouped, grouped);
         let mut changed: Vec<Arc<Run>> = Vec::new();
         for (at, relation) in related {
             let Some(run) = runs.get(at) else { continue };
@@ -126,25 +123,23 @@ impl Scanner {
         }
         let left = before
             .into_iter()
-            .filter(|(address, _)| !self.compared.grouped.contains_key(address));
+            .filter(|(address, _)| !self.grouped.contains_key(address));
         let left: Vec<Arc<Run>> = left.map(|(_, run)| run).collect();
         for run in left {
             changed.extend(run.relate(Relation::default()).then_some(run));
         }
         if !changed.is_empty() {
-            self.shared
-                .raise(|revision| changed.iter().for_each(|run| run.tell(revision)));
+            shared.raise(|revision| changed.iter().for_each(|run| run.tell(revision)));
         }
         let took = start.elapsed();
-        self.compared.not_before =
-            Some(Instant::now() + (took * REST).min(Duration::from_secs(60)));
-        self.tell_compared(unread);
+        self.not_before = Some(Instant::now() + (took * REST).min(Duration::from_secs(60)));
+        self.tell_compared(unread, shared);
     }
 
     /// Updates the status to say that all runs are compared, unless some are unread.
-    fn tell_compared(&mut self, unread: usize) {
-        if unread == 0 && !std::mem::replace(&mut self.compared.was_reported, true) {
-            self.shared.set_status(|status| status.uncompared = false);
+    fn tell_compared(&mut self, unread: usize, shared: &Shared) {
+        if unread == 0 && !std::mem::replace(&mut self.was_reported, true) {
+            shared.set_status(|status| status.uncompared = false);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,8 +22,7 @@ use super::queue::Queue;
 use super::roots::Root;
 use super::rounds::Rounds;
 use super::run::{Run, now};
-use super::supervise::contained;
-use super::{Options, Shared};
+use super::shared::{Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
 use crate::trace::{Lister, RootScan, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
@@ -784,6 +784,20 @@ impl Scanner {
         self.backlog.len() + self.waiting.len() + self.lister.pending()
     }
 
+    /// Compares runs that may contain the same records, if a comparison is due.
+    fn compare_copies(&mut self) {
+        let unread = self.unread();
+        self.compared
+            .compare(self.by_dir.values(), unread, &self.shared);
+    }
+
+    /// Compares runs without waiting.
+    #[cfg(test)]
+    pub(super) fn compare_now(&mut self) {
+        self.compared.hurry();
+        self.compare_copies();
+    }
+
     /// Publishes how many runs aren't completely read.
     fn tell_of_backlog(&self) {
         let left = self.unread();
@@ -803,4 +817,9 @@ impl Scanner {
         }
         !self.backlog.is_empty()
     }
+}
+
+/// Runs `work`, which may panic on the content of a file. Returns `None` if it did.
+fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
 }

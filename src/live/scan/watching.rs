@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use notify::Watcher as _;
 
 use super::{LARGE_ROOT_REST, POLL_EVERY, Place, Scanner, WATCH_AGAIN_EVERY};
-use crate::live::Mode;
 use crate::live::hints::in_words;
 use crate::live::run::Run;
+use crate::live::shared::Mode;
 
 impl Scanner {
     /// Returns the runs in a directory or a file.

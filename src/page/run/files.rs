@@ -132,7 +132,7 @@ impl<'a> ManifestTab<'a> {
     }
 }
 
-/// Lists the rules in the form of our own engine: the budget, the rule that accepts answers, and
+/// Lists the rules in the form of board's engine: the budget, the rule that accepts answers, and
 /// all others.
 fn rules(view: &RunView<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
     let fired = |id: &str| match view.index.stop() {

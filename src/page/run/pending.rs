@@ -4,8 +4,8 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::analysis::format::capitalised;
 use crate::analysis::timing::{Stretch, began, stretches, took};
-use crate::analysis::verdict::capitalised;
 use crate::model::index::Group;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::text::{self, Line};

@@ -4,10 +4,10 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::analysis::format::{self, MISSING};
+use crate::analysis::format::{self, MISSING, capitalised};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Liveness, Silent};
-use crate::analysis::verdict::{LimitFrom, RunStatus, capitalised};
+use crate::analysis::verdict::{LimitFrom, RunStatus};
 use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Why};
 use crate::model::Certainty;
 use crate::page::part::sign::{Link, Phrase, Sign};

@@ -2,7 +2,8 @@
 
 use axum::extract::State;
 
-use crate::analysis::{self, format::visible_line, state::its_keys, verdict::capitalised};
+use crate::analysis::format::{capitalised, visible_line};
+use crate::analysis::{self, state::its_keys};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::{Params, StepParam};

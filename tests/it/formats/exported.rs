@@ -235,7 +235,7 @@ fn when_each_step_was_and_every_score_come_back() {
             timed += usize::from(times(&index, n).1.is_some());
             judged += scores(&index, before).len();
         }
-        let ms = trace_board::analysis::newest::own_ms(&index);
+        let ms = trace_board::analysis::timing::own_ms(&index);
         let is_same = back
             .row
             .duration_ms

@@ -2,14 +2,24 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Member, in_order, ranked};
 use crate::analysis::query::Sort;
 use crate::analysis::related::nearest;
+use crate::analysis::select::{in_order, ranked};
 use crate::analysis::summary::Summary;
 
 /// The maximum depth of a run below the head of its group. A longer chain is a cycle, or as good as
 /// one.
 const MAX_DEPTH: usize = 32;
+
+/// A run in a group.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Member<'a, T> {
+    /// The run.
+    pub run: &'a T,
+    /// How many generations the run is below the topmost of its ancestors in the group; 0 if the
+    /// group contains none of them.
+    pub depth: usize,
+}
 
 /// The parent and child relations of all runs.
 pub(super) struct Family<'a> {

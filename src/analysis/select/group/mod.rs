@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::cursor::{self, Cursor, SortKey, place};
-use super::{Ranked, Selection, order};
+use super::{Selection, in_order, order, ranked};
 use crate::analysis::columns::{COLUMNS, Column, Kind, PARENT, Value};
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::summary::{Cost, Summary};
@@ -19,6 +19,7 @@ mod family;
 mod tests;
 
 use family::Family;
+pub use family::Member;
 
 /// One window of groups.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,16 +68,6 @@ pub struct Group<'a, T> {
     pub sums: Vec<(&'static Column, Sum)>,
     /// The first runs of the group.
     pub rows: Vec<Member<'a, T>>,
-}
-
-/// A run in a group.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Member<'a, T> {
-    /// The run.
-    pub run: &'a T,
-    /// How many generations the run is below the topmost of its ancestors in the group; 0 if the
-    /// group contains none of them.
-    pub depth: usize,
 }
 
 /// A sum over runs.
@@ -359,20 +350,6 @@ impl<'a, T> Group<'a, T> {
             .find(|(of, _)| *of == column)
             .map(|(_, sum)| sum)
     }
-}
-
-fn ranked<'a, T: AsRef<Summary>>(all: &'a [T], at: usize, sort: Sort) -> Option<Ranked<'a, T>> {
-    let run = all.get(at)?;
-    let summary = run.as_ref();
-    Some(Ranked {
-        run,
-        place: place(summary, sort.by),
-        key: summary.key.as_str(),
-    })
-}
-
-fn in_order<T: AsRef<Summary>>(sort: Sort) -> impl Fn(&Ranked<'_, T>, &Ranked<'_, T>) -> Ordering {
-    move |a, b| order(sort, (a.place, a.key), (b.place, b.key))
 }
 
 /// Returns the first `limit` of `members`.

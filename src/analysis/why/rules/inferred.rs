@@ -6,13 +6,14 @@
 
 use serde_json::Number;
 
-use super::{REFUTED, RuleStatus, Standing, plain};
-use crate::analysis::facts::{Lost, lost};
+use super::status::{REFUTED, RuleStatus, Standing, plain};
 use crate::analysis::life::Liveness;
+use crate::analysis::lost::{Lost, lost};
 use crate::analysis::newest::newest_run;
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::cause::{Cause, Criterion, Own, Spent, cause};
+use crate::analysis::verdict::cause::{Cause, Spent, cause};
+use crate::analysis::verdict::criterion::{Criterion, Own};
 use crate::analysis::verdict::{LimitFrom, decided_stop, is_disputed, last_mode};
 use crate::model::manifest::{Failure, Manifest};
 use crate::model::{CriticAction, EventHead, EventKind, Index, Op, Origin, Reading, StopReason};

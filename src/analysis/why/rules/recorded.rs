@@ -1,10 +1,11 @@
-//! Evaluates the recorded rules of our own engine's run over the recorded facts, using the engine's
+//! Evaluates the recorded rules of board's engine's run over the recorded facts, using the engine's
 //! code. The recorded verdict determines which of them ended the run.
 
 use serde_json::Number;
 
-use super::{REFUTED, RuleStatus, Standing, plain};
-use crate::analysis::facts::{Depth, Record, has_reply_without_line, record};
+use super::status::{REFUTED, RuleStatus, Standing, plain};
+use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::lost::has_reply_without_line;
 use crate::analysis::retrace::{Retraced, limit_of_stop, retrace};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;

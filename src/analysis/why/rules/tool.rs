@@ -3,7 +3,7 @@
 
 use serde_json::Number;
 
-use super::{REFUTED, RuleStatus, Standing};
+use super::status::{REFUTED, RuleStatus, Standing};
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::{Bound, Certainty, EndKind, Ended, Index, Manifest, Op, Outcome, Reading};

@@ -533,7 +533,7 @@ fn tokens_of_the_manifest_are_held_against_the_steps() {
     assert_eq!(
         told(r#""writer": "board 1","#, 2600),
         [""; 0],
-        "critics of our own engine call models too"
+        "critics of board's engine call models too"
     );
 }
 

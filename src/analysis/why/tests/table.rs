@@ -65,7 +65,7 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
     } else {
         "null"
     };
-    // QitOS records `failed` only for an unrecoverable error, our own engine for every failure.
+    // QitOS records `failed` only for an unrecoverable error, board's engine for every failure.
     let status = match reason {
         "unrecoverable_error" => "failed",
         "cancelled_immediate" => "stopped",

@@ -1,0 +1,140 @@
+//! Describes how the files of a tool are split into runs and records.
+
+/// How a file is split into records.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// One record per line; the file grows by appending.
+    Lines,
+    /// One JSON document, replaced as a whole. Its records are the values at these paths; `*`
+    /// matches any item of a list: `&["trajectory", "*"]`.
+    Document(Paths),
+    /// A directory. The records are in a document in a subdirectory. A second document, in the
+    /// directory itself, has the other facts about the run.
+    Directory {
+        /// The paths of the records, as for a document.
+        paths: Paths,
+        /// The subdirectory with the records.
+        below: &'static str,
+        /// The name of the document with the records.
+        records: &'static str,
+        /// The name of the second document, which may be missing.
+        beside: &'static str,
+    },
+    /// Several runs in one file, which is replaced as a whole.
+    Several(&'static Several),
+    /// A directory. The records are the lines of a file in a subdirectory. A document in the
+    /// directory itself has further facts about the run.
+    LinesBelow {
+        /// The subdirectory with the records.
+        below: &'static str,
+        /// The name of the file with the records.
+        records: &'static str,
+        /// The name of the document, which may be missing.
+        beside: &'static str,
+    },
+    /// A directory. Each record is a separate file in a subdirectory. A document in the directory
+    /// itself, replaced as a whole, has the other facts about the run.
+    Files {
+        /// The subdirectory with the records.
+        below: &'static str,
+        /// How the names of the records' files begin.
+        numbering: Numbering,
+        /// The name of the document.
+        beside: &'static str,
+    },
+}
+
+impl Shape {
+    /// Returns whether a run is a directory rather than a file.
+    pub fn is_directory(self) -> bool {
+        matches!(
+            self,
+            Self::Directory { .. } | Self::LinesBelow { .. } | Self::Files { .. }
+        )
+    }
+
+    /// Returns whether the directory that contains a file of this shape is a run. `is_dir` checks
+    /// whether a subdirectory exists.
+    pub fn is_whole(self, is_dir: impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Lines | Self::Document(_) | Self::Several(_) => false,
+            Self::Directory { .. } | Self::LinesBelow { .. } => true,
+            // Before the first record is written, and in a copy without the records, the document
+            // alone is not a run.
+            Self::Files { below, .. } => is_dir(below),
+        }
+    }
+}
+
+/// How the file of a record is named: this prefix, the number of the record, and any further text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbering(pub &'static str);
+
+impl Numbering {
+    /// Returns the number of the record in a file with this name.
+    pub fn of(self, name: &str) -> Option<u64> {
+        let rest = name.strip_prefix(self.0)?.strip_suffix(".json")?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest.get(..digits)?.parse().ok()
+    }
+}
+
+/// How one file holds several runs: as values of one JSON document, or as members of a zip archive.
+/// Each run is then treated as a separate document. A shared document holds the facts about all of
+/// them.
+#[derive(Debug)]
+pub struct Several {
+    /// The paths of the records in a run's document.
+    pub paths: Paths,
+    /// The paths of the runs in a JSON document. Everything before the first run applies to all of
+    /// them.
+    pub runs: Paths,
+    /// The paths, in that JSON document, of the values that name a run.
+    pub named_by: Paths,
+    /// Builds the name of a run from the values that name it, as JSON.
+    pub name: fn(&[Option<String>]) -> Option<String>,
+    /// Returns the name of the run in this member of an archive.
+    pub member: fn(&str) -> Option<&str>,
+    /// The members of an archive that describe all runs. The first one that exists is read.
+    pub beside: &'static [&'static str],
+    /// Whether a JSON document that holds no run yet is listed anyway.
+    pub is_run_alone: bool,
+    /// Set if each line of the file is a run's document. The paths of the names then apply to a
+    /// line.
+    pub lines: Option<&'static Lines>,
+    /// Set if the records of the runs are interleaved. A run's document is then a list of its
+    /// records.
+    pub apart: Option<&'static Apart>,
+}
+
+/// Runs that are one line of a file each.
+#[derive(Debug)]
+pub struct Lines {
+    /// The noun for a line: "instance".
+    pub what: &'static str,
+}
+
+/// Interleaved records of several runs, in one JSON document or one document per line.
+#[derive(Debug)]
+pub struct Apart {
+    /// The paths of the records in each document.
+    pub paths: Paths,
+    /// How a line begins if it is a separate document.
+    pub begins: &'static str,
+    /// Returns the run that a record belongs to. Takes the record as JSON text.
+    pub of: fn(&str) -> Option<Belongs>,
+}
+
+/// The run that a record belongs to.
+#[derive(Debug)]
+pub struct Belongs {
+    /// The name of its run.
+    pub run: String,
+    /// Position within the run, by start time.
+    pub order: u64,
+    /// A run is listed if any of its records has this set.
+    pub shown: bool,
+}
+
+/// Paths to values of a document: `*` matches any item of a list, `{}` any member of an object.
+pub type Paths = &'static [&'static [&'static str]];

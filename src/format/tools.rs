@@ -1,0 +1,132 @@
+//! Lists the supported tools, and what differs between them before a file is read.
+
+use std::borrow::Cow;
+
+use super::{
+    Tool, atif, claude, codex, gemini, harbor, inspect, lines, mini_swe_agent, openhands, otlp,
+    qwen, swe_agent, tau2,
+};
+
+/// The tools whose traces are read. They are tried in this order.
+static TOOLS: &[&Tool] = &[
+    &qwen::SESSION,
+    &claude::SESSION,
+    &claude::stream::CLAUDE,
+    &claude::stream::QWEN,
+    &codex::ROLLOUT,
+    &codex::exec::STREAM,
+    &gemini::SESSION,
+    &gemini::DOCUMENT,
+    &gemini::stream::STREAM,
+    &swe_agent::TRAJECTORY,
+    &mini_swe_agent::TRAJECTORY,
+    &harbor::TRIAL,
+    &harbor::CLAUDE_TRIAL,
+    &harbor::CODEX_TRIAL,
+    &harbor::MINI_TRIAL,
+    &inspect::LOG,
+    &atif::TRAJECTORY,
+    &openhands::CONVERSATION,
+    &openhands::EVENTS,
+    &openhands::exported::TRAJECTORY,
+    &openhands::instance::INSTANCES,
+    &otlp::TRACES,
+    &tau2::RESULTS,
+    &tau2::SIMULATION,
+];
+
+/// Returns whether a file of this name may be a trace, so that it is worth opening.
+pub fn may_be_trace(name: &str) -> bool {
+    lines::has_ending(
+        name,
+        &[
+            ".jsonl",
+            ".jsonl.zst",
+            ".jsonl.gz",
+            ".json",
+            ".traj",
+            ".eval",
+        ],
+    )
+}
+
+/// Returns the tool that wrote a file with this name and beginning.
+pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
+    tool_of(name, &lines::mended(head, lines::is_lines(name)))
+}
+
+/// Returns the tool that wrote a file with this name and beginning. The beginning must not end in a
+/// torn line. `A.JSONL` is treated as `A.jsonl`.
+pub(super) fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
+    let name = &*match name.rsplit_once('.') {
+        Some((start, ending)) => Cow::Owned(format!("{start}.{}", ending.to_ascii_lowercase())),
+        None => Cow::Borrowed(name),
+    };
+    TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
+}
+
+/// Returns the number of a tool in this build.
+#[cfg(feature = "board")]
+pub fn number_of(tool: &'static Tool) -> Option<usize> {
+    TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
+}
+
+/// Returns the tool with this number.
+#[cfg(feature = "board")]
+pub fn numbered(number: usize) -> Option<&'static Tool> {
+    TOOLS.get(number).copied()
+}
+
+/// Where to find the files of a session's child runs.
+#[derive(Debug, Clone, Copy)]
+pub struct ChildFiles {
+    /// The directory, relative to the directory of the session's file or to the parent of that.
+    /// `{}` is replaced by the name of the session.
+    pub below: &'static str,
+    /// Whether it is relative to the parent of the session's directory.
+    pub is_beside_directory: bool,
+    /// Whether the name of the session is its id rather than the name of its file.
+    pub by_id: bool,
+    /// How the names of the files begin.
+    pub begins: &'static str,
+}
+
+impl Tool {
+    /// Returns where in a run's directory to find further runs: the directories on the way; `*`
+    /// matches any.
+    pub fn runs_inside(&self) -> Option<&'static [&'static str]> {
+        (self.format == harbor::TRIAL.format).then_some(harbor::RUNS_INSIDE)
+    }
+
+    /// Returns the tool that reads a directory of this one. `has` checks whether a file exists. If
+    /// the document with the steps is missing, the steps are read from the agent's output.
+    pub fn for_directory(&'static self, has: impl Fn(&str) -> bool) -> &'static Self {
+        let is_trial = std::ptr::eq(self, &raw const harbor::TRIAL);
+        if is_trial {
+            harbor::with_records(has).unwrap_or(self)
+        } else {
+            self
+        }
+    }
+
+    /// Returns where to find the files of child runs, for tools that store them in a directory
+    /// named after the session.
+    pub fn child_files(&self) -> Option<ChildFiles> {
+        let files = |below, is_beside_directory, by_id, begins| ChildFiles {
+            below,
+            is_beside_directory,
+            by_id,
+            begins,
+        };
+        match self.format {
+            format if format == claude::SESSION.format => {
+                Some(files("{}/subagents", false, false, "agent-"))
+            }
+            format if format == gemini::SESSION.format => Some(files("{}", false, true, "")),
+            format if format == qwen::SESSION.format => {
+                Some(files("subagents/{}", true, true, "agent-"))
+            }
+            _ => None,
+        }
+    }
+}
