@@ -27,6 +27,31 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
+/// Rewrites a parser's message, which names types of the code, in plain words.
+#[cfg(feature = "board")]
+pub(crate) fn in_plain_words(message: &str) -> String {
+    let mut words = message
+        .replace("unknown variant", "unknown name")
+        .replace(", expected one of", "; use one of");
+    if let Some(key) = words.strip_prefix("missing field ") {
+        words = format!("{key} is missing");
+    }
+    let invalid = words.strip_prefix("invalid type: ");
+    let invalid = invalid.or_else(|| words.strip_prefix("invalid value: "));
+    let Some((found, expected)) = invalid.and_then(|rest| rest.split_once(", expected ")) else {
+        return words;
+    };
+    let expected = match expected {
+        "u64" | "u32" | "usize" | "i64" => "a whole number",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        "a boolean" => "true or false",
+        "a map" => "a table of keys and values",
+        other => other,
+    };
+    format!("must be {expected}, not {found}")
+}
+
 /// The kind of an [`Error`]. Determines the exit code and the HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

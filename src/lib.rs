@@ -88,7 +88,7 @@
 //!
 //! let life = life(&index, ExternalFacts::default());
 //! assert_eq!(index.steps().len(), 4);
-//! assert!(verdict(&index, &life).sentence.starts_with("Stopped by PolicyCritic at 0.05"));
+//! assert!(verdict(&index, &life).sentence.starts_with("Stopped by the critic PolicyCritic (score 0.05)"));
 //! ```
 //!
 //! # Features

@@ -56,7 +56,7 @@ function show(items, runs) {
   offers = items;
   list.replaceChildren(...items.map((item, at) => made("li", { id: `jump-${at}`, role: "option", class: item.kind })));
   items.forEach((item, at) => list.children[at].append(...[item.kind, item.label, item.note].map((text) => made("span", {}, text))));
-  says.textContent = `Places: ${items.length}${field.value ? `; matching runs: ${runs}` : ""}`;
+  says.textContent = `Results: ${items.length}${field.value ? `. Matching runs: ${runs || "none"}.` : ""}`;
   choose(0);
 }
 

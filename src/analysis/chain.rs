@@ -164,7 +164,11 @@ fn pattern(index: &Index, kind: PatternKind) -> Option<Pattern> {
         kind,
         first,
         last,
-        text: format!("Starting at {begin}, {text}"),
+        text: match kind {
+            // "From step 0 on, tester's scores fell from 0.80 to 0.10".
+            PatternKind::Fall | PatternKind::Growth => format!("From {begin} on, {text}"),
+            _ => format!("Starting at {begin}, {text}"),
+        },
     })
 }
 
@@ -200,7 +204,7 @@ fn fall(index: &Index) -> Option<(usize, String)> {
         falling.max_by(|(a, one), (b, other)| lost(one).total_cmp(&lost(other)).then(b.cmp(a)));
     deepest.map(|(name, trend)| {
         let words = format!(
-            "the scores of {} fell from {} to {}",
+            "{}'s scores fell from {} to {}",
             index.name(name),
             score(trend.from),
             score(trend.to)
@@ -389,6 +393,9 @@ impl Repeat<'_> {
                 format!("the model's reply couldn't be parsed {times} times in a row")
             }
             ([_], "final") => format!("the same answer was given {times} times in a row"),
+            ([_], _) if self.has_no_call(index) => {
+                format!("the model produced the same text {times} times in a row: {calls}")
+            }
             ([_], _) => format!("the same call was made {times} times in a row: {calls}"),
             (round, _) => format!(
                 "{} calls alternated for {times} steps: {calls}",
@@ -403,9 +410,16 @@ impl Repeat<'_> {
         match (round.as_slice(), self.mode(index)) {
             ([NOT_UNDERSTOOD], _) => "several model replies in a row couldn't be parsed".to_owned(),
             ([_], "final") => "the same answer repeats".to_owned(),
+            ([_], _) if self.has_no_call(index) => format!("the same text repeats: {calls}"),
             ([_], _) => format!("the same call repeats: {calls}"),
             (round, _) => format!("{} calls alternate: {calls}", number(round.len())),
         }
+    }
+
+    /// Returns whether the repeated step made no tool call.
+    fn has_no_call(&self, index: &Index) -> bool {
+        let first = index.steps().get(self.first);
+        first.is_some_and(|step| step.actions == 0)
     }
 
     fn mode<'i>(&self, index: &'i Index) -> &'i str {

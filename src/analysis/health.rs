@@ -339,7 +339,7 @@ fn back_in_time(index: &Index) -> Option<Issue> {
     } else {
         String::new()
     };
-    let reason = format!("time goes backwards here{more}");
+    let reason = format!("this record is older than the one before it{more}");
     Some(Issue {
         kind: IssueKind::Time,
         file: TraceFile::Events,
@@ -355,7 +355,8 @@ fn left(index: &Index) -> Option<Issue> {
     let left = index.tally().abandoned;
     let first = index.steps().get(left.first?)?;
     let steps = counted(left.count, "step");
-    let reason = format!("the run went back past {steps}, which didn't lead to its end");
+    let were = if left.count == 1 { "was" } else { "were" };
+    let reason = format!("{steps} {were} abandoned when the session was rewound");
     let (line, offset) = (Some(first.line), Some(first.span.offset));
     Some(Issue {
         kind: IssueKind::Left,
@@ -459,13 +460,15 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     let last = index.steps().last().and_then(|step| step.step_id);
     let named = index.stop().map(StopVerdict::step_id);
     if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
-        let words =
-            |step: Option<i64>| step.map_or_else(|| "none".to_owned(), |id| format!("step {id}"));
-        let reason = format!(
-            "last step to run: {} in the verdict, {} in the file",
-            words(named),
-            words(last)
+        let of_verdict = named.map_or_else(
+            || "the verdict says that no step ran".to_owned(),
+            |id| format!("the verdict says that step {id} ran last"),
         );
+        let of_file = last.map_or_else(
+            || "the file has no steps".to_owned(),
+            |id| format!("the file ends at step {id}"),
+        );
+        let reason = format!("{of_verdict}, but {of_file}");
         let file = TraceFile::Steps;
         issues.push(Issue {
             kind: IssueKind::Count,
@@ -640,10 +643,13 @@ mod tests {
     #[test]
     fn time_going_backwards_is_reported_at_its_first_line() {
         let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
-        assert_eq!(found(&[], &[1, 5, 4]), back("time goes backwards here"));
+        assert_eq!(
+            found(&[], &[1, 5, 4]),
+            back("this record is older than the one before it")
+        );
         assert_eq!(
             found(&[], &[1, 5, 4, 6, 2]),
-            back("time goes backwards here (and 1 more time)")
+            back("this record is older than the one before it (and 1 more time)")
         );
     }
 
@@ -673,7 +679,7 @@ mod tests {
             (noted.len(), &*noted[19].2),
             (
                 20,
-                "plan changed after the previous step, outside reduce (later changes like this aren't listed)"
+                "plan changed after the previous step, not by a recorded step (later changes like this aren't listed)"
             )
         );
     }

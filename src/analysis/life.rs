@@ -228,7 +228,7 @@ fn silent(index: &Index, manifest: Option<&Manifest>) -> Silent {
         // The user or the program wrote something after the last turn, and it's unknown what.
         _ if has_unreadable_tail(index) => Silent::Inconclusive,
         Some(manifest) if manifest.awaits_user => Silent::Waits,
-        // The question has no answer, and what happened to the program is not recorded.
+        // The question has no answer, and what happened to the program isn't recorded.
         Some(manifest) if manifest.asks_user.is_some() => Silent::Inconclusive,
         // The missing part of a truncated document may hold its end.
         Some(manifest) if manifest.is_cut => Silent::Inconclusive,

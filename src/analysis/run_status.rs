@@ -22,7 +22,7 @@ words! {
         Critic = "critic stop",
         /// Ended from outside.
         Cancelled = "cancelled",
-        /// Ended by an error, or not started.
+        /// Failed with an error, or not started.
         Error = "error",
         /// Ended without recording an end.
         Died = "died",

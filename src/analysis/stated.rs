@@ -340,16 +340,24 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
     }
 }
 
-/// Formats "6 of 6 steps" or "31 s, limit 30 s".
+/// Formats "6 of 60 steps", "31 s, limit 30 s" or "12 steps, limit 9".
 pub(crate) fn used_of(used: f64, limit: f64, unit: &str) -> String {
     match unit {
-        "ms" | "usd" => format!(
-            "{}, limit {}",
-            format::amount(used, unit),
-            format::amount(limit, unit)
-        ),
+        "ms" | "usd" => compared(used, limit, unit),
+        _ if used > limit => compared(used, limit, unit),
         _ => format!("{} of {}", amount(used, unit), format::amount(limit, unit)),
     }
+}
+
+/// Formats "6 steps, limit 6" or "31 s, limit 30 s".
+pub(crate) fn compared(used: f64, limit: f64, unit: &str) -> String {
+    let of_limit = if matches!(unit, "ms" | "usd") {
+        unit
+    } else {
+        ""
+    };
+    let (used, limit) = (format::amount(used, unit), format::amount(limit, of_limit));
+    format!("{used}, limit {limit}")
 }
 
 /// Returns the subject of a disagreement: the files of a directory, or the records of a single

@@ -34,6 +34,9 @@ struct Check {
     /// The location of its records, if they're part of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
+    /// The file with the records, if the run's format has only one.
+    #[serde(skip)]
+    file: Option<String>,
     issues: usize,
     problems: usize,
     issues_list: Vec<FileIssue>,
@@ -88,6 +91,7 @@ fn of_run(run: &Opened) -> Check {
         key: Some(run.summary.key.to_string()),
         path: run.summary.path.to_string(),
         place: run.shared_place(),
+        file: run.only_file(),
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,
         issues_list: health::issues(&run.index),
@@ -101,9 +105,10 @@ fn of_run(run: &Opened) -> Check {
 fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()> {
     let path = visible_line(check.path.trim_end_matches('/'));
     for issue in &check.issues_list {
-        let line = issue
-            .line
-            .map_or_else(String::new, |line| format!(":{line}"));
+        // A record of a JSON document has a number, but no line.
+        let has_lines = check.file.as_ref().is_none_or(|file| file.ends_with('l'));
+        let line = issue.line.filter(|_| has_lines);
+        let line = line.map_or_else(String::new, |line| format!(":{line}"));
         let byte = issue
             .offset
             .map_or_else(String::new, |offset| format!("byte {offset}: "));
@@ -113,13 +118,14 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
             (Ink::Warning, "note")
         };
         let word = look.paint(ink, word);
-        // If the run is a single file, its path is that of the file.
+        let place = check.place.as_deref().or(check.file.as_deref());
+        // An issue of the whole run names no file.
         let file = if issue.name.contains(' ') {
             String::new()
         } else {
             format!("/{}", issue.name)
         };
-        let place = check.place.as_deref().map_or_else(
+        let place = place.map_or_else(
             || format!("{path}{file}"),
             |place| visible_line(place).into_owned(),
         );
@@ -129,8 +135,20 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
             visible_line(&issue.reason)
         )?;
     }
-    let contradictions = check.contradictions.len();
-    for contradiction in &check.contradictions {
+    // An issue may be a contradiction too.
+    let is_listed = |words: &&String| {
+        check
+            .issues_list
+            .iter()
+            .any(|issue| issue.reason == **words)
+    };
+    let others: Vec<&String> = check
+        .contradictions
+        .iter()
+        .filter(|words| !is_listed(words))
+        .collect();
+    let contradictions = others.len();
+    for contradiction in others {
         let place = check.place.as_deref().map_or(path.clone(), visible_line);
         writeln!(
             out,
@@ -145,11 +163,8 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
             format!("not checked: {}", visible_line(error))
         }
         (0, _) if contradictions == 0 => "no issues".to_owned(),
-        (issues, problems) => format!(
-            "{} ({})",
-            counted(issues, "issue"),
-            counted(problems, "problem")
-        ),
+        (0, _) => String::new(),
+        counts => health::in_words(counts),
     };
     let unlisted = check.issues.saturating_sub(check.issues_list.len());
     let unlisted = if unlisted > 0 {
@@ -159,6 +174,7 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
     };
     let contradictions = match contradictions {
         0 => String::new(),
+        many if verdict.is_empty() => counted(many, "contradiction"),
         many => format!(", {}", counted(many, "contradiction")),
     };
     writeln!(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, in_plain_words};
 use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
 
@@ -186,9 +186,7 @@ impl ConfigText<'_> {
             .strip_prefix('"')
             .and_then(|key| key.strip_suffix('"'))
             .unwrap_or(key);
-        let what = what
-            .replace("unknown field", "unknown key")
-            .replace("missing field", "missing key");
+        let what = in_plain_words(what).replace("unknown field", "unknown key");
         let key = if key.is_empty() || what.contains(&format!("`{key}`")) {
             String::new()
         } else {
@@ -314,15 +312,15 @@ mod tests {
         for (text, expected) in [
             (
                 "sessions = true\nrots = [\"x\"]\n",
-                ":2: unknown key `rots`, expected one of",
+                ":2: unknown key `rots`; use one of",
             ),
             (
                 "\nsessions = \"yes\"\n",
-                ":2: sessions: invalid type: string \"yes\", expected a boolean",
+                ":2: sessions: must be true or false, not string \"yes\"",
             ),
             (
                 "roots = \"x\"",
-                ":1: roots: invalid type: string \"x\", expected a sequence",
+                ":1: roots: must be a list, not string \"x\"",
             ),
             (
                 "roots = [\"x\", \"\"]",
@@ -334,7 +332,7 @@ mod tests {
             ),
             (
                 "[prices.a]\ninput = 1\noutput = \"2\"",
-                ":3: output: invalid type: string \"2\", expected f64",
+                ":3: output: must be a number, not string \"2\"",
             ),
             (
                 "[prices.a]\ninput = 1\noutput = 1\nlight = 1",
@@ -344,7 +342,7 @@ mod tests {
                 "\n[prices.\"a*b\"]\ninput = 1\noutput = 1",
                 ":2: prices.\"a*b\": a name can contain one *, only at its end",
             ),
-            ("[prices.a]\ninput = 1", "missing key `output`"),
+            ("[prices.a]\ninput = 1", "`output` is missing"),
             ("sessions true", ":1: "),
         ] {
             let error = config(text).unwrap_err();
@@ -367,7 +365,7 @@ mod tests {
         for (text, expected) in [
             (
                 "{\"prices\": {\"a\": {\n\"input\": 1,\n \"output\": true}}}",
-                ":3: output: invalid type: boolean `true`",
+                ":3: output: must be a number, not boolean `true`",
             ),
             (
                 "{\"price\": {}}",

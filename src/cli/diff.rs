@@ -22,10 +22,10 @@ const MAX_CALL: usize = 56;
 /// Show where two runs diverge and how they differ; exits with 1 if they do
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", help = super::command::RUN)]
+    #[arg(value_name = "A", help = super::command::RUN)]
     a: PathBuf,
     /// The other run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "B")]
     b: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -85,7 +85,7 @@ fn write_rows(
         writeln!(
             out,
             "  {}",
-            look.paint(Ink::Dim, &format!("{} before", counted(from, "row")))
+            look.paint(Ink::Dim, &format!("… {}", counted(from, "earlier step")))
         )?;
     }
     let rows = comparison
@@ -108,7 +108,7 @@ fn write_rows(
         writeln!(
             out,
             "  {}",
-            look.paint(Ink::Dim, &format!("{} after", counted(after, "row")))
+            look.paint(Ink::Dim, &format!("… {}", counted(after, "more step")))
         )?;
     }
     Ok(())
@@ -125,13 +125,13 @@ fn cell(run: &Opened, n: Option<usize>) -> String {
 }
 
 fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {
-    let title = format!("{:<18} {:>14} {:>14} {:>18}", "metrics", "A", "B", "B − A");
+    let title = format!("{:<33} {:>14} {:>14} {:>18}", "metrics", "A", "B", "B − A");
     writeln!(out, "\n{}", look.paint(Ink::Heading, &title))?;
     for (one, other) in measures_of_two((a.summary, a.index), (b.summary, b.index)) {
         let (left, right) = (one.words(), other.words());
         writeln!(
             out,
-            "{:<18} {left:>14} {right:>14} {:>18}",
+            "{:<33} {left:>14} {right:>14} {:>18}",
             one.name,
             one.unit.delta(one.value, other.value)
         )?;
@@ -142,11 +142,11 @@ fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -
 fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result<()> {
     let differ = config.differing();
     let equal = count(config.equal.len() as u64);
-    writeln!(
-        out,
-        "\n{}  {differ}, {equal} equal",
-        look.paint(Ink::Heading, "settings")
-    )?;
+    let counts = match config.count() + config.equal.len() {
+        0 => "not recorded".to_owned(),
+        _ => format!("{differ}, {equal} equal"),
+    };
+    writeln!(out, "\n{}  {counts}", look.paint(Ink::Heading, "settings"))?;
     for setting in &config.differs {
         let value = |value: &Option<String>| {
             value.as_deref().map_or_else(
@@ -154,7 +154,11 @@ fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result
                 |text| cut(&visible_line(text), MAX_VALUE),
             )
         };
-        let path = visible_line(&setting.path);
+        // The whole manifest, if one of the runs has none.
+        let path = match visible_line(&setting.path) {
+            path if path.is_empty() => "manifest".into(),
+            path => path,
+        };
         writeln!(
             out,
             "  {path}  {} → {}",

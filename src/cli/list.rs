@@ -66,10 +66,14 @@ fn query_help() -> String {
             .collect::<Vec<_>>()
             .join("\n  ")
     };
-    let names = COLUMNS
+    let fields: String = COLUMNS
         .iter()
-        .map(|column| column.name)
-        .chain(["state.KEY changed"])
+        .map(|column| (column.name, column.about()))
+        .chain([(
+            "state.KEY changed",
+            "Whether a step changed the key of the state",
+        )])
+        .map(|(name, about)| format!("\n  {name:<17}  {about}"))
         .collect();
     let unsorted = COLUMNS
         .iter()
@@ -79,11 +83,9 @@ fn query_help() -> String {
         "A query is words and terms, all of which must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
   steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  \"two words\"
-Fields:
-  {}
+Fields:{fields}
 Fields that don't work with --sort:
   {}",
-        lines(names),
         lines(unsorted.chain(["state.KEY"]).collect())
     )
 }
@@ -110,9 +112,18 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             Kind::NotFound,
             format!("no runs in {}: {fault}", root.path.display()),
         );
-        return Err(error
-            .hint("pass the directory or file first, then the query: board list ./runs 'steps>5'")
-            .into());
+        // The query may have been taken for the directory.
+        let is_query = root
+            .path
+            .to_string_lossy()
+            .contains([':', '<', '>', '=', ' ']);
+        return Err(match is_query {
+            true => error.hint(
+                "pass the directory or file first, then the query: board list ./runs 'steps>5'",
+            ),
+            false => error,
+        }
+        .into());
     }
     let (skipped, skipped_total) = root
         .map(|root| (root.skipped, root.skipped_total))
@@ -196,10 +207,14 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
             continue;
         }
         let mut there = BTreeSet::new();
+        let mut values = BTreeSet::new();
         for run in runs {
             field.words(run, &mut |word| {
                 there.insert(word.to_lowercase());
             });
+            if let Some(columns::Value::Text(word)) = field.value(run) {
+                values.insert(word.replace(' ', "_"));
+            }
         }
         let is_there = |word: &str| there.contains(&word.to_lowercase());
         let missing: Vec<&str> = any
@@ -211,9 +226,9 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
             continue;
         }
         let (name, missing) = (field.name, missing.join(","));
-        let there = there.into_iter().collect::<Vec<_>>().join(", ");
+        let values = values.into_iter().collect::<Vec<_>>().join(", ");
         lines.push(format!(
-            "no run has {name}:{missing}; recorded values: {there}"
+            "no run has {name}:{missing}; the values are {values}"
         ));
     }
     lines
@@ -235,7 +250,7 @@ fn grouping(name: &str) -> Result<&'static Column, String> {
 /// Formats the line above a group: its name, the number of runs, and their sums.
 fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     let name = if group.name.is_empty() {
-        "not recorded"
+        "(not recorded)"
     } else {
         group.name
     };
@@ -395,18 +410,11 @@ fn write_text(
     let all = runs;
     if list.copies > 0 {
         let words = if list.copies == 1 {
-            "1 more file contains"
+            "1 duplicate isn't counted"
         } else {
-            &format!("{} more files contain", count(list.copies as u64))
+            &format!("{} duplicates aren't counted", count(list.copies as u64))
         };
-        writeln!(
-            out,
-            "{}",
-            look.paint(
-                Ink::Dim,
-                &format!("{words} records of these runs; each run is counted once")
-            )
-        )?;
+        writeln!(out, "{}", look.paint(Ink::Dim, words))?;
     }
     let runs = counted(list.total, "run");
     let foot = if list.matched == list.total {
@@ -426,7 +434,7 @@ fn write_text(
         let word = look.paint(Ink::Warning, "ignored");
         writeln!(
             out,
-            "{word}: {}: {}",
+            "{word} \"{}\": {}",
             visible_line(&ignored.text),
             visible_line(&ignored.why)
         )?;

@@ -146,6 +146,13 @@ impl Opened {
         Some(self.dir.shared_place()?.to_string_lossy().into_owned())
     }
 
+    /// Returns the file with the records, if the run's format has only one.
+    pub(super) fn only_file(&self) -> Option<String> {
+        let file = self.dir.file(TraceFile::Events);
+        let is_one = self.index.format().is_one_file();
+        is_one.then(|| file.to_string_lossy().into_owned())
+    }
+
     /// Returns the run's display name: a directory's name, or a file's path as given, since many
     /// files have the same name.
     pub(super) fn name(&self) -> &str {
@@ -243,7 +250,7 @@ fn check(path: &Path) -> Result<()> {
                 Some(parent) => {
                     error.hint(format!("the run is its directory: {}", parent.display()))
                 }
-                None => error.hint("`board list` lists the runs in a directory"),
+                None => error.hint("`board list DIR` lists the runs in a directory"),
             },
         );
     }
@@ -262,16 +269,26 @@ fn check(path: &Path) -> Result<()> {
             is_all,
         ));
     }
-    let names = TraceFile::ALL.map(TraceFile::name).join(", ");
-    let what = format!("{shown} isn't a run directory: it has none of {names}");
-    Err(Error::new(Kind::NotFound, what).hint(format!("`board list {shown}` lists the runs in it")))
+    let names = TraceFile::ALL.map(TraceFile::name).join(", no ");
+    let what = format!("{shown} contains no runs: no {names}, and no trace of a supported tool");
+    let mut reasons: Vec<_> = found.skipped_total.files.into_iter().collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let reasons = reasons.into_iter().take(MAX_NEAR);
+    let error = reasons.fold(
+        Error::new(Kind::NotFound, what),
+        |error, (reason, files)| {
+            error.hint(format!("{} skipped: {reason}", counted(files, "file")))
+        },
+    );
+    Err(error)
 }
 
 /// Returns the error for a directory that contains runs but isn't one. `keys` are their paths below
 /// it, or some of them.
 fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
     let shown = path.display();
-    let runs = counted(keys.len(), "run");
+    // Duplicates are known only once all of them are indexed.
+    let runs = counted(keys.len(), "trace");
     let runs = if is_all {
         runs
     } else {

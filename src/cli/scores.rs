@@ -150,16 +150,11 @@ fn text(
     let scores = Scores::of(&run.index);
     let steps = run.index.newest_start()..scores.steps;
     if scores.is_empty() {
-        let some = if run.summary.steps_unknown {
-            " with a line"
-        } else {
-            ""
-        };
-        return writeln!(
-            out,
-            "{shown}: no critic output in {}{some}",
-            counted(steps.len(), "step")
-        );
+        if run.summary.steps_unknown {
+            return writeln!(out, "{shown}: no critic output");
+        }
+        let steps = counted(steps.len(), "step");
+        return writeln!(out, "{shown}: no critic output in {steps}");
     }
     // A critic that scored only the whole run gets a column without steps.
     let mut lanes = scores.lanes;

@@ -35,7 +35,7 @@ pub(super) struct Args {
     #[arg(allow_hyphen_values = true)]
     root: Option<PathBuf>,
     /// The text to find; may begin with a dash
-    #[arg(required_unless_present = "root", allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true)]
     text: Option<String>,
     /// Only runs that match a query, as in `board list`: 'steps>5 -stop:final'
     #[arg(long = "in", value_name = "QUERY", allow_hyphen_values = true)]
@@ -52,7 +52,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             Some(text) => (None, text),
             None => return Err(Error::new(Kind::Usage, "the search text isn't valid UTF-8").into()),
         },
-        (None, None) => return Err(Error::new(Kind::Usage, "the search text is missing").into()),
+        (None, None) => {
+            let error = Error::new(Kind::Usage, "the text to find is missing");
+            return Err(error.hint("board search [ROOT] TEXT").into());
+        }
     };
     let root = root.unwrap_or(Path::new("./runs"));
     // The reason is a sentence, as a page shows it.
@@ -209,7 +212,7 @@ fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> 
             tally.runs_with
         ),
     };
-    let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
+    let (runs, seconds) = (counted(tally.runs, "trace"), tally.took.as_secs_f64());
     let speed = format!(
         "{hits} {runs}; searched {} in {seconds:.1} s",
         bytes(tally.bytes_done)

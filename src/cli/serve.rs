@@ -1,6 +1,6 @@
 //! `board serve`: serves the web board.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -215,6 +215,13 @@ pub(super) fn check(root: &Path) -> Result<()> {
         );
         return Err(error.hint("copy what you need from it, and pass that directory"));
     }
+    if let Some((scheme, _)) = root.to_str().and_then(|root| root.split_once("://"))
+        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric())
+        && !root.exists()
+    {
+        let error = Error::new(Kind::Usage, format!("unknown scheme in {}", root.display()));
+        return Err(error.hint("use s3://, gs:// or az://, or a directory"));
+    }
     match std::fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => {
             match RootScanner::new(root.to_owned()).scan().fault {
@@ -228,10 +235,12 @@ pub(super) fn check(root: &Path) -> Result<()> {
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            tracing::warn!(
-                "{} doesn't exist yet; its runs appear once it does",
+            let warning = format!(
+                "board: warning: there is no directory {} yet; its runs appear once it exists\n",
                 root.display()
             );
+            // Without stderr, there's nobody to warn.
+            let _ = io::stderr().write_all(super::visible(&warning).as_bytes());
             Ok(())
         }
         // Other problems, such as missing permissions, may be temporary and are shown on the page.

@@ -59,10 +59,50 @@ pub(super) fn man(args: &Man, mut board: Command, out: &mut dyn Write) -> Done {
     };
     // An empty date would be omitted, and the next field would take its position.
     let source = concat!("board ", env!("CARGO_PKG_VERSION"));
-    clap_mangen::Man::new(page)
+    let mut page = page;
+    let usage = page.render_usage().to_string();
+    let man = clap_mangen::Man::new(page.clone())
         .date(" ")
         .source(source)
-        .manual("board")
-        .render(out)?;
+        .manual("board");
+    man.render_title(out)?;
+    man.render_name_section(out)?;
+    as_written(out, "SYNOPSIS", usage.trim_start_matches("Usage:"))?;
+    man.render_description_section(out)?;
+    if page.get_arguments().any(|argument| !argument.is_hide_set()) {
+        man.render_options_section(out)?;
+    }
+    if page.has_subcommands() {
+        man.render_subcommands_section(out)?;
+    }
+    let more = page.get_after_long_help().or(page.get_after_help());
+    if let Some(more) = more {
+        let heading = match page.get_name() {
+            "board" => "EXIT STATUS",
+            "list" => "QUERIES",
+            "whatif" => "RULES",
+            "demo" => "SCENARIOS",
+            "run" => "AGENT FILE",
+            "completions" | "man" => "EXAMPLES",
+            _ => "NOTES",
+        };
+        as_written(out, heading, &more.to_string())?;
+    }
     Ok(0)
+}
+
+/// Writes a section whose lines keep their breaks, because they contain tables and files.
+fn as_written(out: &mut dyn Write, heading: &str, text: &str) -> std::io::Result<()> {
+    writeln!(out, ".SH \"{heading}\"\n.nf")?;
+    for line in text.trim().lines() {
+        // A line that begins with a dot or an apostrophe is a command.
+        let start = if line.starts_with(['.', '\'']) {
+            "\\&"
+        } else {
+            ""
+        };
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        writeln!(out, "{start}{line}")?;
+    }
+    writeln!(out, ".fi")
 }

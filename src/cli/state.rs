@@ -23,8 +23,8 @@ const MAX_VALUE: usize = 300;
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::command::RUN)]
     run: PathBuf,
-    /// The step, by its ordinal (from 0) [default: the last step]
-    #[arg(long, value_name = "N", value_parser = super::command::whole_number::<usize>)]
+    /// The step number, counted from 0 [default: the last step]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the history of one value up to that step: a key, plan[0].status, or /plan/0/status
     #[arg(long, value_name = "PATH")]
@@ -54,18 +54,43 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         Some(path) => {
             let history =
                 history(&run.index, &run, n, path).map_err(|keys| no_such_key(n, path, &keys))?;
+            let state = state_at(&run.index, &run, n).unwrap_or_default();
+            let known = state
+                .keys
+                .iter()
+                .find(|known| known.key == history.path.key);
+            let whole = known.and_then(|known| known.value.as_deref());
+            if history.value.is_none() && history.changes.is_empty() && whole.is_some() {
+                return Err(no_such_path(n, path, &history.path.key, whole).into());
+            }
             if args.json {
                 write_json(out, &history)?;
             } else {
-                write_history(out, &run, n, &history, look)?;
+                write_history(out, &run, n, path, &history, whole.is_some(), look)?;
             }
         }
     }
     Ok(0)
 }
 
+/// Returns the error for a value below a known key that doesn't exist.
+fn no_such_path(n: usize, path: &str, key: &str, whole: Option<&str>) -> Error {
+    let value: Option<serde_json::Value> = whole.and_then(|whole| serde_json::from_str(whole).ok());
+    let has = match &value {
+        Some(serde_json::Value::Array(items)) => counted(items.len(), "item"),
+        Some(serde_json::Value::Object(fields)) => counted(fields.len(), "field"),
+        _ => "no parts".to_owned(),
+    };
+    let (path, key) = (visible_line(path), visible_line(key));
+    let what = format!("the state after step {n} has no {path}: {key} has {has}");
+    Error::new(Kind::NotFound, what)
+}
+
 fn no_such_key(n: usize, path: &str, keys: &[String]) -> Error {
-    let what = format!("the state after step {n} has no key {}", visible_line(path));
+    let what = match visible_line(path) {
+        path if path.is_empty() => "the key is empty".to_owned(),
+        path => format!("the state after step {n} has no key {path}"),
+    };
     Error::new(Kind::NotFound, what).hint(visible_line(&its_keys(keys)).into_owned())
 }
 
@@ -83,7 +108,7 @@ fn write_state(
     );
     writeln!(out, "{}", look.paint(Ink::Heading, &title))?;
     let from = match state.base {
-        Base::Nowhere => "only changes are recorded, no full state".to_owned(),
+        Base::Nowhere => "the trace records only changes, so other keys may be missing".to_owned(),
         Base::Init(event) => format!("built from event {event} and the changes after it"),
         Base::Observed(step) => format!(
             "built from the state that step {} observed and the changes after it",
@@ -123,7 +148,7 @@ fn write_state(
         .min(32);
     for known in &state.keys {
         let by = match (known.outside, known.written) {
-            (Some(step), _) => format!("outside reduce, seen at {}", run.index.label(step)),
+            (Some(step), _) => format!("between steps, seen at {}", run.index.label(step)),
             (_, Some(step)) if step == n => format!("step {} *", run.index.label(step)),
             (_, Some(step)) => format!("step {}", run.index.label(step)),
             (_, None) => "initial".to_owned(),
@@ -149,7 +174,10 @@ fn write_state(
         writeln!(
             out,
             "\n{}",
-            look.paint(Ink::Heading, "changed outside reduce before this step")
+            look.paint(
+                Ink::Heading,
+                "changed between steps (not by a recorded step)"
+            )
         )?;
     }
     outside.iter().try_for_each(|found| {
@@ -169,21 +197,14 @@ fn write_history(
     out: &mut dyn Write,
     run: &Opened,
     n: usize,
-    History {
-        path,
-        changes,
-        value,
-    }: &History,
+    path: &str,
+    History { changes, value, .. }: &History,
+    is_known: bool,
     look: &Look,
 ) -> io::Result<()> {
-    let name = std::iter::once(&path.key)
-        .chain(&path.below)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(".");
     let title = format!(
         "{}: {}",
-        visible_line(&name),
+        visible_line(path),
         counted(changes.len(), "change")
     );
     writeln!(
@@ -205,8 +226,11 @@ fn write_history(
             side(&change.after)
         )?;
     }
-    let value = value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
-    writeln!(out, "{} {value}", look.paint(Ink::Dim, "result    "))
+    // Without a value, a known key has nothing at this path any more.
+    let none = if is_known { "nothing" } else { "unknown" };
+    let value = value.as_deref().map_or_else(|| none.to_owned(), cut);
+    let after = format!("after step {}", run.index.label(n));
+    writeln!(out, "{}  {value}", look.paint(Ink::Dim, &after))
 }
 
 fn cut(value: &str) -> String {

@@ -96,7 +96,7 @@ fn list_runs() {
     status    run  steps  score    updated  verdict
     answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
-    ignored: nonsense:x: there is no field nonsense. To search for the text, put it in quotes. The fields are run, path, run_id, manifest_status, liveness, outcome, status, stop, verdict, verdict_second, contradictions, certainty, steps, events, segments, errors, max_steps, max_steps_from, tokens, input, cached, output, reasoning, untold, tokens_estimated, model_calls, calls, tool_errors, cost, cost_recorded, cost_estimated, duration, duration_at_least, score, critic, model, models, title, task, parent, continues, format, writer, project, turns, children, files, started, updated, issues, problems, partial, duplicate_of, also_at, copies_say, copied_from, copied, agent, tool, err and `state.KEY changed`
+    ignored "nonsense:x": no field is called nonsense. Put the term in quotes to search for its text, or see `board list --help` for all fields
     skipped: empty: contains no trace files
     "#);
     let runs = json(root.path(), "list ROOT two --json");
@@ -122,14 +122,15 @@ fn show_a_run() {
     run id    r
     task      Fix a.py
     agents    fixer
-    status    finished; recorded: status completed, stop reason final
+    status    answered
+    recorded  finished, manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems); see board check ROOT/one
+    issues    3 problems, 2 notes; see board check ROOT/one
 
     answer
       all
@@ -147,19 +148,19 @@ fn show_a_run() {
 fn a_directory_above_runs_is_none_and_names_them() {
     let root = root();
     assert_snapshot!(board(root.path(), "why ROOT").1, @r#"
-    board: ROOT isn't a run, but contains 2 runs
+    board: ROOT isn't a run, but contains 2 traces
     hint: try ROOT/one
     hint: try ROOT/two
     "#);
     fs::create_dir(root.path().join("more")).unwrap();
     fs::rename(root.path().join("two"), root.path().join("more/two")).unwrap();
     assert_snapshot!(board(root.path(), "show ROOT/more").1, @r#"
-    board: ROOT/more isn't a run, but contains 1 run
+    board: ROOT/more isn't a run, but contains 1 trace
     hint: try ROOT/more/two
     "#);
     let empty = board(root.path(), "show ROOT/empty").1;
     assert!(
-        empty.starts_with("board: ROOT/empty isn't a run directory: it has none of "),
+        empty.starts_with("board: ROOT/empty contains no runs: no manifest.json"),
         "{empty}"
     );
 }
@@ -207,7 +208,7 @@ fn a_word_that_no_run_has_is_named() {
     assert_snapshot!(board(root.path(), "list ROOT stop:critic").1, @r#"
     0 of 2 runs
     skipped: empty: contains no trace files
-    no run has stop:critic; recorded values: final
+    no run has stop:critic; the values are final
     "#);
     assert!(
         !board(root.path(), "list ROOT stop:final")
@@ -272,14 +273,15 @@ fn show_events() {
     run id    r
     task      Fix a.py
     agents    fixer
-    status    finished; recorded: status completed, stop reason final
+    status    answered
+    recorded  finished, manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
-    issues    5 (3 problems); see board check ROOT/one
+    issues    3 problems, 2 notes; see board check ROOT/one
 
     answer
       all
@@ -335,14 +337,14 @@ fn check_names_every_place() {
     ROOT/one/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/one/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/one/events.jsonl:5: byte 531: note: blank line
-    ROOT/one/events.jsonl:7: byte 686: problem: not JSON: expected ident at byte 2 of the line
-    ROOT/one: 5 issues (3 problems)
+    ROOT/one/events.jsonl:7: byte 686: problem: not JSON: unexpected text at byte 2 of the line
+    ROOT/one: 3 problems, 2 notes
     ROOT/two/manifest.json: note: names run r, but the directory is named two
     ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
-    ROOT/two: 4 issues (3 problems)
-    ROOT/empty: not checked: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl
+    ROOT/two: 3 problems, 1 note
+    ROOT/empty: not checked: ROOT/empty contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool
     board: 1 of 3 paths couldn't be checked
     "#);
     assert_eq!(board(root.path(), "check ROOT/one").0, 1);
@@ -368,8 +370,7 @@ fn what_is_not_there_leads_on() {
         ),
         (
             "show ROOT/empty",
-            "board: ROOT/empty isn't a run directory: it has none of manifest.json, steps.jsonl, events.jsonl\n\
-             hint: `board list ROOT/empty` lists the runs in it\n",
+            "board: ROOT/empty contains no runs: no manifest.json, no steps.jsonl, no events.jsonl, and no trace of a supported tool\n",
         ),
         (
             "check ROOT/one/steps.jsonl",
@@ -378,8 +379,7 @@ fn what_is_not_there_leads_on() {
         ),
         (
             "list ROOT/none",
-            "board: no runs in ROOT/none: it doesn't exist\n\
-             hint: pass the directory or file first, then the query: board list ./runs 'steps>5'\n",
+            "board: no runs in ROOT/none: it doesn't exist\n",
         ),
     ] {
         assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");

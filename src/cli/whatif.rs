@@ -43,8 +43,11 @@ pub(super) struct Args {
 fn rules_help() -> String {
     let line = |row: &&Row| format!("\n  {:<33}  {}", row.usage, row.when);
     format!(
-        "A rule is name=value or JSON:{}",
-        RULES.iter().map(line).collect::<String>()
+        "A rule is name=value or JSON:{}
+Example of a group:
+  {}",
+        RULES.iter().map(line).collect::<String>(),
+        r#"{"type":"any_of","of":[{"type":"max_steps","steps":8},{"type":"keyword","keyword":"DONE"}]}"#
     )
 }
 
@@ -171,7 +174,7 @@ fn schema(file: &str) -> Result<Value, String> {
         return Err(unreadable(&"it is larger than 1 MiB"));
     }
     serde_json::from_slice(&text)
-        .map_err(|error| format!("the schema file {file} is not JSON: {error}"))
+        .map_err(|error| format!("the schema file {file} isn't JSON: {error}"))
 }
 
 /// The header of each column, and whether its cells are right-aligned. The reason is appended last
@@ -246,7 +249,13 @@ fn write_text(
         };
         let mut why = answer.result.reason(&run.index);
         if is_own {
-            why = format!("{why} ({})", answer.own_note());
+            why = match (answer.ended, answer.result.found) {
+                (false, StopTiming::NotReached) if answer.result.refused.is_none() => {
+                    "not reached, as recorded".to_owned()
+                }
+                (true, StopTiming::NotReached) => answer.own_note().to_owned(),
+                _ => format!("{why} ({})", answer.own_note()),
+            };
         }
         writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
     }

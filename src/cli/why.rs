@@ -11,7 +11,7 @@ use crate::analysis::format::{MISSING, visible_line};
 use crate::analysis::health;
 use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{RuleStatus, Standing, Why, rules, why};
-use crate::model::{Index, Op};
+use crate::model::{Index, Op, Origin};
 
 /// Limits the differences listed for copies.
 const MAX_TOLD: usize = 20;
@@ -103,7 +103,7 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         writeln!(
             out,
             "{}  {}",
-            look.paint(Ink::Heading, "a copy differs"),
+            look.paint(Ink::Heading, "a duplicate differs"),
             visible_line(words)
         )?;
     }
@@ -139,6 +139,20 @@ fn write_evidence(
     Ok(())
 }
 
+/// Describes who set a rule or its limit.
+fn set_by(from: LimitFrom, has_limit: bool) -> String {
+    let what = if has_limit { "limit " } else { "" };
+    match from {
+        LimitFrom::SetBy(Origin::Task) => format!("{what}set by the task"),
+        LimitFrom::SetBy(Origin::Engine) => format!("{what}set in the engine"),
+        LimitFrom::SetBy(Origin::Cli) => format!("{what}set on the command line"),
+        LimitFrom::SetBy(Origin::Default) => format!("default {what}").trim_end().to_owned(),
+        LimitFrom::Criteria => format!("{what}read from the stop detail"),
+        LimitFrom::Inferred => format!("{what}inferred"),
+        LimitFrom::State => format!("{what}set in the agent's state"),
+    }
+}
+
 /// Writes one rule per line, in columns.
 fn write_rules(
     out: &mut dyn Write,
@@ -149,12 +163,11 @@ fn write_rules(
     if rows.is_empty() {
         return Ok(());
     }
-    let title = if ended { "stop rules" } else { "headroom" };
     writeln!(
         out,
         "\n{}  {}",
-        look.paint(Ink::Heading, title),
-        rules::tally(rows, ended)
+        look.paint(Ink::Heading, "stop rules"),
+        rules::tally(rows)
     )?;
     let name = |rule: &RuleStatus| {
         let id = if rule.is_listed() {
@@ -183,21 +196,12 @@ fn write_rules(
         let compared = match (rule.reading.measured(), rule.reading.limit()) {
             (None, None) => String::new(),
             (measured, None) => amount(measured),
-            // A comparison that isn't true would read like one that is.
-            (measured, limit) if rule.result != Standing::Fired && !rule.also => {
-                let word = if rule.reading.op == Some(Op::Below) {
-                    ", limit"
-                } else {
-                    " of"
-                };
-                format!("{}{word} {}", amount(measured), amount(limit))
+            (None, limit) => format!("limit {}", amount(limit)),
+            (Some(measured), Some(limit)) => {
+                let is_within = rule.reading.op != Some(Op::Below) && measured <= limit;
+                let word = if is_within { " of" } else { ", limit" };
+                format!("{}{word} {}", amount(Some(measured)), amount(Some(limit)))
             }
-            (measured, limit) => [
-                &*amount(measured),
-                rule.reading.op.map_or("", Op::as_str),
-                &amount(limit),
-            ]
-            .join(" "),
         };
         let state = rule.state(ended);
         let ink = if rule.result == Standing::Fired || rule.is_inferred {
@@ -206,8 +210,7 @@ fn write_rules(
             Ink::Dim
         };
         let by = match rule.limit_from {
-            Some(LimitFrom::Inferred) => "  limit inferred".to_owned(),
-            Some(from) => format!("  limit set by {}", from.as_str()),
+            Some(from) => format!("  {}", set_by(from, rule.reading.limit().is_some())),
             None => String::new(),
         };
         let note = if rule.note.is_empty() {

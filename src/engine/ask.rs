@@ -223,7 +223,7 @@ impl<A: Agent> Session<A> {
             let answered = match too_long {
                 Some(window) => {
                     let wrong = format!(
-                        "about {estimated} tokens do not fit the model's window of {window}"
+                        "about {estimated} tokens don't fit the model's {window}-token window"
                     );
                     Err(ModelError::new(ModelErrorKind::Overflow, wrong))
                 }

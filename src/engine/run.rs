@@ -60,7 +60,7 @@ impl<A: Agent> Engine<A> {
             .map_err(AgentError::fatal)
             .flatten();
         heard.map_err(|error| {
-            Error::new(Kind::Usage, "the agent cannot resume this run")
+            Error::new(Kind::Usage, "the agent can't resume this run")
                 .because(io::Error::other(error.message))
         })?;
         let task = std::mem::take(&mut earlier.task);
@@ -297,7 +297,7 @@ impl<A: Agent> Session<A> {
             };
             let more = issues.len() - 1;
             let more = if more > 0 {
-                format!(", and {more} more")
+                format!(" ({more} more problem{})", if more == 1 { "" } else { "s" })
             } else {
                 String::new()
             };
@@ -405,7 +405,7 @@ impl<A: Agent> Session<A> {
                 ),
                 Some(env) => (
                     "ENV_OPS_GROUP_MISSING",
-                    format!("the environment {} does not offer it", env.name()),
+                    format!("the environment {} doesn't offer it", env.name()),
                 ),
             };
             issues.push(TaskIssue::new(

@@ -133,7 +133,12 @@ impl<A: Agent> Session<A> {
                 );
             }
             (Wish::Now, _) => {
-                facts.force(gate, Source::Cancel, Code::CancelledImmediate, "cancelled");
+                facts.force(
+                    gate,
+                    Source::Cancel,
+                    Code::CancelledImmediate,
+                    "cancelled during the step",
+                );
             }
         }
     }

@@ -132,7 +132,7 @@ impl std::error::Error for StateError {}
 
 impl From<NotJson> for StateError {
     fn from(wrong: NotJson) -> Self {
-        Self(format!("the state cannot be written as JSON: {wrong}"))
+        Self(format!("the state can't be written as JSON: {wrong}"))
     }
 }
 

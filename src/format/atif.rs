@@ -169,7 +169,7 @@ pub(super) struct Trajectory {
     steps_unknown: bool,
     began: Option<i64>,
     took: Option<f64>,
-    /// The last step made tool calls, and the time of their results is not recorded: the format
+    /// The last step made tool calls, and the time of their results isn't recorded: the format
     /// only has the time of the reply.
     end_unknown: bool,
 }
@@ -271,7 +271,7 @@ impl Reader for Trajectory {
     fn look(&mut self, draft: &mut Draft<'_>) {
         // A continuation is a separate run, but not a child run.
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
-        self.compare("final_metrics say", self.totals, draft);
+        self.compare("final_metrics records", self.totals, draft);
         // Totals may count steps in other files.
         let is_whole = self.goes_on.is_none() && self.index == 0 && !self.copied && children == 0;
         if let Some(counted) = self
@@ -279,15 +279,16 @@ impl Reader for Trajectory {
             .filter(|counted| is_whole && *counted != self.steps)
         {
             let reason = format!(
-                "final_metrics say {counted} steps, but the file has {}",
+                "final_metrics records {counted} steps, but the file has {}",
                 self.steps
             );
             draft.issue(IssueKind::Count, reason);
         }
         let held = self.of_cache.filter(|_| is_whole && !self.lacks_cached);
         if let Some((total, sum)) = self.cached.zip(held).filter(|(total, sum)| total != sum) {
-            let reason =
-                format!("final_metrics say {total} cached tokens, but the steps add up to {sum}");
+            let reason = format!(
+                "final_metrics records {total} cached tokens, but the steps add up to {sum}"
+            );
             draft.run().conflicts.push(cut(&reason));
             draft.issue(IssueKind::Count, reason);
         }

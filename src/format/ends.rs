@@ -41,7 +41,7 @@ impl End {
 
     /// Returns the end that a trace records as an error with this word.
     pub(super) fn error(word: &str) -> Ended {
-        let headline = "Ended by an error";
+        let headline = "Failed with an error";
         Ended::new(word, headline, Outcome::Failed, Certainty::Recorded)
     }
 
@@ -111,16 +111,19 @@ mod tests {
     fn the_first_row_with_a_matching_word_counts() {
         const ENDS: &[End] = ends! {
             "limit" | "budget" => Truncated, "Limit reached", "Step": "max_steps", "Cost": "max_cost";
-            "api_*" => Failed, "Ended by an API error";
-            "*_error" => Failed, "Ended by an error";
+            "api_*" => Failed, "Failed with an API error";
+            "*_error" => Failed, "Failed with an error";
             "*user*" => Cancelled, "Interrupted by the user";
         };
         let headline = |word: &str| End::of(ENDS, word).map(|end| end.headline.to_string());
         assert_eq!(
             headline("api_error").as_deref(),
-            Some("Ended by an API error")
+            Some("Failed with an API error")
         );
-        assert_eq!(headline("my_error").as_deref(), Some("Ended by an error"));
+        assert_eq!(
+            headline("my_error").as_deref(),
+            Some("Failed with an error")
+        );
         assert_eq!(
             headline("by_user_2").as_deref(),
             Some("Interrupted by the user")

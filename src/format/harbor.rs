@@ -127,7 +127,7 @@ const NO_SANDBOX: &str = "The sandbox failed";
 const ENDS: &[End] = ends! {
     "AgentTimeoutError" => Truncated, "Agent time limit reached";
     "OutputTokenExceededError" | "OutputLengthExceededError" =>
-        Truncated, "The reply reached its token limit";
+        Truncated, Ended::CUT_REPLY;
     "ApiUsageLimitError" => Failed, "Provider usage limit reached";
     "ApiRateLimitError" | "RateLimitError" => Failed, "Provider rate limit reached";
     "AgentSafetyRefusalError" | "ContentPolicyViolationError" => Failed, "The model refused";
@@ -137,8 +137,8 @@ const ENDS: &[End] = ends! {
     "VerifierTimeoutError" | "RewardFileNotFoundError" | "RewardFileEmptyError" |
     "VerifierOutputParseError" => Failed, "The verifier failed";
     "InternalServerError" | "ServiceUnavailableError" | "APIConnectionError" | "APIError" |
-    "UnknownApiError" | "NetworkConnectionError" | "Api*" => Failed, "Ended by an API error";
-    "*" => Failed, "Ended by an error";
+    "UnknownApiError" | "NetworkConnectionError" | "Api*" => Failed, "Failed with an API error";
+    "*" => Failed, "Failed with an error";
 };
 
 /// A trial with several steps has a trajectory for each.

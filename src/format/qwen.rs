@@ -226,7 +226,7 @@ impl Session {
             let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
             let end = Ended::new(
                 &word,
-                "Ended by an API error",
+                "Failed with an API error",
                 Outcome::Failed,
                 Certainty::Inferred,
             );

@@ -108,10 +108,10 @@ const ENDS: &[End] = ends! {
     "timeout" => Truncated, "Time limit reached";
     "too_many_errors" => Halted, "Too many failed calls", "Error": "max_errors";
     "context_window_exceeded" => Failed, Ended::CONTEXT_FULL;
-    "agent_error" => Failed, "Ended by an agent error";
-    "user_error" => Failed, "Ended by an error in the simulated user";
-    "infrastructure_error" => Failed, "Ended by an infrastructure error";
-    "*_error" => Failed, "Ended by an error";
+    "agent_error" => Failed, "Failed with an agent error";
+    "user_error" => Failed, "Failed with an error in the simulated user";
+    "infrastructure_error" => Failed, "Failed with an infrastructure error";
+    "*_error" => Failed, "Failed with an error";
     "*" => Unknown, "Ended";
 };
 
@@ -444,7 +444,7 @@ fn checks<'a>(reward: &Reward<'a>) -> [(&'static str, &'static str, Vec<Check<'a
         ("assertions met", "assertion", each(reward.env_assertions)),
         ("statements met", "statement", each(reward.nl_assertions)),
         (
-            "told as asked",
+            "information given",
             "communication check",
             each(reward.communicate_checks),
         ),

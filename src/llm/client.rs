@@ -220,7 +220,7 @@ impl Client {
                 },
                 Err(error) => {
                     wrong = Some(Failure::transient(format!(
-                        "part of the reply is not JSON: {error}"
+                        "part of the reply isn't JSON: {error}"
                     )))
                 }
             }
@@ -465,7 +465,7 @@ async fn whole(
 ) -> Result<(), Failure> {
     let bytes = response.bytes().await.map_err(|error| torn(&error))?;
     let body = json(&bytes)
-        .map_err(|error| Failure::transient(format!("the reply is not JSON: {error}")))?;
+        .map_err(|error| Failure::transient(format!("the reply isn't JSON: {error}")))?;
     if let Some(complaint) = Complaint::find(&body) {
         return Err(complained(&complaint, StatusCode::OK));
     }

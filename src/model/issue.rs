@@ -103,7 +103,31 @@ impl IssueKind {
             )
     }
 
-    /// Returns a short label for tables.
+    /// Describes the kind in a word or two, for readers.
+    pub fn words(self) -> &'static str {
+        match self {
+            IssueKind::Torn => "truncated line",
+            IssueKind::Repaired => "repaired line",
+            IssueKind::Field => "unexpected value",
+            IssueKind::TooLong => "line too long",
+            IssueKind::Unterminated => "missing final newline",
+            IssueKind::NoStepLine => "missing step line",
+            IssueKind::Count => "counts differ",
+            IssueKind::Renamed => "renamed run",
+            IssueKind::Copied => "copied records",
+            IssueKind::Left => "abandoned steps",
+            IssueKind::Redacted => "redacted value",
+            IssueKind::Time => "timestamps out of order",
+            IssueKind::Offset => "no UTC offset",
+            IssueKind::State => "state mismatch",
+            IssueKind::Outside => "change between steps",
+            IssueKind::Gap => "gap in step ids",
+            IssueKind::Skipped => "skipped lines",
+            other => other.label(),
+        }
+    }
+
+    /// Returns the kind's name in JSON.
     pub fn label(self) -> &'static str {
         match self {
             IssueKind::Missing => "missing file",

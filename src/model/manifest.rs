@@ -231,7 +231,7 @@ impl RunScore {
 pub struct Total {
     /// The tokens.
     pub tokens: u64,
-    /// The name of the record: "result", "cost-state".
+    /// The name of the record: "result", "cost-state line".
     pub record: &'static str,
     /// A possible reason for a difference from the steps, such as "4 retries are recorded". May be
     /// empty.

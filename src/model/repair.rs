@@ -155,6 +155,9 @@ fn reason(error: &serde_json::Error) -> String {
     let words = text
         .rsplit_once(" at line ")
         .map_or(text.as_str(), |(words, _)| words);
+    let words = words
+        .replace("expected ident", "unexpected text")
+        .replace("EOF while parsing", "the text ends inside");
     match error.line() {
         0 | 1 => format!("{words} at byte {} of the line", error.column()),
         line => format!("{words} at line {line}, byte {}", error.column()),

@@ -74,8 +74,8 @@ pub(crate) fn is_api_path(path: &str) -> bool {
 pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
     let runs = state.library.runs();
     let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
-    let detail = "No trace with this name was found below the root.";
-    WebError::not_found("No run named", detail)
+    let detail = format!("There is no run with this name in {}.", state.shown_roots());
+    WebError::not_found("No run named", &detail)
         .named(key)
         .close_to(close.map(|run| run.summary()).collect())
         .awaiting(key)
@@ -230,8 +230,8 @@ fn has_steps(run: &Run, total: usize) -> String {
     match (total, kept_of_all(&index)) {
         (0, _) => format!("{}.", run.summary().no_step(&index)),
         (_, Some(steps)) => format!("It has {steps}."),
-        (1, None) => "It has one step, 0.".to_owned(),
-        (_, None) => format!("It has {total} steps, 0 to {}.", total - 1),
+        (1, None) => "It has 1 step, step 0.".to_owned(),
+        (_, None) => format!("It has {total} steps, numbered from 0 to {}.", total - 1),
     }
 }
 
@@ -245,7 +245,7 @@ impl FromRequestParts<AppState> for EventParam {
         if let Some(n) = text.parse().ok().filter(|n| *n < total) {
             return Ok(Self(run, n));
         }
-        let has = format!("It has {}, counted from 0.", counted(total, "event"));
+        let has = format!("It has {}, numbered from 0.", counted(total, "event"));
         let error = WebError::not_found("This run has no event", &has).named(&text);
         Err(error.link("Open the run", href::run(run.key().as_str())))
     }

@@ -65,7 +65,7 @@ impl Params {
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, WebError> {
         let text = self.text(name);
         let wrong = |_| {
-            let detail = format!("The parameter {name} must be a whole number.");
+            let detail = format!("{name} must be a whole number.");
             WebError::bad_request("Invalid number", &detail).named(text)
         };
         if text.is_empty() {

@@ -18,7 +18,10 @@ const MAX_NAMED: usize = 10;
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
     status: &'static str,
+    /// The number of runs. Duplicates aren't counted.
     runs: usize,
+    /// The number of files and directories with only records of a run that is already counted.
+    duplicates: usize,
     watch: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     watch_reason: Option<String>,
@@ -107,7 +110,9 @@ impl Store {
 /// `GET /healthz`
 pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
     // Count the runs before reading the status, so that runs added in between count as unindexed.
-    let runs = state.library.runs().len();
+    let runs = state.library.runs();
+    let all = runs.len();
+    let runs = runs.iter().filter(|run| run.summary().counts()).count();
     let status = state.library.status();
     let (watch, watch_reason) = match status.mode {
         Mode::Native => ("native", None),
@@ -120,6 +125,7 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
             "ok"
         },
         runs,
+        duplicates: all - runs,
         watch,
         watch_reason,
         scan_age_ms: status.looked.elapsed().as_millis(),

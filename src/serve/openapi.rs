@@ -260,9 +260,9 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/jump",
-        about: "Suggest runs, steps, tabs, pages and shortcuts for some words",
+        about: "Suggest runs, steps, tabs, pages and shortcuts for a search text",
         query: &[
-            Param("q", Text, "The words typed."),
+            Param("q", Text, "The search text."),
             Param("at", Text, "The address of the current page."),
         ],
         gives: Gives::Json(of::<jump::Offers>),
@@ -332,9 +332,9 @@ fn made() -> Value {
 fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator) -> Value {
     let named = address.path.split(['{', '}']).skip(1).step_by(2).map(|name| match name {
         "n" => json!({ "name": "n", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 },
-                       "description": "The step's position in the file, counted from 0." }),
+                       "description": "The step number, counted from 0 in file order." }),
         name => json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" },
-                        "description": "The run's key (its path below the root), as one segment." }),
+                        "description": "The run's key (its path below the root), as one path segment; write / as %2F." }),
     });
     let parameters: Vec<_> = named.chain(address.query.iter().map(parameter)).collect();
     let content = match address.gives {
@@ -357,8 +357,8 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
         "summary": address.about,
         "parameters": parameters,
         "responses": {
-            "200": { "description": address.about, "content": content },
-            "default": { "description": "What went wrong, why, and what to do.", "content": wrong },
+            "200": { "description": "The result.", "content": content },
+            "default": { "description": "An error: what went wrong, why, and what to do if anything helps.", "content": wrong },
         },
     })
 }

@@ -44,7 +44,7 @@ impl Args<'_> {
         let number = value.and_then(|value| value.trim().parse().ok());
         number.ok_or_else(|| {
             let not = value.map_or_else(String::new, |value| format!(", not {value:?}"));
-            SpecError::new(format!("{name} needs a whole number, as in {name}=8{not}"))
+            SpecError::new(format!("{name} needs a whole number{not}"))
         })
     }
 
@@ -52,7 +52,7 @@ impl Args<'_> {
     pub(super) fn text(&self) -> Result<String, SpecError> {
         let name = self.name;
         let value = self.value.map(str::to_owned);
-        value.ok_or_else(|| SpecError::new(format!("{name} needs a value, as in {name}=TEXT")))
+        value.ok_or_else(|| SpecError::new(format!("{name} needs a value")))
     }
 
     /// Checks that the rule has no value.

@@ -133,7 +133,7 @@ where
         }
         // Always a custom code, even if the id spells a known one: a closure called `final` is
         // still a closure.
-        let reading = Reading::text(format!("the condition {} holds", self.id));
+        let reading = Reading::text("its condition is true");
         Ok(Check::Stop {
             code: Code::Custom(self.id.as_str().into()),
             reading,

@@ -268,7 +268,7 @@ impl<S> Evaluation<'_, S> {
         let (step, phase) = (self.facts.step, error.phase);
         let message = clip(&error.message, 240).to_owned();
         let reading = Reading::text(format!(
-            "{} failed and was not recovered: {message}",
+            "{} failed and wasn't recovered: {message}",
             phase.as_str()
         ))
         .evidence([Evidence::Failure {
@@ -292,7 +292,7 @@ impl<S> Evaluation<'_, S> {
         let (code, verb) = match critic.wish {
             CriticWish::Retry => return,
             CriticWish::Failed => (Code::CriterionError, "failed"),
-            _ => (Code::CriticStop, "said stop"),
+            _ => (Code::CriticStop, "requested a stop"),
         };
         let why = critic.reason.as_deref().filter(|reason| !reason.is_empty());
         let detail = match why {
@@ -356,7 +356,7 @@ impl<S> Evaluation<'_, S> {
                 "env",
                 Source::Env,
                 Code::EnvTerminal,
-                Reading::text("the environment ended"),
+                Reading::text("the environment ended the episode"),
             );
         }
     }

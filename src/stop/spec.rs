@@ -86,9 +86,9 @@ impl StopSpec {
         };
         let Some(row) = RULES.iter().find(|row| row.is_called(name)) else {
             let short = RULES.iter().filter(|row| !row.example.starts_with('{'));
-            let names: Vec<_> = short.map(|row| format!("`{}`", row.name)).collect();
+            let names: Vec<_> = short.map(|row| row.name).collect();
             return Err(SpecError::new(format!(
-                "unknown rule `{name}`, expected one of {}",
+                "unknown rule {name:?}; use one of {}",
                 names.join(", ")
             )));
         };

@@ -235,7 +235,7 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
     check_size(packed, size, MAX_TEXT_BYTES).map_err(|error| {
         io::Error::new(
             error.kind(),
-            format!("the archive member was not decompressed: {error}"),
+            format!("the archive member wasn't decompressed: {error}"),
         )
     })?;
     if encrypted {

@@ -586,7 +586,7 @@ impl UnderWay {
         }
         let fault = match (&damage, values.is_broken(), size) {
             (Some(damage), ..) => damage.clone(),
-            (None, true, _) => "the file is not a single JSON document".to_owned(),
+            (None, true, _) => "the file isn't a single JSON document".to_owned(),
             (None, false, 0) => "the file is empty".to_owned(),
             (None, false, read) => format!("the document is truncated after {read} bytes"),
         };
@@ -662,7 +662,7 @@ pub(super) fn tell(
             ..EventDraft::default()
         });
         let reason = format!(
-            "a value of {} bytes was not parsed (the limit is {MAX_LINE_BYTES})",
+            "a value of {} bytes wasn't parsed (the limit is {MAX_LINE_BYTES})",
             span.len
         );
         return draft.issue(IssueKind::TooLong, reason);

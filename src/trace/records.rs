@@ -38,7 +38,7 @@ pub(super) fn each_record<'a>(
     };
     let Some(bytes) = line.bytes else {
         let reason = format!(
-            "a line of {} bytes was not parsed (the limit is {MAX_LINE_BYTES})",
+            "a line of {} bytes wasn't parsed (the limit is {MAX_LINE_BYTES})",
             line.span.len
         );
         tell(&line, vec![(IssueKind::TooLong, reason)]);

@@ -900,7 +900,7 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
         }
     }
     let fault = match (places.is_broken(), places.is_whole()) {
-        (true, _) => Some("the file is not a single JSON document".to_owned()),
+        (true, _) => Some("the file isn't a single JSON document".to_owned()),
         (false, true) => None,
         (false, false) => Some(format!("the document is truncated after {size} bytes")),
     };

@@ -212,7 +212,7 @@ fn back_leads_to_where_one_jumped_from() {
     position(&page, "box.last");
     page.eval("history.back()");
     at(&page, "1", 3);
-    page.wait("document.querySelector('.pos').innerText === '1 · event 3 / 5'");
+    page.wait("document.querySelector('.pos').innerText === '1 · event 3 of 5'");
 }
 
 #[test]
@@ -325,5 +325,5 @@ fn without_scripts_links_walk_and_the_form_sets_breakpoints() {
         "none"
     );
     page.click("#stops button");
-    page.wait("document.querySelector('.pos')?.innerText === '1 · event 2 / 5'");
+    page.wait("document.querySelector('.pos')?.innerText === '1 · event 2 of 5'");
 }

@@ -79,17 +79,17 @@ fn every_end_reads_as_its_recorded_verdict() {
         .collect();
     table.sort();
     insta::assert_snapshot!(table.join("\n"), @r#"
-    budget_both | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | At the same time, the token budget was reached. | 0 steps of 0, 0 issues
-    budget_first | limit | recorded | Step budget used up: 0 of 0 steps, before the first step | 0 steps of 0, 0 issues
+    budget_both | limit | recorded | Step budget used up: 0 steps, limit 0, before the first step | At the same time, the token budget was reached. | 0 steps of 0, 0 issues
+    budget_first | limit | recorded | Step budget used up: 0 steps, limit 0, before the first step | 0 steps of 0, 0 issues
     cancelled | cancelled | recorded | Cancelled after step 1 | No answer was given. | 2 steps of 10, 0 issues
     cancelled_first | cancelled | recorded | Cancelled before the first step | 0 steps of 10, 0 issues
-    critic_failed | error | recorded | Ended by an error after step 0: the critic Broken failed: the tests could not be run | No answer was given. | 1 steps of 10, 0 issues
-    critic_stop | critic stop | recorded | Stopped by Strict at 0.10: this leads nowhere | No answer was given. | 1 steps of 10, 0 issues
+    critic_failed | error | recorded | Failed with an error after step 0: the critic Broken failed: the tests could not be run | No answer was given. | 1 steps of 10, 0 issues
+    critic_stop | critic stop | recorded | Stopped by the critic Strict (score 0.10): this leads nowhere | No answer was given. | 1 steps of 10, 0 issues
     final | answered | recorded | Answered at step 1 | 2 steps of 8, 0 issues
     model | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
-    preflight | error | recorded | Not started: the task failed validation (the required file "words.txt" does not exist) | 0 steps of 10, 0 issues
+    preflight | error | recorded | Not started: the required file "words.txt" does not exist | 0 steps of 10, 0 issues
     recovered | answered | recorded | Answered at step 2 · after 1 recovered error | 3 steps of 10, 0 issues
-    refused | limit | recorded | Step budget used up: 3 of 3 steps; the answer was not accepted | 3 steps of 3, 0 issues
+    refused | limit | recorded | Step budget used up: 3 steps, limit 3; the answer wasn't accepted | 3 steps of 3, 0 issues
     "#);
 }
 
@@ -136,7 +136,7 @@ fn programs_read_the_rule_that_ended_a_run() {
     let (done, shown) = typed(&["show", "refused"], dir.path());
     assert_eq!(done, 0);
     assert!(
-        shown.contains("rule      budget.steps: 3 steps >= 3, set by the task"),
+        shown.contains("ended by  budget.steps: 3 steps, limit 3, set by the task"),
         "{shown}"
     );
     let (clean, checked) = typed(
@@ -223,7 +223,7 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let (found, checked) = typed(&["check", "final"], dir.path());
     assert_eq!(found, 1);
     assert!(
-        checked.contains("last step to run: step 1 in the verdict, step 0 in the file"),
+        checked.contains("the verdict says that step 1 ran last, but the file ends at step 0"),
         "{checked}"
     );
     assert!(

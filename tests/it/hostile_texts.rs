@@ -344,7 +344,9 @@ fn pages_of(manner: Manner) -> BTreeSet<String> {
     make(dir.path(), manner);
     let board = Board::serve(dir.path());
     board.until_read();
-    assert_eq!(board.json("/healthz")["runs"], runs().len());
+    let health = board.json("/healthz");
+    let all = ["runs", "duplicates"].map(|key| health[key].as_u64().unwrap());
+    assert_eq!(all.iter().sum::<u64>(), runs().len() as u64);
     let (sorts, visited) = crawl(&board);
     println!(
         "{manner:?}: {visited} answers, {} kinds of elements",

@@ -38,7 +38,7 @@ fn a_talk_with_a_program_has_nothing_on_stdout_but_answers_and_ends_with_its_inp
     );
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(
-        stderr.contains("/there/is/none doesn't exist yet"),
+        stderr.contains("there is no directory /there/is/none yet"),
         "{stderr}"
     );
     let mut ids: Vec<_> = stdout

@@ -116,8 +116,8 @@ fn every_place_of_the_real_runs_has_an_address_of_its_own() {
 fn what_is_no_place_is_not_found_and_what_there_is_is_said() {
     let (_dir, board) = with("q060/q060_handoff");
     for (query, says) in [
-        ("step=7", "It has 7 steps, 0 to 6"),
-        ("step=x", "It has 7 steps, 0 to 6"),
+        ("step=7", "It has 7 steps, numbered from 0 to 6"),
+        ("step=x", "It has 7 steps, numbered from 0 to 6"),
         ("step=0&event=11", "It has 10 events, 1 to 10."),
         ("step=0&speed=9", "Use 0.5, 1, 2, 5, 20, 100 or 500."),
         ("step=0&clock=sun", "Use step, time or gaps."),

@@ -409,7 +409,7 @@ fn an_agent_does_not_write_its_own_record() {
     );
     assert!(!place.path("runs/forged").exists());
     // A command can do this, and the run reports it.
-    let altered = "steps.jsonl is not the file that was written";
+    let altered = "steps.jsonl isn't the file that was written";
     assert!(
         text(&done.stderr).contains(&format!("another program changed it: {altered}")),
         "{}",
@@ -553,7 +553,7 @@ fn runs_do_not_lie_in_the_workspace_itself() {
     let done = place.run(&["x"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(
-        text(&done.stderr).contains("is the agent's workspace\n"),
+        text(&done.stderr).contains("runs can't be written directly into the agent's workspace"),
         "{}",
         text(&done.stderr)
     );

@@ -324,11 +324,11 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
     for part in [
         "# fix_bug: Answered at step 10\n",
         "**Task:** The tests of cart.sh fail.",
-        "- Ended by decision (final)",
+        "- Stop reason final",
         "## Step 1\n\n> See it fail before anything is changed.\n\n`run_command(command=\"sh test_cart.sh\")` → success, exit code 1",
         "```\nok   total of nothing\n",
-        "- state `suspect`: set (was absent or null)\n",
-        "- critic `tests` 0.50 continue: 2 of 4 fail, exit status 1\n",
+        "- state `suspect`: set\n",
+        "- critic `tests`: 0.50, continue: 2 of 4 fail, exit status 1\n",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

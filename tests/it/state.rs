@@ -148,6 +148,6 @@ fn a_key_tells_its_history_on_the_tab_and_in_the_command() {
     let said = String::from_utf8(said.stdout).unwrap();
     assert_eq!(
         said,
-        "tests.passed: 3 changes up to step 10\nstep 1     0 → 2\nstep 5     2 → 3\nstep 9     3 → 4\nresult     4\n"
+        "tests.passed: 3 changes up to step 10\nstep 1     0 → 2\nstep 5     2 → 3\nstep 9     3 → 4\nafter step 10  4\n"
     );
 }

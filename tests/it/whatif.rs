@@ -42,7 +42,7 @@ fn the_page_answers_the_rules_of_its_address() {
     let response = board.get("/runs/fix_bug/whatif?rule=max_steps%3D4&rule=max_rounds%3D99");
     assert_eq!(response.status, 200);
     let page = Html::parse_document(response.text());
-    let headline = "These rules would have stopped the run at step 3 instead of 10, saving 7 steps. Its answer would have been \
+    let headline = "These rules would have stopped the run at step 3 instead of step 10, saving 7 steps. Its answer would have been \
                     lost.";
     assert_eq!(texts(&page, "#lead[role=status]"), [headline]);
     assert_eq!(
@@ -114,10 +114,10 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             "max_steps needs a whole number",
             "max_steps=8",
         ),
-        ("max_step%3D3", "unknown rule `max_step`", "max_steps=8"),
+        ("max_step%3D3", "unknown rule \"max_step\"", "max_steps=8"),
         (
             "content_match%3D%28",
-            "does not compile",
+            "doesn't compile",
             "content_match=(?i)done",
         ),
         (
@@ -311,12 +311,12 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     ]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(said.stdout, @r"
-    sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
+    sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of step 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
       rule                     vs. record   step  steps saved  tokens   time  answer   why
-      max_steps=3              earlier         2            2   3,351  1.9 s  none     3 steps >= 3
-      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  Unknown from step 0: a score from the critic nobody is not recorded
-      budget.steps=20          not reached     –            –       –      –  –        Didn't fire before the run ended (as recorded)
-      budget.tokens=4000       same            4            0       0   0 ms  –        5,698 tokens >= 4,000 (ended the run)
+      max_steps=3              earlier         2            2   3,351  1.9 s  none     3 steps, limit 3
+      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
+      budget.steps=20          not reached     –            –       –      –  –        not reached, as recorded
+      budget.tokens=4000       same            4            0       0   0 ms  –        5,698 tokens, limit 4,000 (ended the run)
     ");
     let json = command(&[
         "sample_runs/budget_tokens",
@@ -350,7 +350,7 @@ fn the_command_refuses_what_it_cannot_ask() {
         ),
         (
             "stop=3",
-            "because: unknown rule `stop`",
+            "because: unknown rule \"stop\"",
             "hint: for example: --rule '",
         ),
         (
@@ -412,14 +412,14 @@ fn a_schema_comes_from_a_file_of_bounded_size() {
     let good = ask("good.json");
     assert_eq!(good.code, 0, "{}", good.stderr);
     assert!(
-        good.stdout.contains("the answer is not JSON"),
+        good.stdout.contains("the answer isn't JSON"),
         "{}",
         good.stdout
     );
     assert!(
         ask("bad.json")
             .stderr
-            .contains("because: the schema of structured_output does not compile")
+            .contains("because: the schema of structured_output doesn't compile")
     );
     assert!(ask("long.json").stderr.contains("it is larger than 1 MiB"));
 }
@@ -505,13 +505,13 @@ fn a_limit_between_the_last_step_and_the_end_of_the_run_is_not_said_to_be_missed
             "max_runtime=31",
         ],
     );
-    let more = "the step that took the remaining 18500 ms is not recorded".to_owned();
+    let more = "the step that took the remaining 18500 ms isn't recorded".to_owned();
     let unknown = || ("unknown".to_owned(), Some(1), more.clone());
     assert_eq!(told[0].0, "earlier");
     assert_eq!(told[1..3], [unknown(), unknown()]);
     assert_eq!(
         told[3].0, "unknown",
-        "when a decision was there is not recorded either"
+        "when a decision was there isn't recorded either"
     );
     assert_eq!(told[4].0, "not_reached", "the run took 30.5 s");
     let answered = ours("tools/claude-code-stream/answered.jsonl");
@@ -592,7 +592,7 @@ fn when_the_last_step_of_a_trajectory_was_over_is_not_recorded() {
     );
     assert_eq!(
         (told[1].1, told[1].2.as_str()),
-        (Some(1), "the end time of the last step is not recorded")
+        (Some(1), "the end time of the last step isn't recorded")
     );
     assert_eq!(
         ends_with(Value::Null)[1].0,

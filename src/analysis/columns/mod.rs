@@ -5,6 +5,7 @@
 
 use super::summary::Summary;
 
+mod about;
 mod column;
 mod document;
 mod step;

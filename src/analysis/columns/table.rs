@@ -209,6 +209,7 @@ pub static COLUMNS: &[Column] = &[
         "steps without token counts",
         Count(|run| whole(run.steps_without_tokens)),
     )
+    .alias("steps_without_tokens")
     .sums(),
     row(
         "tokens_estimated",

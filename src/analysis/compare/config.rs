@@ -2,7 +2,7 @@
 //! trace records.
 //!
 //! Manifest members that describe how the run went aren't settings, nor are ids and times. A
-//! setting that is missing, `null` or `"unknown"` is not recorded. Two settings that are not
+//! setting that is missing, `null` or `"unknown"` isn't recorded. Two settings that are not
 //! recorded don't differ.
 
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
 //! Collects the numbers that are compared between two runs. Every run has the same ones. Numbers
-//! that are not recorded stay unknown.
+//! that aren't recorded stay unknown.
 
 use crate::analysis::format;
 use crate::analysis::newest::newest_run;
@@ -27,7 +27,7 @@ pub struct Measure {
     pub name: &'static str,
     /// The unit.
     pub unit: Unit,
-    /// The number; `None` if it is not recorded, or if a line that may affect it is unreadable.
+    /// The number; `None` if it isn't recorded, or if a line that may affect it is unreadable.
     pub value: Option<f64>,
     /// The lower bound, if the number is unknown.
     pub lower_bound: Option<f64>,
@@ -150,15 +150,20 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         ),
         measure(
             "lowest_score",
-            "Lowest score",
+            "Lowest score in any step",
             Unit::Score,
             scores().min_by(f64::total_cmp),
         ),
-        measure("mean_score", "Mean lowest score", Unit::Score, mean()),
+        measure(
+            "mean_score",
+            "Mean of the steps' lowest scores",
+            Unit::Score,
+            mean(),
+        ),
         measure("last_score", "Last score", Unit::Score, summary.last_score),
         measure(
             "issues",
-            "Trace issues",
+            "Issues in the trace",
             Unit::Count,
             Some(summary.issues.0 as f64),
         ),

@@ -202,13 +202,13 @@ fn absent(
         _ if continues => format!("{name} doesn't"),
         Some(lost) if lost.is_skipped => {
             format!(
-                "{name} has no more lines ({} skipped)",
-                counted(lost.count, "step")
+                "{name}'s lines end here, although it has {} (skipped)",
+                counted(lost.count, "more step")
             )
         }
         Some(lost) => format!(
-            "{name} has no more lines ({} ran without one)",
-            counted(lost.count, "step")
+            "{name}'s lines end here, although {} ran",
+            counted(lost.count, "more step")
         ),
         None if are_steps_unknown(index) => format!("{name} has no more recorded steps"),
         None if index.steps().is_empty() => format!("{name} has no steps"),

@@ -171,8 +171,8 @@ impl Relation {
         });
         let also = match (&*self.also_at, self.copies) {
             ([], _) => None,
-            ([one], _) => Some(format!("also at {one}")),
-            ([first, ..], copies) => Some(format!("also at {first} and {} more", copies - 1)),
+            ([one], _) => Some(format!("duplicate at {one}")),
+            ([first, ..], copies) => Some(format!("duplicates at {first} and {} more", copies - 1)),
         };
         let separate_children = self.separate_children.as_ref().map(|separate_children| {
             let runs = counted(separate_children.ids.len(), "sub-agent");
@@ -233,22 +233,22 @@ impl SeparateChildren {
     }
 }
 
-/// A copy of a run whose records differ from those of the run that counts.
+/// A duplicate of a run whose records differ from those of the run that counts.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "CopyJson")]
+#[schemars(rename = "DuplicateDifferences")]
 pub struct CopyDifferences {
-    /// The key of the copy.
+    /// The key of the duplicate.
     pub key: String,
-    /// The copy's answer to why the run stopped, without a full stop.
+    /// The duplicate's answer to why the run stopped, without a full stop.
     pub verdict: String,
     #[schemars(with = "String")]
     pub(crate) outcome: Outcome,
-    /// The stop reason that the copy records.
+    /// The stop reason that the duplicate records.
     pub stop_reason: Option<String>,
     /// `recorded`, `inferred` from the last records, or `unknown`.
     #[schemars(with = "String")]
     pub certainty: Certainty,
-    /// Whether the copy ended differently.
+    /// Whether the duplicate ended differently.
     #[serde(rename = "other_end")]
     pub is_other_end: bool,
     /// Whether the copy holds the run up to its end, judged by the number of steps.
@@ -267,6 +267,6 @@ impl CopyDifferences {
         let end = self.is_other_end.then_some(&self.verdict);
         end.into_iter()
             .chain(&self.differs)
-            .map(|words| format!("{} says: {words}", self.key))
+            .map(|words| format!("{} records: {words}", self.key))
     }
 }

@@ -100,7 +100,7 @@ fn what<'a>(entry: &'a Json<'a>) -> What<'a> {
 }
 
 impl KeyChange<'_> {
-    /// Returns the path and the words of a row: `plan_steps[2]` and `1 of 3 fields`.
+    /// Returns the path and the words of a row: `plan_steps[2]` and `1 of 3 fields changed`.
     ///
     /// If only one item of a list changed inside, the path continues into it, because the words
     /// then say more.
@@ -112,11 +112,11 @@ impl KeyChange<'_> {
             What::Changed {
                 change: Change::Added(_),
                 or_null: true,
-            } => (path, "set (was absent or null)".to_owned()),
+            } => (path, "set".to_owned()),
             What::Changed {
                 change: Change::Removed(_),
                 or_null: true,
-            } => (path, "cleared (now absent or null)".to_owned()),
+            } => (path, "cleared".to_owned()),
             What::Changed { change, .. } => {
                 let (path, change) = change.narrowed(path);
                 (path, change.words())
@@ -199,7 +199,7 @@ impl Counts {
         let mut parts = Vec::new();
         if self.changed > 0 {
             parts.push(format!(
-                "{} of {}",
+                "{} of {} changed",
                 grouped(self.changed as u64),
                 counted(self.changed + same, noun)
             ));
@@ -224,7 +224,7 @@ impl Counts {
             ));
         }
         match (kind, self.added + self.removed) {
-            // "1 of 3 fields" can only refer to an object.
+            // "1 of 3 fields changed" can only refer to an object.
             ("object", 0) => parts.join(", "),
             _ => format!("{kind}, {}", parts.join(", ")),
         }

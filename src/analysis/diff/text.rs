@@ -78,8 +78,8 @@ impl TextChange<'_> {
                     parts.map(|(_, text)| text.split_whitespace().count()).sum()
                 };
                 match count(Kind::Del).max(count(Kind::Ins)) {
-                    0 => "text, whitespace only".to_owned(),
-                    words => format!("text, {}", counted(words, "word")),
+                    0 => "text, only whitespace changed".to_owned(),
+                    words => format!("text, {} changed", counted(words, "word")),
                 }
             }
         }

@@ -384,7 +384,7 @@ fn the_step_count_is_unknown_if_lines_are_missing() {
         .sentence(&whole.index, &files.index);
     assert!(
         says.ends_with(
-            "B has no more lines (2 steps ran without one). Same actions in the first step."
+            "B's lines end here, although 2 more steps ran. Same actions in the first step."
         ),
         "{says}"
     );

@@ -17,7 +17,7 @@ mod visible;
 
 pub use visible::{json_visible, visible, visible_line};
 
-/// The text for a value that is not recorded.
+/// The text for a value that isn't recorded.
 pub const MISSING: &str = "–";
 
 /// The sign of a negative number.
@@ -61,11 +61,19 @@ pub fn duration(duration: Duration) -> String {
     } else if tenths_s < 600 {
         format!("{}.{} s", tenths_s / 10, tenths_s % 10)
     } else if s < 3600 {
-        format!("{} min {:02} s", s / 60, s % 60)
+        two_units((s / 60, "min"), (s % 60, "s"))
     } else if min < 24 * 60 {
-        format!("{} h {:02} min", min / 60, min % 60)
+        two_units((min / 60, "h"), (min % 60, "min"))
     } else {
-        format!("{} d {:02} h", h / 24, h % 24)
+        two_units((h / 24, "d"), (h % 24, "h"))
+    }
+}
+
+/// Formats `4 min 05 s`, or `4 min` without a rest.
+fn two_units((whole, unit): (u128, &str), (rest, smaller): (u128, &str)) -> String {
+    match rest {
+        0 => format!("{whole} {unit}"),
+        rest => format!("{whole} {unit} {rest:02} {smaller}"),
     }
 }
 
@@ -306,6 +314,8 @@ pub fn amount(value: f64, unit: &str) -> String {
         )),
         "usd" => usd(value),
         "" => number(value),
+        // The recorded unit of loop detection.
+        "equal texts" => amount(value, "identical texts"),
         // Units are recorded in the plural.
         _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
         _ => format!("{} {unit}", number(value)),

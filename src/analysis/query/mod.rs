@@ -87,13 +87,13 @@ pub enum Test {
     },
 }
 
-/// A term that couldn't be parsed.
+/// A term that couldn't be parsed and doesn't filter.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Ignored {
     /// The term as written.
     #[serde(rename = "term")]
     pub text: String,
-    /// What was expected instead, as one sentence without a full stop.
+    /// Why the term was ignored, without a full stop.
     pub why: String,
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::words::{self, Amount, Bound, Key, Needle, Unit};
 use super::{Ignored, Query, Term, Test};
+use crate::analysis::closest::closest;
 use crate::analysis::columns::{COLUMNS, Column, Kind};
 
 /// Terms after this many are ignored, as is a term with more values than [`MAX_VALUES`]. Both
@@ -190,13 +191,11 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
 }
 
 fn unknown(name: &str) -> String {
-    let names = COLUMNS
-        .iter()
-        .map(|column| column.name)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let names = COLUMNS.iter().map(|column| (column.name, column.name));
+    let close = closest(name, names).next();
+    let close = close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"));
     format!(
-        "there is no field {name}. To search for the text, put it in quotes. The fields are {names} and `state.KEY changed`"
+        "no field is called {name}{close}. Put the term in quotes to search for its text, or see `board list --help` for all fields"
     )
 }
 
@@ -262,6 +261,9 @@ fn number(
             Unit::Moment => format!(
                 "{name} takes a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
             ),
+            _ if field.name == "cost" => {
+                "cost takes dollars, such as cost<0.5, cost>=2 or cost:0.1..1".to_owned()
+            }
             _ => format!("{name} takes a number, such as {name}<5, {name}>=10k or {name}:2..8"),
         }
     };

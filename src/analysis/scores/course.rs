@@ -31,7 +31,7 @@ pub fn course(lane: &Lane) -> String {
     };
     let some = |never: &str, way: &str, count: usize| {
         format!(
-            "{never}, {way} {} of {} times",
+            "{way} {} of {} times, {never}",
             format::count(count as u64),
             format::count(ways as u64)
         )

@@ -133,7 +133,7 @@ const NOT_THERE: &str = "not recorded";
 const OLDER: &str = "as observed by an earlier step";
 /// The reason for doubt about a value that the current step observed differently.
 pub const BETWEEN: &str =
-    "had a different value when the step's reduce began; when it changed is not recorded";
+    "had a different value when the step's reduce began; when it changed isn't recorded";
 
 /// Returns the state after step `n`, by ordinal. `None` if there's no such step.
 pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {

@@ -163,7 +163,7 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     assert!(
         issues
             .iter()
-            .any(|issue| issue.reason == "time goes backwards here"),
+            .any(|issue| issue.reason == "this record is older than the one before it"),
         "{issues:?}"
     );
     // After that, the run's age is unknown.
@@ -487,7 +487,7 @@ fn a_cost_limit_over_an_estimate_says_so() {
     assert_eq!(ask(&told(&index)).0, StopTiming::Unknown);
     let (found, step, detail, said) = ask(&told(&index).priced(&prices(&[("m", 1.0)])));
     assert_eq!((found, step, said), (StopTiming::Earlier, Some(1), true));
-    assert_eq!(detail, "$0.2 (estimated) >= $0.15");
+    assert_eq!(detail, "$0.2 (estimated), limit $0.15");
 }
 
 #[test]

@@ -140,12 +140,8 @@ fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
     let no_file = |file: &str| Err(format!("the schema file {file:?} can't be read here"));
     let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
     let read = rules.map(|rule| {
-        rule.read.map_err(|Wrong { why, example }| {
-            SpecError::new(format!(
-                "the rule {:?} can't be used: {why}. Example: {example}",
-                rule.text
-            ))
-        })
+        rule.read
+            .map_err(|Wrong { why, example }| SpecError::new(format!("{why}. Example: {example}")))
     });
     read.collect()
 }

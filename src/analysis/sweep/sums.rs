@@ -99,6 +99,7 @@ impl Measure {
 
 /// The effects of all rules over all added runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "SweepTotals")]
 pub struct Sweep {
     /// The number of evaluated runs.
     #[serde(rename = "asked")]
@@ -155,15 +156,15 @@ pub struct Effect {
     #[serde(rename = "lost", serialize_with = "keys_with_steps")]
     #[schemars(with = "Vec<Lost<'static>>")]
     pub lost_in: BTreeMap<RunKey, Option<u64>>,
-    /// Steps.
+    /// The steps spent and saved.
     #[serde(serialize_with = "known_sum")]
     #[schemars(with = "Option<Sum>")]
     pub steps: Sum,
-    /// Tokens.
+    /// The tokens spent and saved.
     #[serde(serialize_with = "known_sum")]
     #[schemars(with = "Option<Sum>")]
     pub tokens: Sum,
-    /// Milliseconds.
+    /// The time spent and saved, in milliseconds.
     #[serde(serialize_with = "known_sum")]
     #[schemars(with = "Option<Sum>")]
     pub ms: Sum,

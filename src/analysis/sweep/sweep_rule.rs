@@ -67,7 +67,7 @@ impl SweepRule {
                 .filter(|steps| *steps > 0)
                 .ok_or_else(|| {
                     SpecError::new(format!(
-                        "streak must be a number of consecutive scores, as in streak=2, not {text:?}"
+                        "streak must be a number of consecutive scores, such as streak=2, not {text:?}"
                     ))
                 })?,
         };
@@ -157,7 +157,7 @@ impl SweepRule {
         number
             .filter(fits)
             .ok_or_else(|| match (least, self.is_whole()) {
-                (None, _) => self.wrong(&format!("{text:?} is not a score")),
+                (None, _) => self.wrong(&format!("{text:?} isn't a score")),
                 (Some(least), true) => {
                     self.wrong(&format!("{text:?} must be a whole number ≥ {least}"))
                 }

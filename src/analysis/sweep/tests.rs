@@ -190,7 +190,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
     );
     assert_eq!(
         reasons(&sweep),
-        [("the token usage of some steps is not recorded", 1)]
+        [("the token usage of some steps isn't recorded", 1)]
     );
     // A rule that can be evaluated for a run without tokens counts its steps and omits its tokens.
     let steps = sums(
@@ -360,8 +360,8 @@ fn limits_are_numbers_ranges_and_points() {
             "81 limits are too many",
         ),
         (&sweep_rule("max_steps"), ",", "no limits are given"),
-        (&score, "low", "\"low\" is not a score"),
-        (&score, "NaN", "\"NaN\" is not a score"),
+        (&score, "low", "\"low\" isn't a score"),
+        (&score, "NaN", "\"NaN\" isn't a score"),
     ] {
         let wrong = values(sweep_rule, text).unwrap_err();
         assert!(
@@ -424,7 +424,7 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
         (
             "",
             vec!["max_step=3"],
-            "unknown rule `max_step`, expected one of `max_steps`, `max_rounds`",
+            "unknown rule \"max_step\"; use one of max_steps, max_rounds",
         ),
         ("", vec!["max_steps=-3"], "Example: max_steps=8"),
         (

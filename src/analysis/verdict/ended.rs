@@ -4,8 +4,11 @@
 use super::RunStatus;
 use super::facts::Facts;
 use crate::analysis::format::amount;
-use crate::analysis::stated::{used_of, values};
-use crate::model::{Bound, Certainty, Ended, Outcome, Reached};
+use crate::analysis::stated::{compared, used_of, values};
+use crate::model::{Certainty, Ended, Outcome, Reached};
+
+/// Of a longer error, only the first sentence is quoted; characters.
+const MAX_QUOTED: usize = 80;
 
 /// Returns the status and the sentence.
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
@@ -64,25 +67,34 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         }
         (measured, limit) => {
             let numbers = match (measured, limit) {
-                (Some(measured), Some(limit)) if ended.bound != Bound::Exact => {
+                (Some(measured), Some(limit)) => {
                     let bound = ended.bound.words();
-                    Some(format!("{bound}{}, limit {}", of(measured), of(limit)))
+                    let compared = compared(measured, limit, ended.unit);
+                    Some(format!("{bound}{compared}"))
                 }
-                (Some(measured), Some(limit)) if measured != limit => {
-                    Some(format!("{}, limit {}", of(measured), of(limit)))
-                }
-                (None, Some(limit)) => Some(format!("limit {}", of(limit))),
-                (measured, _) => measured.map(of),
+                (None, Some(_)) => None,
+                (measured, None) => measured.map(of),
             };
             (numbers, String::new())
         }
     };
-    let mut sentence = format!("{headline}{step}");
+    let mut sentence = match headline {
+        // It happened in the step, not after it.
+        Ended::CUT_REPLY => headline.replacen(
+            " reached",
+            &format!("{} reached", in_step(facts, is_cut)),
+            1,
+        ),
+        _ => format!("{headline}{step}"),
+    };
+    if let (None, Some(limit), "") = (&numbers, ended.limit, &*contradiction) {
+        sentence += &format!(" (limit: {})", of(limit));
+    }
     if let Some(numbers) = &numbers {
         sentence += &format!(": {numbers}");
     }
     sentence += &contradiction;
-    let words = ended.words();
+    let words = words(ended);
     if !words.is_empty() {
         // A second colon would make the sentence hard to read.
         let mark = if numbers.is_some() { " · " } else { ": " };
@@ -90,7 +102,6 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     }
     if ended.certainty == Certainty::Inferred {
         sentence += &match &*ended.word {
-            Ended::NO_CALLS => " (inferred: the last reply made no tool calls)".to_owned(),
             word if word.contains(' ') => format!(" (inferred: {word})"),
             word => format!(" (inferred from {word})"),
         };
@@ -107,8 +118,34 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     sentence
 }
 
-/// Describes limits that were reached at the same time: "Step and cost limit reached: 1 of 1 step,
-/// $0.03 of $0.02".
+fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
+    if is_cut {
+        String::new()
+    } else {
+        facts.step_after("in")
+    }
+}
+
+/// Returns the details from the tool. Of a long error, only the first sentence: the evidence has all
+/// of it.
+fn words(ended: &Ended) -> String {
+    let is_long = ended.detail.chars().count() > MAX_QUOTED;
+    let end = ended.detail.find(". ");
+    let end = end.filter(|_| is_long && ended.outcome == Outcome::Failed);
+    let first = end.and_then(|end| ended.detail.get(..end));
+    let detail = first.unwrap_or(&ended.detail);
+    // The headline already says that the API failed.
+    let detail = match detail.strip_prefix("API Error: ") {
+        Some(error) if ended.headline.contains("API error") => error,
+        _ => detail,
+    };
+    let both = [detail, &*ended.note].into_iter();
+    let both: Vec<&str> = both.filter(|words| !words.is_empty()).collect();
+    both.join("; ")
+}
+
+/// Describes limits that were reached at the same time: "Step and cost limit reached: 1 step
+/// (limit 1), $0.03 (limit $0.02)".
 fn at_once(ended: &Ended) -> Option<String> {
     let first = Reached {
         measured: ended.measured?,
@@ -119,7 +156,23 @@ fn at_once(ended: &Ended) -> Option<String> {
         .into_iter()
         .chain(ended.also.iter().copied())
         .collect();
-    (all.len() > 1).then(|| format!("{}: {}", ended.headline, each_of(&all)))
+    let each = all.iter().map(|reached| {
+        let plain = match reached.unit {
+            unit @ ("usd" | "ms") => unit,
+            _ => "",
+        };
+        let [used, limit] =
+            [(reached.measured, reached.unit), (reached.limit, plain)].map(|(value, unit)| {
+                if unit == "usd" {
+                    cents(value)
+                } else {
+                    amount(value, unit)
+                }
+            });
+        format!("{used} (limit {limit})")
+    });
+    let each: Vec<String> = each.collect();
+    (all.len() > 1).then(|| format!("{}: {}", ended.headline, each.join(", ")))
 }
 
 /// Formats "1 of 50 steps, $0.03 of $3.00".
@@ -152,11 +205,10 @@ impl Facts<'_> {
     pub(super) fn unreadable_tail(&self) -> String {
         let ended = self.manifest.and_then(|manifest| manifest.ended.as_deref());
         let turn = match ended {
-            Some(ended) if ended.outcome == Outcome::Completed => {
-                format!("{}{}", ended.headline, self.step_after("at"))
+            Some(ended) if ended.outcome != Outcome::Completed => {
+                format!("{}{}", ended.headline, self.step_after("after"))
             }
-            Some(ended) => format!("{}{}", ended.headline, self.step_after("after")),
-            None => format!("Replied{}", self.step_after("at")),
+            _ => format!("Replied{}", self.step_after("at")),
         };
         format!("{turn}; a truncated line follows, so the session may have continued")
     }

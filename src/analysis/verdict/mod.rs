@@ -379,11 +379,22 @@ impl Facts<'_> {
             phase => phase,
         };
         let gone = if life.basis == Basis::Process {
-            "its process is gone, and "
+            "; its process is gone"
         } else {
             ""
         };
-        format!("Died {}: {gone}no events follow {last}", self.place())
+        let doing = self.group.map(|group| self.doing(group));
+        match doing.filter(|doing| !doing.is_empty()) {
+            Some(doing) => {
+                // The tool was running when the records end.
+                let doing = match doing.strip_prefix("waiting for ") {
+                    Some(tool) => format!("running {tool}"),
+                    None => doing,
+                };
+                format!("Died {} while {doing}{gone}", self.place())
+            }
+            None => format!("Died {}; the last event is {last}{gone}", self.place()),
+        }
     }
 
     /// Describes what the records of another tool's run lack at the end, and what that may mean.

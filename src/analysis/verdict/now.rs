@@ -13,10 +13,7 @@ impl Facts<'_> {
         let of = limit.map_or_else(String::new, |limit| format!(" of {}", limit.steps));
         let Some(group) = self.group else {
             return match (self.step(), self.index.events().is_empty()) {
-                (Some(step), _) => format!(
-                    "{}{of} done; no events show what it's doing now",
-                    capitalised(&step)
-                ),
+                (Some(step), _) => format!("Running: {step}{of} is done; nothing recorded since"),
                 (None, true) => stop_word::nothing_yet(self.index).to_owned(),
                 (None, false) => "Setting up".to_owned(),
             };

@@ -6,6 +6,7 @@ use super::facts::{Facts, steps};
 use crate::analysis::format::{amount, number};
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
+use crate::analysis::stated::compared;
 use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
 
@@ -15,24 +16,24 @@ pub(super) const DENIAL: &str = " · but the recorded rules and steps contradict
 /// State fields that the engine itself changes, in every step or at the end.
 const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
 
-/// Formats the comparison and the source of the limit: `10 steps >= 10, set by the task`. `None` if
-/// a number is missing.
+/// Formats the comparison and the source of the limit: `10 steps, limit 10 (set by the task)`.
+/// `None` if a number is missing, or if a score is compared, which the recorded detail describes.
 pub fn reading(stop: &StopVerdict) -> Option<String> {
     let reading = &stop.reading;
+    reading.op.filter(|op| *op != Op::Below)?;
     let (measured, limit) = (amount(reading.measured()?, &reading.unit), reading.limit()?);
-    let limit = if reading.unit == "ms" {
-        amount(limit, "ms")
-    } else {
-        number(limit)
+    let limit = match &*reading.unit {
+        unit @ ("ms" | "usd") => amount(limit, unit),
+        _ => number(limit),
     };
     let by = match stop.limit_from {
         None => "",
-        Some(Origin::Task) => ", set by the task",
-        Some(Origin::Engine) => ", set by the engine",
-        Some(Origin::Cli) => ", set by the command line",
-        Some(Origin::Default) => ", default",
+        Some(Origin::Task) => " (set by the task)",
+        Some(Origin::Engine) => " (set in the engine)",
+        Some(Origin::Cli) => " (set on the command line)",
+        Some(Origin::Default) => " (default)",
     };
-    Some(format!("{measured} {} {limit}{by}", reading.op?.as_str()))
+    Some(format!("{measured}, limit {limit}{by}"))
 }
 
 /// Returns the outcome, the status and the sentence.
@@ -155,13 +156,14 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
             format!(": {detail}")
         }
     };
+    // The detail names what is missing, so it replaces the general reason.
     let not_started = |why: &str| match detail {
         "" => format!("Not started: {why}"),
-        detail => format!("Not started: {why} ({detail})"),
+        detail => format!("Not started: {detail}"),
     };
     let failed = |who: &str| match detail {
-        "" => format!("Ended by an error{}: {who} failed", at("after")),
-        detail => format!("Ended by an error{}: {detail}", at("after")),
+        "" => format!("Failed with an error{}: {who} failed", at("after")),
+        detail => format!("Failed with an error{}: {detail}", at("after")),
     };
     let measured = stop.reading.measured();
     let many = |one: &str| {
@@ -207,7 +209,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
         },
-        Code::StopOnTool => format!("Stopped before a tool that ends the run{}", why()),
+        Code::StopOnTool => match stop_on_tool(detail) {
+            Some(tool) => format!("Stopped because the model called {tool}"),
+            None => format!("Stopped because the model called a forbidden tool{}", why()),
+        },
         Code::ContentMatch => format!("Stopped by text in the model's reply{}{}", at("at"), why()),
         Code::CriticStop => match facts.last {
             Some((_, step)) if step.requested(CriticAction::Stop) => facts.critic_stop(),
@@ -235,13 +240,32 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::CancelledImmediate | Code::CancelledAfterStep if step.is_none() => {
             "Cancelled before the first step".to_owned()
         }
-        Code::CancelledImmediate => format!("Cancelled immediately{}", at("in")),
+        Code::CancelledImmediate => format!("Cancelled{}", at("during")),
         Code::CancelledAfterStep => format!("Cancelled{}", at("after")),
         Code::Custom(name) if stop.outcome == Outcome::Completed => {
             format!("Answered{}, by {name}{}", at("at"), why())
         }
-        Code::Custom(name) => format!("Stopped by {name}{}{}", at("after"), why()),
+        Code::Custom(name) if is_plain_condition(detail) => {
+            format!("Stopped by the rule {name}{}", at("after"))
+        }
+        Code::Custom(name) => format!("Stopped by the rule {name}{}{}", at("after"), why()),
     }
+}
+
+/// Returns the tool's name in the detail of `stop_on_tool`, as this and earlier versions word it.
+fn stop_on_tool(detail: &str) -> Option<&str> {
+    detail.strip_prefix("the model called ").or_else(|| {
+        detail
+            .strip_prefix("the tool ")?
+            .strip_suffix(" was asked for")
+    })
+}
+
+/// Returns whether a detail only repeats that the condition of a rule in code was true, as this and
+/// earlier versions word it.
+fn is_plain_condition(detail: &str) -> bool {
+    detail == "its condition is true"
+        || detail.starts_with("the condition ") && detail.ends_with(" holds")
 }
 
 /// Returns whether steps counted as unchanged did change the state. An agent may compare only part
@@ -260,7 +284,7 @@ fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
     })
 }
 
-/// Formats "Step budget used up: 10 of 10 steps". The table of rules shows who set the limit.
+/// Formats "Step budget used up: 10 steps, limit 10". The table of rules shows who set the limit.
 fn limit(what: &str, stop: &StopVerdict) -> String {
     let early = if stop.step.is_none() {
         ", before the first step"
@@ -276,15 +300,8 @@ fn limit(what: &str, stop: &StopVerdict) -> String {
             );
             format!(" after {measured}, though the recorded limit is {limit}")
         }
-        (Some(measured), Some(limit)) if matches!(&*reading.unit, "ms" | "usd") => {
-            format!(
-                ": {}, limit {}",
-                amount(measured, &reading.unit),
-                amount(limit, &reading.unit)
-            )
-        }
         (Some(measured), Some(limit)) => {
-            format!(": {} of {}", number(measured), amount(limit, &reading.unit))
+            format!(": {}", compared(measured, limit, &reading.unit))
         }
         _ if reading.detail.is_empty() => String::new(),
         _ => format!(": {}", reading.detail),

@@ -8,10 +8,31 @@ use crate::analysis::chain;
 use crate::analysis::format::score;
 use crate::analysis::newest::{has_answer, kept_answer, label, newest_run};
 use crate::analysis::stated;
-use crate::model::{CriticAction, StepHead, StopReason};
+use crate::model::{CANCELLED, CriticAction, StepHead, StopReason};
 
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
+
+/// Drops the lines of `=====` and `-----` that programs print, so that the sentence can wrap.
+fn without_rulers(text: &str) -> String {
+    let is_ruler = |word: &&str| {
+        word.len() > 3
+            && word
+                .bytes()
+                .all(|byte| matches!(byte, b'=' | b'-' | b'_' | b'*' | b'#'))
+    };
+    let words = text.split(' ').filter(|word| !is_ruler(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Ends a sentence with a full stop, unless it ends with one or was truncated.
+fn full_stop(sentence: &str) -> String {
+    if sentence.ends_with(['.', '…']) {
+        sentence.to_owned()
+    } else {
+        format!("{sentence}.")
+    }
+}
 
 impl Facts<'_> {
     /// Returns the additional sentences; may be empty.
@@ -95,7 +116,7 @@ impl Facts<'_> {
         let refused = may_be_refused.then(|| self.refused()).flatten();
         refused
             .or_else(|| pattern(true))
-            .or_else(|| self.last_error())
+            .or_else(|| self.last_error(mark))
             .or_else(|| pattern(false))
             .or_else(|| low_counts.then(|| self.low_score()).flatten())
             // A run recorded as answered gave an answer, even if it isn't recorded.
@@ -129,20 +150,25 @@ impl Facts<'_> {
         ))
     }
 
-    fn last_error(&self) -> Option<String> {
+    fn last_error(&self, mark: RunStatus) -> Option<String> {
         let engine = self
             .group
             .filter(|_| self.reason.is_none())
             .and_then(|group| group.error.as_ref());
         if let Some((_, error)) = engine {
-            return Some(format!("Error in {}: {error}.", self.step_now()));
+            return Some(full_stop(&format!("Error in {}: {error}", self.step_now())));
         }
         let last = self.last?;
-        last.1.error.as_deref().map(|error| {
+        let error = last.1.error.as_deref();
+        // The first sentence says that the run was cancelled.
+        let is_told = |error: &&str| {
+            mark == RunStatus::Cancelled && *error == format!("{CANCELLED}the run was cancelled")
+        };
+        error.filter(|error| !is_told(error)).map(|error| {
             format!(
-                "In {}, {}.",
+                "In {}, {}",
                 label(last),
-                chain::describe_error(error).trim_end_matches('.')
+                full_stop(&without_rulers(&chain::describe_error(error)))
             )
         })
     }
@@ -154,10 +180,10 @@ impl Facts<'_> {
         let low = step.lowest_score().filter(|low| (0.0..LOW).contains(low))?;
         let critic = step.critics.iter().find(|mark| mark.score == Some(low))?;
         Some(format!(
-            "{} gave {} in {}.",
-            self.index.name(critic.name),
+            "The lowest score in {} is {}, from the critic {}.",
+            label((n, step)),
             score(low),
-            label((n, step))
+            self.index.name(critic.name)
         ))
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn nothing_yet(index: &Index) -> &'static str {
         .iter()
         .any(|file| is_unreadable(index, *file));
     if unreadable {
-        "Nothing readable yet"
+        "Unreadable so far"
     } else {
         "Started; nothing written yet"
     }
@@ -94,7 +94,7 @@ impl Facts<'_> {
         let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
         let refused = self.answers() && !accepted && !has_answer(self.index);
         if refused {
-            "; the answer was not accepted"
+            "; the answer wasn't accepted"
         } else {
             ""
         }
@@ -162,8 +162,9 @@ impl Facts<'_> {
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => format!(
-                    "Step budget used up: {} of {} steps",
-                    self.done, limit.steps
+                    "Step budget used up: {}, limit {}",
+                    steps(self.done),
+                    limit.steps
                 ),
                 None => format!("Step budget used up after {}", steps(self.done)),
             },
@@ -213,7 +214,7 @@ impl Facts<'_> {
             }
             StopReason::UnrecoverableError => self.error(),
             // Cancellation is checked before a step. When it was requested isn't recorded.
-            StopReason::CancelledImmediate => format!("Cancelled immediately, {}", self.place()),
+            StopReason::CancelledImmediate => format!("Cancelled {}", self.place()),
             StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
             StopReason::Interrupt => format!("Interrupted from outside {}", self.place()),
             StopReason::Other => {
@@ -288,10 +289,10 @@ impl Facts<'_> {
                 .iter()
                 .find(|mark| mark.action == CriticAction::Stop)
         {
-            self.index.name(mark.name).clone_into(&mut who);
+            who = format!("the critic {}", self.index.name(mark.name));
             at = mark
                 .score
-                .map_or_else(String::new, |value| format!(" at {}", score(value)));
+                .map_or_else(String::new, |value| format!(" (score {})", score(value)));
             why = why.or_else(|| step.critic_reason.as_deref().map(str::to_owned));
         }
         let why = why
@@ -320,7 +321,7 @@ impl Facts<'_> {
                 text.trim_end_matches('.')
             ),
             None => format!(
-                "Ended by an error in {}; its message isn't recorded",
+                "Failed in {}; the error message isn't recorded",
                 self.step_now()
             ),
         }

@@ -143,13 +143,10 @@ fn a_tool_that_a_guard_let_pass_is_waited_for() {
 #[test]
 fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
-    assert_eq!(
-        died(&[], &[OPENS_0]),
-        "Died in step 0: no events follow DECIDE"
-    );
+    assert_eq!(died(&[], &[OPENS_0]), "Died in step 0 while thinking");
     assert_eq!(
         died(&[STEP_0], &[OPENS_0]),
-        "Died after step 0: no events follow DECIDE"
+        "Died after step 0 while thinking"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, STOP]),
@@ -203,7 +200,7 @@ fn what_cannot_be_read_is_not_told_as_unwritten() {
     );
     assert_eq!(
         stop_word::nothing_yet(&index(vec![issue(TraceFile::Steps)])),
-        "Nothing readable yet"
+        "Unreadable so far"
     );
 }
 
@@ -255,7 +252,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.sentence,
-        "Step budget used up: 1 of 1 step; the answer was not accepted"
+        "Step budget used up: 1 step, limit 1; the answer wasn't accepted"
     );
     assert_eq!(
         budget.second,
@@ -271,11 +268,11 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
         r#"{"code": "timeout", "source": "policy", "step": 0, "measured": 61500, "limit": 60000, "op": ">",
         "unit": "ms", "limit_from": "cli"}"#,
     );
-    assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min 00 s");
+    assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min");
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
-        "Token budget used up: 0 of 0 tokens, before the first step"
+        "Token budget used up: 0 tokens, limit 0, before the first step"
     );
 }
 
@@ -308,34 +305,34 @@ fn every_code_reads_as_a_sentence() {
     answered: Answered at step 0: why
     answered: Answered at step 0 with the requested JSON
     answered: Answered at step 0: why
-    limit: Round limit reached: 3 of 3 things
-    limit: Step limit reached: 3 of 3 things
-    limit: Step budget used up: 3 of 3 things
-    limit: Timeout: 3 of 3 things
-    limit: Time limit reached: 3 of 3 things
-    limit: Time budget used up: 3 of 3 things
-    limit: Token limit exceeded: 3 of 3 things
-    limit: Token budget used up: 3 of 3 things
+    limit: Round limit reached: 3 things, limit 3
+    limit: Step limit reached: 3 things, limit 3
+    limit: Step budget used up: 3 things, limit 3
+    limit: Timeout: 3 things, limit 3
+    limit: Time limit reached: 3 things, limit 3
+    limit: Time budget used up: 3 things, limit 3
+    limit: Token limit exceeded: 3 things, limit 3
+    limit: Token budget used up: 3 things, limit 3
     limit: The model repeated itself: 3 identical texts in a row
     limit: State unchanged for 3 steps in a row
-    own rule: Stopped before a tool that ends the run: why
+    own rule: Stopped because the model called a forbidden tool: why
     own rule: Stopped by text in the model's reply at step 0: why
     critic stop: Stopped by a critic: why
     critic stop: Stopped by low critic scores: why
     error: Stopped after 3 failed steps in a row
     error: Stopped by an invalid rule: why
-    error: Ended by an error after step 0: why
-    error: Ended by an error after step 0: why
+    error: Failed with an error after step 0: why
+    error: Failed with an error after step 0: why
     error: The agent's code failed in step 0: why
-    error: Ended by an error after step 0: why
-    error: Ended by an error after step 0: why
+    error: Failed with an error after step 0: why
+    error: Failed with an error after step 0: why
     error: Ended because the trace couldn't be written: why
     limit: Context window full at step 0: why
-    error: Not started: the task failed validation (why)
-    error: Not started: the environment lacks a required capability (why)
-    cancelled: Cancelled immediately in step 0
+    error: Not started: why
+    error: Not started: why
+    cancelled: Cancelled during step 0
     cancelled: Cancelled after step 0
-    own rule: Stopped by mine after step 0: why
+    own rule: Stopped by the rule mine after step 0: why
     ");
 }
 
@@ -344,10 +341,7 @@ fn an_end_without_a_manifest_is_enough() {
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "error": "no task", "payload": {"stop_reason":
         "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
     let verdict = judged(&[], &[end], None);
-    assert_eq!(
-        verdict.sentence,
-        "Not started: the task failed validation (no task)"
-    );
+    assert_eq!(verdict.sentence, "Not started: no task");
     assert_eq!(
         (verdict.second.as_str(), verdict.step, verdict.mark),
         ("", None, RunStatus::Error)
@@ -394,7 +388,7 @@ fn an_answer_that_a_critic_stopped_was_given() {
     );
     assert_eq!(
         verdict.sentence,
-        "Stopped by critic 1 at 0.10: wrong; the answer was not accepted"
+        "Stopped by the critic critic 1 (score 0.10): wrong; the answer wasn't accepted"
     );
     assert_eq!((&*verdict.second, verdict.answered), ("", false));
 }

@@ -64,8 +64,8 @@ pub(super) fn headline(
                 _ if first.step == Some(last) => String::new(),
                 Some(_) => String::new(),
                 None if record.foreign.is_some() => String::new(),
-                None if live => format!(" instead of {} (the last so far)", label(last)),
-                None => format!(" instead of {}", label(last)),
+                None if live => format!(" instead of step {} (the last so far)", label(last)),
+                None => format!(" instead of step {}", ended_in(record, index, last)),
             };
             format!(
                 "{these} would have stopped the run at step {}{instead}, saving {}.",
@@ -104,6 +104,14 @@ pub(super) fn headline(
         said = said.and("A rule that couldn't be evaluated might have stopped it earlier.");
     }
     said
+}
+
+/// Returns the label of the step in which the run ended. If it died in a step without a line, that
+/// step comes after `last`.
+fn ended_in(record: &Record, index: &Index, last: u64) -> String {
+    let unfinished = index.unfinished_group().filter(|_| record.begun);
+    let id = unfinished.and_then(|at| index.groups().get(at)?.step_id);
+    id.map_or_else(|| super::label(index, last), |id| id.to_string())
 }
 
 /// Describes what a stop there saves: steps, and tokens if known.
@@ -172,7 +180,7 @@ mod tests {
             (
                 "sample_runs/fix_bug",
                 &["max_steps=4"],
-                "This rule would have stopped the run at step 3 instead of 10, saving 7 steps. Its answer would have been lost.",
+                "This rule would have stopped the run at step 3 instead of step 10, saving 7 steps. Its answer would have been lost.",
             ),
             (
                 "sample_runs/fix_bug",

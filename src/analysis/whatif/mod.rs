@@ -75,7 +75,7 @@ impl RuleResult {
         match (&self.off, &self.needs, self.unknown_from) {
             (Some(how), ..) => format!("disabled ({how})"),
             (None, Some(needs), Some(from)) => {
-                format!("Unknown from step {}{latest}: {needs}", label(index, from))
+                format!("unknown from step {}{latest}: {needs}", label(index, from))
             }
             _ => self.detail.clone(),
         }
@@ -96,7 +96,8 @@ impl RuleResult {
 
 /// Returns the label of a step by its ordinal.
 pub fn label(index: &Index, step: u64) -> String {
-    usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
+    let label = usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step));
+    label.trim_start_matches('#').to_owned()
 }
 
 /// Where a rule stops a run, relative to the recorded end.
@@ -131,10 +132,11 @@ const STEPS_UNTOLD: &str = "step boundaries aren't recorded";
 /// The savings of stopping there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Saved {
-    // `None` is unknown, or not applicable if the rule doesn't stop the run.
+    /// The steps saved. Null if it's unknown or the rule doesn't stop the run.
     pub(crate) steps: Option<u64>,
+    /// The tokens saved.
     pub(crate) tokens: Option<u64>,
-    /// Milliseconds on the clock of the machine that recorded the run.
+    /// The time saved, in milliseconds on the clock of the machine that recorded the run.
     pub ms: Option<u64>,
 }
 
@@ -299,7 +301,7 @@ fn rule_result(
     if let Some((needs, from, latest)) = missing(spec, first, record, last) {
         return RuleResult {
             found: StopTiming::Unknown,
-            detail: format!("Not enough data: {needs}"),
+            detail: format!("not enough data: {needs}"),
             needs: Some(needs),
             unknown_from: Some(from),
             at_latest: latest,
@@ -357,12 +359,9 @@ fn in_words(reading: &Reading) -> String {
     let number =
         |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
     let plain = matches!(&*reading.unit, "ms" | "steps" | "rounds" | "tokens");
-    let (Some(measured), Some(limit), Some(op), true) = (
-        number(&reading.measured),
-        number(&reading.limit),
-        reading.op,
-        plain,
-    ) else {
+    let (Some(measured), Some(limit), true) =
+        (number(&reading.measured), number(&reading.limit), plain)
+    else {
         return reading.detail.to_string();
     };
     let limit = if reading.unit == "ms" {
@@ -375,11 +374,7 @@ fn in_words(reading: &Reading) -> String {
     } else {
         ""
     };
-    format!(
-        "{}{partly} {} {limit}",
-        amount(measured, &reading.unit),
-        op.as_str()
-    )
+    format!("{}{partly}, limit {limit}", amount(measured, &reading.unit))
 }
 
 fn nothing() -> RuleResult {
@@ -440,7 +435,7 @@ fn missing(
     }
     if let Some(unknown) = &first.unknown {
         return Some((
-            format!("{} is not recorded", unknown.needs),
+            format!("{} isn't recorded", unknown.needs),
             unknown.step,
             stopped,
         ));
@@ -459,12 +454,12 @@ fn missing(
 
 fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
     match &first.refused {
-        _ if last.is_none() => "No steps ran".to_owned(),
+        _ if last.is_none() => "no steps ran".to_owned(),
         Some((_, miss)) if !miss.detail.is_empty() => {
-            format!("Rejects the recorded answer: {}", miss.detail)
+            format!("rejects the recorded answer: {}", miss.detail)
         }
-        Some(_) => "Rejects the recorded answer".to_owned(),
-        None => "Didn't fire before the run ended".to_owned(),
+        Some(_) => "rejects the recorded answer".to_owned(),
+        None => "didn't fire before the run ended".to_owned(),
     }
 }
 

@@ -70,7 +70,7 @@ pub struct Recorded {
 
 /// The effect that one rule would have had.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "Rule")]
+#[schemars(rename = "RuleEffect")]
 pub struct RuleEffect {
     #[schemars(with = "String")]
     pub(crate) rule: EndCause,
@@ -84,10 +84,10 @@ pub struct RuleEffect {
 impl RuleEffect {
     /// Returns the note on one of the run's own rules.
     pub fn own_note(&self) -> &'static str {
-        if self.ended {
-            "ended the run"
-        } else {
-            "as recorded"
+        match (self.ended, self.result.fires()) {
+            (true, true) => "ended the run",
+            (true, false) => "ended the recorded run; the recorded steps don't confirm it",
+            (false, _) => "as recorded",
         }
     }
 }
@@ -281,7 +281,7 @@ fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<RuleEffect
         }) {
             let needs = format!("the records disagree on the limit ({stated})");
             let (detail, from) = (
-                format!("Not enough data: {needs}"),
+                format!("not enough data: {needs}"),
                 record.facts.first().map(|facts| facts.step),
             );
             let (found, answer_lost) = (StopTiming::Unknown, None);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::chain::{self, PatternKind};
-use crate::analysis::format;
+use crate::analysis::format::{self, capitalised};
 use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::newest::{are_steps_unknown, newest_run};
 use crate::analysis::stated;
@@ -175,16 +175,14 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let compared = reading(stop)
         .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
-    // Anything else has a name that describes it: `decision`, `critic[0]`, `recovery`.
-    let rule = matches!(
-        stop.source,
-        Source::Budget | Source::Policy | Source::Completion
-    );
-    let text = format!(
-        "Ended by {}{}{by}{compared}",
-        if rule { "the rule " } else { "" },
-        stop.criterion
-    );
+    let text = match stop.source {
+        Source::Completion => format!("Accepted by the rule {}{by}{compared}", stop.criterion),
+        Source::Budget | Source::Policy => {
+            format!("Stopped by the rule {}{by}{compared}", stop.criterion)
+        }
+        // The code describes anything else: `final`, `critic_stop`, `recovery_exhausted`.
+        _ => format!("Stop reason {}{compared}", stop.code),
+    };
     evidence.push(Evidence {
         event,
         ..Evidence::at(Kind::Rule, summary.verdict.step, text)
@@ -196,7 +194,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
                 .iter()
                 .rposition(|step| step.step_id == i64::try_from(id).ok())
         };
-        let text = format!("Based on steps {from} to {to}");
+        let text = format!("Steps {from} to {to} made the rule true");
         evidence.push(Evidence {
             last_step: place(to),
             ..Evidence::at(Kind::Rule, place(from), text)
@@ -231,6 +229,10 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
     let text = match &*ended.word {
         // No record names the end, so the sentence is what the board inferred.
         "" => format!("{}{detail}", ended.headline),
+        // The board's own description of the last records.
+        word if ended.certainty == Certainty::Inferred && word.contains(' ') => {
+            format!("{}{detail}", capitalised(word))
+        }
         word => format!("{file} {verb} {word}{detail}"),
     };
     evidence.push(Evidence {
@@ -455,14 +457,17 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
         let message = failure.message.trim_end_matches('.');
         let is_told = message.chars().count() > QUOTED_ONCE
             && evidence.iter().any(|piece| piece.text.contains(message));
+        // A step with a line is the evidence's place.
+        let at = failure.step_id.filter(|_| step.is_none());
+        let at = at.map_or_else(String::new, |id| format!(" at step {id}"));
         let message = if is_told {
-            "same text as above"
+            String::new()
         } else {
-            message
+            format!("{message}; ")
         };
         let text = format!(
-            "Failure report: {} in {}: {message}; {then}",
-            failure.category, failure.phase
+            "Failure{at} ({}, {}): {message}{then}",
+            failure.phase, failure.category
         );
         evidence.push(Evidence::at(Kind::Manifest, step, text));
     }
@@ -479,20 +484,18 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         .critics
         .iter()
         .take(4)
-        .map(|mark| match mark.score {
-            Some(score) => format!("{}: {}", index.name(mark.name), format::score(score)),
-            None => format!("{}: no score", index.name(mark.name)),
+        .map(|mark| {
+            let name = index.name(mark.name);
+            let score = mark.score.map_or("no score".to_owned(), format::score);
+            let request = match mark.action {
+                CriticAction::Stop => " (stop requested)",
+                CriticAction::Retry => " (retry requested)",
+                _ => "",
+            };
+            format!("{name} {score}{request}")
         })
         .collect();
-    let asked = match (
-        step.requested(CriticAction::Stop),
-        step.requested(CriticAction::Retry),
-    ) {
-        (true, _) => "stop requested",
-        (_, true) => "retry requested",
-        _ => "no stop requested",
-    };
-    let text = format!("Last scores: {}, {asked}", words.join(", "));
+    let text = format!("Last scores: {}", words.join(", "));
     let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
     // A critic's stop is the reason itself, so it comes first.
     if summary.verdict.mark == RunStatus::Critic {

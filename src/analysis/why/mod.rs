@@ -47,7 +47,7 @@ pub struct Why {
     pub pace: Option<String>,
     /// Contradictions between the files, one sentence each.
     pub contradictions: Vec<String>,
-    /// Copies of the run with different records.
+    /// Duplicates of the run with different records.
     pub copies: Vec<CopyDifferences>,
     // Where something first went wrong, and what.
     pub(crate) first_trouble: Option<Trouble>,
@@ -86,6 +86,11 @@ pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
     }
 }
 
+/// Returns whether the user may continue a session after its last answer.
+fn is_open(summary: &Summary, index: &Index) -> bool {
+    index.format().is_session && summary.verdict.outcome == Outcome::Completed
+}
+
 /// Returns why a verdict isn't recorded, as a clause. Empty if it is, or if the run continues.
 fn doubt(summary: &Summary, index: &Index) -> &'static str {
     let mut copies = summary.relation.differences.iter();
@@ -94,12 +99,13 @@ fn doubt(summary: &Summary, index: &Index) -> &'static str {
         Certainty::Inferred if summary.life.liveness.may_grow() => "",
         _ if summary.verdict.is_denied() => "the records conflict",
         _ if copies.any(|copy| copy.records_end(summary)) => {
-            "a copy records an end, but this file doesn't"
+            "a duplicate records an end, but this file doesn't"
         }
-        Certainty::Inferred if index.format().is_one_file() => {
-            "no end marker, so the session may continue"
-        }
+        Certainty::Inferred if is_open(summary, index) => "no end marker; the session may continue",
+        Certainty::Inferred if index.format().is_one_file() => "no end marker",
         Certainty::Inferred => "no file records how the run ended",
-        Certainty::Unknown => "the trace doesn't record why",
+        // The sentence says that the format doesn't record it.
+        Certainty::Unknown if !index.format().no_end_reason.is_empty() => "",
+        Certainty::Unknown => "the trace doesn't record why it ended",
     }
 }

@@ -46,8 +46,8 @@ pub(super) struct Args {
     /// file; - for stdout
     #[arg(long, value_name = "URL|FILE")]
     otlp: Option<PathBuf>,
-    /// Open the page at this step, by its ordinal (from 0)
-    #[arg(long, value_name = "N", value_parser = super::command::whole_number::<usize>, conflicts_with_all = ["atif", "otlp"])]
+    /// Open the page at this step, counted from 0
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>, conflicts_with_all = ["atif", "otlp"])]
     step: Option<usize>,
     /// Open the page with this many events of the step replayed; 1 is the first
     #[arg(long, value_name = "M", value_parser = super::command::whole_number::<usize>, requires = "step")]

@@ -273,6 +273,10 @@ fn start(args: &Args, task: String, file: &AgentFile, look: &Look) -> Result<(St
             );
             return Err(error.hint("remove --runs, or branch from the run with --from STEP"));
         }
+        (Some(run), _) if !run.exists() => {
+            let what = format!("there is no run at {}", run.display());
+            return Err(Error::new(Kind::NotFound, what));
+        }
         (Some(run), None) => {
             Earlier::open(run).map_err(|error| match error.hints().is_empty() {
                 true => error.hint(
@@ -301,9 +305,14 @@ fn check_outside_workspace(runs: &Path, file: &AgentFile) -> Result<()> {
         (Ok(runs), Ok(workspace)) if runs == workspace => {
             let error = Error::new(
                 Kind::Usage,
-                format!("{} is the agent's workspace", runs.display()),
+                format!(
+                    "runs can't be written directly into the agent's workspace, {}",
+                    runs.display()
+                ),
             );
-            Err(error.hint("choose a directory inside it, or elsewhere, with --runs"))
+            Err(error.hint(
+                "pass --runs with another directory, such as ./runs, or set `dir` under [workspace]",
+            ))
         }
         _ => Ok(()),
     }

@@ -167,7 +167,7 @@ fn call(action: &Action, result: &ToolResult) -> String {
 fn short(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match first_chars(&line, MAX_SHOWN_CHARS) {
-        Some(start) => format!("{start}..."),
+        Some(start) => format!("{start}…"),
         None => line,
     }
 }

@@ -228,7 +228,7 @@ fn write_critic(out: &mut dyn Write, critic: &Critic) -> io::Result<()> {
     let score = if critic.score.is_empty() {
         String::new()
     } else {
-        format!(" {}", critic.score.as_str())
+        format!(" {},", critic.score.as_str())
     };
     let asked = critic.mark.text.as_str();
     let reason = if critic.reason.is_empty() {
@@ -238,7 +238,7 @@ fn write_critic(out: &mut dyn Write, critic: &Critic) -> io::Result<()> {
     };
     writeln!(
         out,
-        "- critic {}{} {asked}{}",
+        "- critic {}:{} {asked}{}",
         code(critic.name.as_str()),
         escape(&score),
         escape(&reason)

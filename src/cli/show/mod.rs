@@ -58,8 +58,8 @@ const MAX_PIECE_BYTES: usize = 2_000;
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::command::RUN)]
     run: PathBuf,
-    /// Show one step in full, by its ordinal (from 0)
-    #[arg(long, value_name = "N", value_parser = super::command::whole_number::<usize>)]
+    /// Show one step in full, counted from 0
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the events of the run or step
     #[arg(long)]
@@ -211,8 +211,9 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
             .as_ref()
             .map(|thread| format!("thread {thread}")),
     )?;
-    fact("status", Some(status(run)))?;
-    fact("rule", rule(&run.index))?;
+    fact("status", Some(summary.verdict.mark.word().to_owned()))?;
+    fact("recorded", Some(recorded(run)))?;
+    fact("ended by", rule(&run.index))?;
     let among = || {
         format!(
             "the newest of {} in this directory; numbers cover only this run",
@@ -255,12 +256,15 @@ fn moment(micros: i64, look: &Look) -> Option<String> {
     .map(|clock| clock.title)
 }
 
-fn status(run: &Opened) -> String {
+/// Describes what the files record about the end.
+fn recorded(run: &Opened) -> String {
     let summary = &run.summary;
-    let status = summary.status.as_ref().map_or_else(
-        || "no status".to_owned(),
-        |status| format!("status {status}"),
-    );
+    let has_manifest = !run.index.format().is_one_file();
+    let status = match &summary.status {
+        Some(status) => format!(", manifest status {status}"),
+        None if has_manifest => ", no manifest status".to_owned(),
+        None => String::new(),
+    };
     let reason = summary
         .verdict
         .stop_reason
@@ -272,7 +276,7 @@ fn status(run: &Opened) -> String {
         .or_else(disputed)
         .unwrap_or_else(|| "no stop reason".to_owned());
     let word = summary.life.liveness.word();
-    format!("{word}; recorded: {status}, {reason}")
+    format!("{word}{status}, {reason}")
 }
 
 /// Returns the rule that ended the run, if recorded.
@@ -289,10 +293,9 @@ fn rule(index: &Index) -> Option<String> {
 
 fn steps(run: &Opened) -> String {
     let summary = &run.summary;
-    let steps = summary.steps_known().map_or_else(
-        || "number not recorded".to_owned(),
-        |steps| count(steps as u64),
-    );
+    let steps = summary
+        .steps_known()
+        .map_or_else(|| "unknown".to_owned(), |steps| count(steps as u64));
     let failed = if summary.errors > 0 {
         format!(", {} with an error", count(summary.errors as u64))
     } else {
@@ -308,6 +311,7 @@ fn steps(run: &Opened) -> String {
         .map_or_else(String::new, |limit| match limit.from {
             LimitFrom::Inferred => String::new(),
             LimitFrom::State => format!(" (state.max_steps is {})", limit.steps),
+            _ if summary.steps_known().is_none() => format!(" (limit {})", limit.steps),
             _ => format!(" of {}", limit.steps),
         });
     format!("{steps}{limit}{nested}{failed}")
@@ -317,11 +321,8 @@ fn issues(run: &Opened) -> Option<String> {
     let (issues, problems) = run.summary.issues;
     let path = run.summary.path.trim_end_matches('/');
     (issues > 0).then(|| {
-        format!(
-            "{} ({}); see board check {path}",
-            count(issues as u64),
-            counted(problems, "problem")
-        )
+        let counts = health::in_words((issues, problems));
+        format!("{counts}; see board check {path}")
     })
 }
 
@@ -457,7 +458,7 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
 fn what(step: &StepHead, index: &Index, look: &Look) -> String {
     match index.name(step.mode) {
         _ if !step.fate.is_readable() && step.call.is_empty() => {
-            look.paint(Ink::Bad, "not a record")
+            look.paint(Ink::Bad, "unreadable line")
         }
         _ if !step.fate.is_readable() => look.paint(Ink::Bad, &step.call),
         _ if !step.call.is_empty() => visible_line(&step.call).into_owned(),
@@ -472,7 +473,7 @@ fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String
         notes.push((Ink::Bad, format!("error: {error}")));
     }
     if let Some(code) = head.returncode {
-        notes.push((Ink::Bad, format!("returned {code}")));
+        notes.push((Ink::Bad, format!("exit code {code}")));
     }
     if head.left {
         notes.push((Ink::Dim, LEFT.to_owned()));
@@ -538,7 +539,7 @@ fn write_step(
     match Json::parse(&text) {
         Some(Json::Object(members)) => write_record(out, &Json::Object(members), look)?,
         _ => {
-            heading(out, "the line (not a record)", look)?;
+            heading(out, "the unreadable line", look)?;
             outline::block(out, 1, &String::from_utf8_lossy(&line))?;
         }
     }

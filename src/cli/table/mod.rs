@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             format!("no runs in {}: {fault}", root.display()),
         );
         return Err(error
-            .hint("pass the same directories as to `board serve`: board table runs DIR...")
+            .hint("pass the directories that `board serve` shows: board table runs DIR...")
             .into());
     }
     let Some(dir) = &args.out else {
@@ -140,7 +140,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         visible_line(&dir.join(args.table.name()).to_string_lossy()),
         counted(done.runs, "run"),
         counted(done.files, "file"),
-        counted(done.runs_read, "run"),
+        counted(done.runs_read, "trace"),
         bytes(done.bytes_read),
     )?;
     Ok(0)

@@ -98,6 +98,11 @@ fn kind(path: &Path) -> Result<Option<FileType>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata.file_type())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let parent = path.parent().unwrap_or(path).display();
+            let what = format!("--out must be a directory, but {parent} is a file");
+            Err(Error::new(Kind::Usage, what))
+        }
         Err(error) => Err(
             Error::new(Kind::Unreadable, format!("can't access {}", path.display())).because(error),
         ),

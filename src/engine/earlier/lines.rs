@@ -25,7 +25,7 @@ impl Lines {
     pub(super) fn open(dir: &Path, file: TraceFile) -> Result<Self, String> {
         let path = dir.join(file.name());
         let lines = WholeLines::open(&path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            .map_err(|error| format!("can't read {}: {error}", path.display()))?;
         Ok(Self { path, lines })
     }
 

@@ -96,7 +96,7 @@ impl Manifest {
         let mut text = Vec::new();
         let file = std::fs::File::open(dir.join(TraceFile::Manifest.name()));
         let read = file.and_then(|file| file.take(MAX_MANIFEST_BYTES).read_to_end(&mut text));
-        read.map_err(|error| format!("cannot read manifest.json: {error}"))?;
+        read.map_err(|error| format!("can't read manifest.json: {error}"))?;
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|wrong| format!("manifest.json: {wrong}"))?;
         match manifest.writer.as_deref() {
@@ -129,7 +129,7 @@ impl Earlier {
                 );
                 let error = error.hint(format!("resume with an agent named {made_by:?}"));
                 Err(error
-                    .hint("or start a new run from its first steps: `Earlier::branch`, or `board run --from STEP`"))
+                    .hint("or start a branch from its first steps (`board run`: add --from STEP)"))
             }
             _ => Ok(()),
         }
@@ -141,7 +141,7 @@ impl Earlier {
     /// Fails if another program wrote the run, a process is still writing it, it already has its
     /// answer, or its trace lacks necessary data.
     pub fn open(dir: &Path) -> Result<Self> {
-        let cannot = || Error::new(Kind::Unreadable, format!("cannot resume {}", dir.display()));
+        let cannot = || Error::new(Kind::Unreadable, format!("can't resume {}", dir.display()));
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         let process = manifest.host.as_deref().zip(manifest.pid);
@@ -156,8 +156,9 @@ impl Earlier {
             .is_some_and(|stop| stop.outcome == Outcome::Completed)
         {
             let error = cannot().because(io::Error::other("it already has an answer"));
-            return Err(error
-                .hint("start a new run from its first steps instead: `Earlier::branch`, or `board run --from STEP`"));
+            return Err(error.hint(
+                "to continue from an earlier step, start a branch (`board run`: add --from STEP)",
+            ));
         }
         let started_at = manifest
             .started_at
@@ -183,7 +184,7 @@ impl Earlier {
         let cannot = || {
             Error::new(
                 Kind::Unreadable,
-                format!("cannot branch from {}", dir.display()),
+                format!("can't branch from {}", dir.display()),
             )
         };
         let manifest =

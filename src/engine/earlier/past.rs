@@ -223,7 +223,7 @@ impl Past {
         meta.insert("id".to_owned(), id);
         meta.insert("objective".to_owned(), objective.unwrap_or_default().into());
         self.task = serde_json::from_value(Value::Object(meta))
-            .map_err(|wrong| format!("cannot read its task: {wrong}"))?;
+            .map_err(|wrong| format!("can't read its task: {wrong}"))?;
         Ok(())
     }
 

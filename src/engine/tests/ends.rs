@@ -66,7 +66,7 @@ async fn case_7_and_8_an_answer_on_the_last_step_is_kept_and_a_text_is_not_one()
     let none = result.require_answer().unwrap_err();
     assert_eq!(
         none.to_string(),
-        "the run ended without an answer (budget_steps): 2 steps >= 2"
+        "the run ended without an answer (budget_steps): 2 steps, limit 2"
     );
     assert_eq!(none.last_text.as_deref(), Some("nearly"));
     let error = crate::Error::from(none.clone());
@@ -282,7 +282,7 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
     );
     assert_eq!(
         result.verdict.reading.detail,
-        "the task does not say what to do, and 1 more"
+        "the task does not say what to do (1 more problem)"
     );
     let issues = disk.end()["payload"]["issues"].clone();
     assert_eq!(issues[1]["code"], "TASK_RESOURCE_MISSING");

@@ -252,14 +252,14 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
         (
             |play| play.stop(Timeout { seconds: 60 }),
             ("timeout", "stop[0]", Some(1)),
-            "60001 ms > 60000; 60001 ms were spent waiting for a person",
+            "60001 ms, limit 60000 ms; 60001 ms were spent waiting for a person",
             Some(false),
             60_001,
         ),
         (
             |play| play.stop(MaxRuntime { seconds: 60.0 }),
             ("max_runtime", "stop[0]", Some(0)),
-            "60000 ms >= 60000; 60000 ms were spent waiting for a person",
+            "60000 ms, limit 60000 ms; 60000 ms were spent waiting for a person",
             Some(false),
             60_000,
         ),
@@ -273,7 +273,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
                 })
             },
             ("max_runtime", "stop[0]", Some(0)),
-            "60000 ms >= 60000; 60000 ms were spent waiting for a person",
+            "60000 ms, limit 60000 ms; 60000 ms were spent waiting for a person",
             Some(false),
             60_000,
         ),
@@ -298,7 +298,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
                     .stop(MaxRuntime { seconds: 60.0 })
             },
             ("max_runtime", "stop[1]", Some(0)),
-            "60000 ms >= 60000; 60000 ms were spent waiting for a person",
+            "60000 ms, limit 60000 ms; 60000 ms were spent waiting for a person",
             Some(false),
             60_000,
         ),
@@ -350,7 +350,7 @@ async fn an_answer_in_time_is_an_answer_and_its_time_is_told() {
     assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "success");
     assert_eq!(gated(&disk)[0].1["waited_ms"], 20_000);
     assert_eq!(ending(&result.verdict), ("max_runtime", "stop[0]", Some(1)));
-    let detail = "40000 ms >= 40000; 40000 ms were spent waiting for a person";
+    let detail = "40000 ms, limit 40000 ms; 40000 ms were spent waiting for a person";
     assert_eq!(result.verdict.reading.detail, detail);
 }
 

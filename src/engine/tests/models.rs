@@ -141,7 +141,7 @@ async fn a_model_that_fails_for_good_ends_the_run_and_one_that_may_recover_does_
     );
     assert_eq!(
         result.verdict.reading.detail,
-        "decide failed and was not recovered: no such model"
+        "decide failed and wasn't recovered: no such model"
     );
 }
 

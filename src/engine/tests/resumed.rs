@@ -394,10 +394,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
             .ends_with(r#"is a run of the agent "counts", not "play""#),
         "{refused:?}"
     );
-    assert!(
-        refused.hints()[1].contains("Earlier::branch"),
-        "{refused:?}"
-    );
+    assert!(refused.hints()[1].contains("--from STEP"), "{refused:?}");
 
     let (builder, _) = asking([Reply::text("done")]);
     let writes = builder

@@ -254,7 +254,7 @@ impl Reader for Session {
         let is_whole = !self.has_copies && self.costs.len() == 1;
         run.total = self.total.filter(|_| is_whole).map(|tokens| Total {
             tokens,
-            record: "cost-state",
+            record: "cost-state line",
             has_children: children > 0,
             counts_children: true,
             ..Total::default()
@@ -513,7 +513,7 @@ impl Session {
         if !matches!(self.finish.as_deref(), Some("refusal" | "max_tokens")) {
             let end = Ended::new(
                 "api_error",
-                "Ended by an API error",
+                "Failed with an API error",
                 Outcome::Failed,
                 Certainty::Recorded,
             );
@@ -566,7 +566,6 @@ impl Session {
                 Outcome::Truncated,
                 Certainty::Inferred,
             );
-            let end = end.detail("the final cost is at or above the budget");
             return Some(end.compare(Some(cost), Some(budget), "usd"));
         }
         let waits = self.last.is_some_and(|n| draft.unanswered(n) > 0);
@@ -585,7 +584,7 @@ impl Session {
             Some("tool_use" | "pause_turn") => None,
             // A reply is written block by block, so the text so far is a thought.
             None if self.last.and_then(|n| draft.said(n)).is_none() => None,
-            Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
+            Some("max_tokens") => of(Ended::CUT_REPLY, Outcome::Truncated),
             Some("refusal") => of("The model refused", Outcome::Failed),
             Some("model_context_window_exceeded") => of(Ended::CONTEXT_FULL, Outcome::Failed),
             None => Some(Ended::answered(Ended::NO_CALLS)),

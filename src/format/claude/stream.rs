@@ -772,27 +772,25 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         (_, "prompt_too_long" | "blocking_limit", _) => {
             end(&terminal, Ended::CONTEXT_FULL, Outcome::Failed)
         }
-        _ if stop == "max_tokens" || detail.contains("output token maximum") => end(
-            "max_tokens",
-            "The reply reached its token limit",
-            Outcome::Truncated,
-        ),
+        _ if stop == "max_tokens" || detail.contains("output token maximum") => {
+            end("max_tokens", Ended::CUT_REPLY, Outcome::Truncated)
+        }
         (_, "stop_hook_prevented" | "hook_stopped", _) => {
             end(&terminal, "Stopped by a hook", Outcome::Halted)
         }
         _ if detail.starts_with("Loop detection") => end(&subtype, Ended::LOOPED, Outcome::Halted),
-        (_, "api_error", _) => end(&terminal, "Ended by an API error", Outcome::Failed),
+        (_, "api_error", _) => end(&terminal, "Failed with an API error", Outcome::Failed),
         _ if detail.contains("[API Error") => {
-            end(failure, "Ended by an API error", Outcome::Failed)
+            end(failure, "Failed with an API error", Outcome::Failed)
         }
         ("success" | "", "completed", _) | ("success", "", _) if !is_true(line.is_error) => {
             end(&subtype, "Answered", Outcome::Completed)
         }
         (_, terminal, _) if FAULTS.contains(&terminal) => {
-            end(terminal, "Ended by an error", Outcome::Failed)
+            end(terminal, "Failed with an error", Outcome::Failed)
         }
         _ if is_true(line.is_error) || subtype.starts_with("error") => {
-            end(failure, "Ended by an error", Outcome::Failed)
+            end(failure, "Failed with an error", Outcome::Failed)
         }
         // An unknown word only shows that the run ended.
         _ => end(

@@ -345,10 +345,10 @@ pub(super) fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
         // Like a rate limit, this is the service's limit for its user, not a limit of this run.
         "usage_limit_exceeded" => ("Provider usage limit reached", Outcome::Failed),
         "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
-        "sandbox_error" => ("Ended by a sandbox error", Outcome::Failed),
+        "sandbox_error" => ("Failed with a sandbox error", Outcome::Failed),
         "cyber_policy" => ("The model refused", Outcome::Failed),
         _ if begins("Incomplete response returned, reason: max_output_tokens") => {
-            ("The reply reached its token limit", Outcome::Truncated)
+            (Ended::CUT_REPLY, Outcome::Truncated)
         }
         _ if begins("Incomplete response returned, reason: content_filter") => {
             ("The model refused", Outcome::Failed)
@@ -358,8 +358,8 @@ pub(super) fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
         {
             (Ended::CONTEXT_FULL, Outcome::Failed)
         }
-        _ if is_unnamed => ("Ended by an error", Outcome::Failed),
-        _ => ("Ended by an API error", Outcome::Failed),
+        _ if is_unnamed => ("Failed with an error", Outcome::Failed),
+        _ => ("Failed with an API error", Outcome::Failed),
     };
     Ended::new(&word, headline, outcome, Certainty::Recorded).detail(cut(&message))
 }

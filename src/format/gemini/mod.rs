@@ -392,7 +392,7 @@ impl Session {
         let end = match kind {
             "error" => Ended::new(
                 "error",
-                "Ended by an error",
+                "Failed with an error",
                 Outcome::Failed,
                 Certainty::Recorded,
             ),

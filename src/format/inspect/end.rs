@@ -160,7 +160,7 @@ impl Last {
 }
 
 /// The evidence that a sample completed, if no record states it.
-const UNBROKEN: &str = "neither error nor limit";
+const UNBROKEN: &str = "no error or limit recorded";
 
 /// Names of limits, our units for them, and the factor from Inspect's unit to ours.
 const LIMITS: [(&str, &str, f64); 6] = [
@@ -187,7 +187,7 @@ const LIMIT_ENDS: &[End] = ends! {
 
 /// The finish reasons of a last reply that isn't complete.
 const FINISHES: &[End] = ends! {
-    "max_tokens" => Truncated, "The reply reached its token limit";
+    "max_tokens" => Truncated, Ended::CUT_REPLY;
     "model_length" => Failed, Ended::CONTEXT_FULL;
     "content_filter" => Failed, "The model refused";
 };

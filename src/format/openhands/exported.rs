@@ -124,7 +124,7 @@ const LIMITS: [(&str, &str, &str); 2] = [
 const ERRORS: &[End] = ends! {
     "*AgentStuckInLoopError*" => Halted, Ended::LOOPED;
     "*ContextWindow*" => Failed, Ended::CONTEXT_FULL;
-    "*" => Failed, "Ended by an error";
+    "*" => Failed, "Failed with an error";
 };
 
 /// A trajectory while it is being read.

@@ -121,7 +121,7 @@ const ENDS: &[End] = ends! {
     "finished" => Completed, "Answered";
     "stuck" => Halted, Ended::LOOPED;
     "paused" | "PauseEvent" | "InterruptEvent" => Cancelled, "Paused by the user";
-    "error" => Failed, "Ended by an error";
+    "error" => Failed, "Failed with an error";
     "waiting_for_confirmation" => Unknown, "Waiting for user confirmation";
     "idle" => Unknown, "Waiting to run";
 };
@@ -131,8 +131,8 @@ const FAULTS: &[End] = ends! {
     "MaxIterationsReached" => Truncated, "Step limit reached", "Step": "max_iterations";
     "MaxBudgetReached" => Truncated, "Cost budget used up", "Cost": "max_budget_per_task";
     "LLMContentPolicyViolationError" => Failed, "The model refused";
-    "LLM*" => Failed, "Ended by an API error";
-    "*" => Failed, "Ended by an error";
+    "LLM*" => Failed, "Failed with an API error";
+    "*" => Failed, "Failed with an error";
 };
 
 /// Returns the end that an error event records.

@@ -23,7 +23,8 @@ const MAX_TEXT_BYTES: usize = MAX_ANSWER_BYTES;
 /// Returns an issue if no part of the manifest can be used: it is torn, not JSON, or not an object.
 pub fn read(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
     if text.trim_ascii().is_empty() {
-        return Err((IssueKind::Torn, format!("empty ({} bytes)", text.len())));
+        let bytes = if text.len() == 1 { "byte" } else { "bytes" };
+        return Err((IssueKind::Torn, format!("empty ({} {bytes})", text.len())));
     }
     let (read, _, mut remarks) = read_object(text, |text| {
         let wire = object::<ManifestWire<'_>>(text)?;
@@ -42,7 +43,7 @@ pub fn read(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
             remarks.extend(odd);
             Ok((manifest, remarks))
         }
-        (None, Some((_, reason))) if reason.contains("EOF") => {
+        (None, Some((_, reason))) if reason.contains("the text ends inside") => {
             Err((IssueKind::Torn, format!("truncated: {reason}")))
         }
         (None, remark) => Err(remark.unwrap_or((IssueKind::NotJson, "not JSON".to_owned()))),

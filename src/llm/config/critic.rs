@@ -87,7 +87,7 @@ impl TryFrom<String> for Pattern {
             let wrong = wrong.to_string();
             let last = wrong.lines().last().unwrap_or_default().trim();
             format!(
-                "the pattern {pattern:?} does not compile: {}",
+                "the pattern {pattern:?} doesn't compile: {}",
                 last.trim_start_matches("error: ")
             )
         })

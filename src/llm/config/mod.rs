@@ -21,7 +21,7 @@ pub(super) use self::seconds::Seconds;
 use super::gate::{GateRules, Glob};
 use super::mcp::McpPart;
 use crate::engine::Keep;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, in_plain_words};
 use crate::model::price::{Price, Prices};
 use crate::stop::StopSpec;
 
@@ -321,7 +321,10 @@ impl AgentFile {
         let place = ConfigText { text, path };
         let whole: Whole = toml::from_str(text).map_err(|wrong| {
             place
-                .error(wrong.span().unwrap_or_default(), wrong.message())
+                .error(
+                    wrong.span().unwrap_or_default(),
+                    &in_plain_words(wrong.message()),
+                )
                 .hint(HELP)
         })?;
         let Whole {
@@ -572,7 +575,7 @@ impl ConfigText<'_> {
                         .read(Path::new(file), span.clone())
                         .map_err(|error| error.to_string())?;
                     serde_json::from_str(&text)
-                        .map_err(|error| format!("the schema {file} is not JSON: {error}"))
+                        .map_err(|error| format!("the schema {file} isn't JSON: {error}"))
                 })
                 .map_err(|error| wrong(&error.to_string()))?,
             };

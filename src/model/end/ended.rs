@@ -157,7 +157,7 @@ impl Ended {
     pub fn cut_reply(word: &str) -> Self {
         Self::new(
             word,
-            "The reply reached its token limit",
+            Self::CUT_REPLY,
             Outcome::Truncated,
             Certainty::Inferred,
         )
@@ -201,6 +201,9 @@ impl Ended {
             ..end.detail(sentence)
         }
     }
+
+    /// The headline of a run whose last reply was truncated.
+    pub const CUT_REPLY: &str = "The reply reached its output token limit";
 
     /// The headline of a run whose context window was full.
     pub const CONTEXT_FULL: &str = "Context window full";
@@ -258,7 +261,7 @@ impl Ended {
     }
 
     /// The evidence of an answer in a trace without finish reasons.
-    pub const NO_CALLS: &str = "a reply without calls";
+    pub const NO_CALLS: &str = "the last reply made no tool calls";
 
     /// Returns the measured value and its limit as a [`Reading`].
     pub fn reading(&self) -> Reading {

@@ -186,7 +186,7 @@ impl Index {
             };
             (
                 IssueKind::Outside,
-                format!("{key} changed after the previous step, outside reduce{more}"),
+                format!("{key} changed after the previous step, not by a recorded step{more}"),
             )
         } else {
             return;

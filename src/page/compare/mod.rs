@@ -216,7 +216,7 @@ impl Choice {
         }
         if !same.is_empty() {
             return vec![Likely {
-                why: "Two runs of the same task, newest first",
+                why: "Pairs of runs of the same task, newest first",
                 offers: same,
             }];
         }
@@ -383,6 +383,15 @@ impl Two<'_> {
     /// Returns the number of rows before the first difference.
     fn common(&self) -> usize {
         self.comparison.first.unwrap_or(self.total())
+    }
+
+    /// Returns the title of the rows before the first difference.
+    fn before_title(&self) -> &'static str {
+        if self.first().is_some() {
+            "Steps before the first difference"
+        } else {
+            "Aligned steps"
+        }
     }
 
     /// Returns the rows shown before the first difference.

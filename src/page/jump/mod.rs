@@ -161,8 +161,13 @@ fn parts_of(view: &RunView<'_>, step: Option<usize>) -> Vec<Offer> {
     let key = view.key();
     let replay = step.map_or_else(|| href::replay(key), |n| href::replay_at(key, n));
     let more = [
-        of("Replay", "event by event", replay),
-        of("Compare", "with another run", href::compare(key, "")),
+        Offer::to("page", "Replay", "event by event", replay),
+        Offer::to(
+            "page",
+            "Compare",
+            "with another run",
+            href::compare(key, ""),
+        ),
     ];
     tabs.chain(more).collect()
 }

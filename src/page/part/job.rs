@@ -14,6 +14,7 @@ use crate::model::time::Stamp;
 /// The state of a job over many runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "JobState")]
 pub(crate) enum State {
     Running,
     Done,

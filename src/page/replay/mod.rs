@@ -313,7 +313,7 @@ impl<'a> Replay<'a> {
             .unwrap_or_default()
     }
 
-    /// Returns the position: `4 · event 3 / 13`.
+    /// Returns the position: `4 · event 3 of 13`.
     fn pos(&self) -> String {
         let Some((part, event)) = self.part else {
             return String::new();
@@ -325,7 +325,7 @@ impl<'a> Replay<'a> {
         if part.events == 0 {
             short
         } else {
-            format!("{short} · event {} / {}", event + 1, part.events)
+            format!("{short} · event {} of {}", event + 1, part.events)
         }
     }
 
@@ -1011,8 +1011,7 @@ fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
     match params.text(name) {
         "" => Ok(0),
         text => text.parse().map_err(|_| {
-            let detail =
-                format!("The parameter {name} must be a whole number. Negative numbers go back.");
+            let detail = format!("{name} must be a whole number. Negative numbers go back.");
             WebError::bad_request("Invalid number", &detail).named(text)
         }),
     }

@@ -85,8 +85,8 @@ fn at_step(
         let steps = match (steps, kept_of_all(view.index)) {
             (0, _) => view.no_step().to_owned(),
             (_, Some(steps)) => format!("It has {steps}"),
-            (1, None) => "It has one step, 0".to_owned(),
-            (_, None) => format!("It has {steps} steps, 0 to {}", steps - 1),
+            (1, None) => "It has 1 step, step 0".to_owned(),
+            (_, None) => format!("It has {steps} steps, numbered from 0 to {}", steps - 1),
         };
         let instead = format!("{steps}. You can also use start and end.");
         return Err(NoPlace {
@@ -101,7 +101,7 @@ fn at_step(
         let has = match part.events {
             0 => "It has no events.".to_owned(),
             1 => "It has one event.".to_owned(),
-            events => format!("It has {events} events, 1 to {events}."),
+            events => format!("It has {events} events, numbered from 1 to {events}."),
         };
         return Err(NoPlace {
             what: "This step has no event",

@@ -167,6 +167,8 @@ fn rules(view: &RunView<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
         } else {
             (*key, *key)
         };
+        let limit = limit.to_string();
+        let limit = limit.parse().map_or(limit, count);
         Some(row(
             &format!("budget.{id}"),
             format!("at most {limit} {unit}"),
@@ -249,7 +251,7 @@ impl<'a> IssuesTab<'a> {
         }
         let listed = counts
             .into_iter()
-            .map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.label())));
+            .map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.words())));
         let unlisted = self.view.summary.issues.0.saturating_sub(self.issues.len());
         let more = (unlisted > 0).then(|| {
             let words = format!(
@@ -290,7 +292,7 @@ impl<'a> IssuesTab<'a> {
     fn level(&self, issue: &FileIssue) -> Sign {
         level(
             issue.kind,
-            &format!("{}: {}", word(issue.kind), issue.kind.label()),
+            &format!("{}: {}", word(issue.kind), issue.kind.words()),
         )
     }
 

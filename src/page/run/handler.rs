@@ -298,11 +298,11 @@ pub(crate) async fn page(
     ) {
         let error = WebError::not_found(
             "Unknown tab:",
-            "A run has the tabs steps, timeline, state, events, files, prompt, manifest and issues.",
+            "A run has the tabs steps, timeline, scores, whatif, state, events, files, manifest and issues.",
         );
         return Err(error
             .named(&shown.tab)
-            .link("The run", href::run(run.key().as_str())));
+            .link("Open the run", href::run(run.key().as_str())));
     }
     if let Some(child) = state.library.run(params.text("started")) {
         return started(&state, &run, child.summary().started).await;

@@ -253,7 +253,7 @@ impl<'a> RunHead<'a> {
         } else {
             stored
         };
-        add("also at", (relation.copies > 0).then_some(stored));
+        add("duplicates", (relation.copies > 0).then_some(stored));
         for copy in relation.differences.iter().take(MAX_CHILDREN) {
             let verdict = copy.is_other_end.then_some(&copy.verdict);
             let words = verdict
@@ -263,7 +263,7 @@ impl<'a> RunHead<'a> {
                 .collect::<Vec<_>>()
                 .join("; ");
             let link = Phrase::new().link(copy.key.as_str(), href::run(&copy.key));
-            add("a copy differs", Some(link.text(format!(": {words}"))));
+            add("a duplicate differs", Some(link.text(format!(": {words}"))));
         }
         let separate_children = relation
             .separate_children

@@ -70,6 +70,15 @@ impl<'a> Verdict<'a> {
         facts
     }
 
+    /// Explains why the trace records nothing about the end.
+    pub(crate) fn nothing_recorded(&self) -> &'static str {
+        if self.view.index.format().is_one_file() {
+            "This format has no manifest, stop checks or END event."
+        } else {
+            "No readable manifest, stop check or END event."
+        }
+    }
+
     /// Returns the last step with critic output.
     pub(crate) fn last_critics(&self) -> Option<(Link, &'a StepHead)> {
         let steps = self.view.index.steps();

@@ -82,7 +82,7 @@ impl Source {
         let error = WebError::not_found("Can't read", &format!("Reason: {why}."));
         error
             .named(self.file.name())
-            .link("The run", href::run(self.run.key().as_str()))
+            .link("Open the run", href::run(self.run.key().as_str()))
     }
 
     /// Streams the raw bytes, however many.

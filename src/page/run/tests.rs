@@ -466,7 +466,7 @@ fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
         "{html}"
     );
     assert!(
-        !html.contains("tl-pic") && html.contains("Steps 25 to 74 of 90"),
+        !html.contains("tl-pic") && html.contains("Steps 25–74 (90 steps)"),
         "{html}"
     );
 }

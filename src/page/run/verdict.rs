@@ -40,7 +40,7 @@ impl HtmlSafe for Verdict<'_> {}
 impl<'a> Verdict<'a> {
     pub(crate) fn new(view: &'a RunView<'a>) -> Self {
         let mut why = why::why(view.summary, view.index, view.lines);
-        let tally = why::rules::tally(&why.rules, !view.is_alive());
+        let tally = why::rules::tally(&why.rules);
         let leads = |rule: &RuleStatus| {
             rule.result == Standing::Fired
                 || rule.is_inferred
@@ -208,26 +208,29 @@ impl<'a> Verdict<'a> {
             .text(first)
     }
 
-    /// Returns the heading of the rules: their results, or the room left if the run is alive.
-    fn rules_title(&self) -> &'static str {
-        if self.view.is_alive() {
-            "Headroom"
-        } else {
-            "Stop rules"
-        }
-    }
-
     fn rules_summary(&self) -> String {
-        format!("{}: {}", self.rules_title(), self.tally)
+        format!("Stop rules: {}", self.tally)
     }
 
     fn of_others(&self) -> String {
-        let words = why::rules::tally(&self.others, !self.view.is_alive());
-        let words = words.strip_prefix("none fired, ").unwrap_or(&words);
-        format!(
-            "{} without a limit: {words}",
-            format::counted(self.others.len(), "more rule")
-        )
+        let words = why::rules::tally(&self.others);
+        let count = format::counted(self.others.len(), "rule");
+        let words = words.strip_prefix(&count).unwrap_or(&words);
+        let words = words.trim_start_matches(", ");
+        let noun = if self.leading.is_empty() {
+            "rule"
+        } else {
+            "more rule"
+        };
+        let rules = format::counted(self.others.len(), noun);
+        if self
+            .others
+            .iter()
+            .all(|rule| rule.result == Standing::Unknown)
+        {
+            return format!("{rules}: no limits recorded");
+        }
+        format!("{rules} without a limit: {words}")
     }
 
     /// Returns the class of a rule's row, and its result.

@@ -186,7 +186,7 @@ pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError
         let names: Vec<&str> = Column::grouping().map(|column| column.name).collect();
         WebError::bad_request(
             "Can't group by",
-            &format!("Choose one of: {}.", names.join(", ")),
+            &format!("group must be one of: {}.", names.join(", ")),
         )
         .named(text)
     })
@@ -212,7 +212,10 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     });
     found.map_err(|name| {
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let detail = format!("Choose from {}, separated by commas.", names.join(", "));
+        let detail = format!(
+            "cols must be a comma-separated list of: {}.",
+            names.join(", ")
+        );
         WebError::bad_request("Unknown column", &detail).named(name)
     })
 }

@@ -229,7 +229,7 @@ struct Requests<'a> {
 impl Requests<'_> {
     fn about(&self) -> String {
         match self.earlier {
-            0 => "with the score then and the next score".to_owned(),
+            0 => "with the score at that step and the next".to_owned(),
             more => format!(
                 "the last {MAX_REQUESTS} ({} earlier ones not listed)",
                 format::count(more as u64)

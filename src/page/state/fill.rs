@@ -214,11 +214,11 @@ fn writer(
         )
     };
     if let Some(step) = known.outside {
-        return link("outside reduce, seen at step", step);
+        return link("between steps, seen at step", step);
     }
     match known.written {
         Some(step) if step == n => match steps.iter().rev().find(|step| **step < n) {
-            Some(before) => link("previously at step", *before),
+            Some(before) => link("previous change: step", *before),
             None => Phrase::new().dim("first set here"),
         },
         Some(step) => link("at step", step),
@@ -234,12 +234,10 @@ fn walk(view: &RunView<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLin
     Walk {
         description: match all.len() {
             0 => "no changes".into(),
-            _ => format!(
-                "{} of {} up to here",
-                known.changes,
-                format::counted(all.len(), "change")
-            )
-            .into(),
+            all if known.changes == 0 => {
+                format!("before the first of {}", format::counted(all, "change")).into()
+            }
+            all => format!("change {} of {all}", known.changes).into(),
         },
         prev: prev.map(link),
         next: next.map(link),
@@ -272,7 +270,7 @@ fn history(view: &RunView<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHis
             change: words.into(),
             pieces,
             outside: if differs {
-                "changed outside reduce since the change above".into()
+                "changed between steps since the change above".into()
             } else {
                 "".into()
             },

@@ -540,7 +540,8 @@ const MAX_RAW_EVENTS: usize = 100;
 fn place(view: &RunView<'_>, file: TraceFile, line: u64, span: Span) -> Line {
     let (from, to) = (
         format::count(span.offset),
-        format::count(span.offset + span.len),
+        // The last byte, not the one after it.
+        format::count(span.offset + span.len.saturating_sub(1)),
     );
     let file = view.index.format().file_name(file);
     format!("{file} line {}, bytes {from} to {to}", format::count(line)).into()

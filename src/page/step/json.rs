@@ -95,7 +95,8 @@ pub(crate) struct Critic {
 /// A page of the steps of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Steps {
-    /// The number of ordinals. An unreadable line has its own ordinal; skipped lines share one.
+    /// The number of steps. An unreadable line counts as a step. Consecutive skipped lines count as
+    /// one.
     pub total: usize,
     pub steps: Vec<StepHead>,
     /// The value of `after` for the next window.

@@ -14,6 +14,7 @@ use crate::page::sweep::words::{answer, best};
 
 /// The effect that one rule would have had on all runs.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SweepRule")]
 struct Rule<'a> {
     rule: String,
     /// The limit, if the rule is the varied one.

@@ -127,8 +127,8 @@ impl<'a> View<'a> {
             .standing
             .and_then(|standing| standing.prepared.sweep_rule());
         sweep_rule.map_or_else(
-            || "What if".to_owned(),
-            |sweep_rule| format!("What if: {}", sweep_rule.name()),
+            || "What-if".to_owned(),
+            |sweep_rule| format!("What-if: {}", sweep_rule.name()),
         )
     }
 

@@ -154,7 +154,7 @@ fn a_fault_stands_beside_what_was_typed() {
         rules: vec!["max_step=<3>".to_owned()],
         ..Form::default()
     });
-    context.fault = Some("unknown rule `max_step`".to_owned());
+    context.fault = Some("unknown rule \"max_step\"".to_owned());
     let html = render(&context, None);
     assert!(
         html.contains("value=\"max_step=&#60;3&#62;\"")

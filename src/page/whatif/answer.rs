@@ -71,7 +71,7 @@ impl RulesAnswer<'_> {
 
     /// Returns the heading of the cell column.
     fn span(&self) -> String {
-        let span = |(first, last)| format!("steps {} to {}", self.label(first), self.label(last));
+        let span = |(first, last)| format!("steps {}–{}", self.label(first), self.label(last));
         self.report.steps.map_or_else(|| "steps".to_owned(), span)
     }
 

@@ -67,11 +67,11 @@ const FIELDS: [&str; 33] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListRuns {
-    /// Selects runs by words and by terms such as outcome:failed stop:limit steps>10 tool:NAME err:true model:NAME
+    /// Selects runs by words and by terms such as outcome:failed status:limit stop:final steps>10 tool:NAME err:true model:NAME
     /// task:WORD score<0.5 started:2026-02-22. `-term` negates. All terms must match
     #[serde(default)]
     query: String,
-    /// The column to sort by, such as updated, steps, tokens, cost, duration, score. A leading `-` reverses the order
+    /// The field to sort by, such as updated, steps, tokens, cost, duration, score. A leading `-` reverses the order
     #[serde(default)]
     sort: String,
     /// Maximum number of runs. Default: 30
@@ -80,7 +80,7 @@ pub(super) struct ListRuns {
     /// Continues a list: `next` from the previous result
     #[serde(default)]
     after: String,
-    /// Includes all columns of each run
+    /// Includes all fields of each run
     #[serde(default)]
     whole: bool,
 }
@@ -97,7 +97,7 @@ pub(super) struct Why {
 pub(super) struct Step {
     /// The run: its key from list_runs, its path, or its id
     run: String,
-    /// The step to show, counted from 0. Without it, the steps are listed
+    /// The number of the step to show, counted from 0. Without it, the steps are listed
     // Responses and the command line call it `step`.
     #[serde(default, alias = "step", deserialize_with = "whole_number")]
     n: Option<usize>,
@@ -117,7 +117,7 @@ pub(super) struct Step {
 pub(super) struct State {
     /// The run: its key from list_runs, its path, or its id
     run: String,
-    /// The step, counted from 0. Default: the last step
+    /// The step number, counted from 0. Default: the last step
     #[serde(default, alias = "step", deserialize_with = "whole_number")]
     n: Option<usize>,
     /// Shows the history of one value up to that step: a key, plan[0].status, or /plan/0/status
@@ -140,7 +140,8 @@ pub(super) struct WhatIf {
     /// The run: its key from list_runs, its path, or its id
     run: String,
     /// The rules to try: max_steps=8, token_budget=10000, timeout=60, max_cost=0.5, loop_detection=3, stagnation=4,
-    /// critic_below=NAME:SCORE:STEPS, stop_on_tool=NAME, keyword=TEXT, ..., or JSON
+    /// critic_below=NAME:SCORE:STEPS, stop_on_tool=NAME, keyword=TEXT, ..., or JSON such as
+    /// {"type":"any_of","of":[{"type":"max_steps","steps":8},{"type":"stagnation","steps":3}]}
     #[schemars(length(min = 1))]
     rules: Vec<String>,
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::bound::bounded;
 use super::calls;
 use super::session::{Document, Session, Trouble};
+use crate::error::in_plain_words;
 use crate::model::json::Json;
 
 /// The default length of an answer, about 10,000 tokens.
@@ -37,7 +38,8 @@ const TOOLS: [Tool; 7] = [
         name: "list_runs",
         title: "List runs",
         description: "Lists runs, newest first, each with its key, its verdict in a sentence, and its numbers. To get the \
-            next page, pass `next` from the result as `after`.",
+            next page, pass `next` from the result as `after`. `ignored` lists terms of the query that weren't understood; they \
+            don't filter.",
         schema: schema::<calls::ListRuns>,
         ask: |session, arguments| {
             Box::pin(async move { calls::list(session, read(arguments)?).await })
@@ -156,11 +158,7 @@ impl Tool {
                     what: format!("{UNREAD} {}", self.name),
                     ..trouble
                 }
-                .hint(format!(
-                    "{} takes {}",
-                    self.name,
-                    self.arguments().join(", ")
-                )),
+                .hint(self.usage()),
                 _ => trouble,
             })?;
         let still = format!(
@@ -177,13 +175,32 @@ impl Tool {
         Ok(bounded(&document, max))
     }
 
-    /// The names of the arguments.
-    fn arguments(&self) -> Vec<String> {
+    /// Describes the arguments: "why requires run; max_bytes is optional".
+    fn usage(&self) -> String {
         let schema = (self.schema)();
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let fields = schema.get("properties").and_then(Value::as_object);
-        fields
-            .map(|fields| fields.keys().cloned().collect())
-            .unwrap_or_default()
+        let optional: Vec<&str> = fields
+            .into_iter()
+            .flat_map(|fields| fields.keys().map(String::as_str))
+            .filter(|name| !required.contains(name))
+            .collect();
+        let are = if optional.len() == 1 { "is" } else { "are" };
+        let optional = format!("{} {are} optional", optional.join(", "));
+        if required.is_empty() {
+            return format!("{}: {optional}", self.name);
+        }
+        format!(
+            "{} requires {}; {optional}",
+            self.name,
+            required.join(" and ")
+        )
     }
 }
 
@@ -192,7 +209,7 @@ const UNREAD: &str = "invalid arguments for";
 
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
     serde_json::from_value(arguments)
-        .map_err(|error| Trouble::new(UNREAD).because(error.to_string()))
+        .map_err(|error| Trouble::new(UNREAD).because(in_plain_words(&error.to_string())))
 }
 
 /// The JSON schema of a tool's arguments.

@@ -70,7 +70,7 @@ impl Rule for ContentMatch {
             .unwrap_or_default()
             .trim_start_matches("error: ");
         Some(format!(
-            "the pattern {:?} does not compile: {why}",
+            "the pattern {:?} doesn't compile: {why}",
             self.pattern
         ))
     }
@@ -121,7 +121,7 @@ impl Condition for Invalid {
 
     fn check(&self, _: GateSet, _: &Stats, _: &StepFacts) -> Check {
         let detail = format!(
-            "the pattern {:?} does not compile: {}",
+            "the pattern {:?} doesn't compile: {}",
             self.pattern, self.error
         );
         Check::Stop {

@@ -122,12 +122,7 @@ impl Rule for CriticBelow {
 /// Rejects NaN and infinite scores: no score is below NaN, and an infinite limit is above all
 /// scores or none.
 fn finite(score: f64) -> Result<f64, SpecError> {
-    let wrong = || {
-        SpecError::new(format!(
-            "critic_below needs a finite score, as in {}, not {score}",
-            CriticBelow::ROW.example
-        ))
-    };
+    let wrong = || SpecError::new(format!("critic_below needs a finite score, not {score}"));
     Some(score)
         .filter(|score| score.is_finite())
         .ok_or_else(wrong)
@@ -259,8 +254,8 @@ impl Condition for Compiled {
         };
         let limit = plain(*limit);
         let detail = match row.len {
-            1 => format!("{critic} gave {given} < {limit}"),
-            len => format!("{critic} gave {given} < {limit}, {len} scores in a row"),
+            1 => format!("{critic} scored {given}, below {limit}"),
+            len => format!("{critic} scored below {limit} {len} times in a row (last {given})"),
         };
         let evidence = [
             Evidence::Steps {

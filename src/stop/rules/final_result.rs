@@ -10,7 +10,7 @@ pub struct FinalResult {}
 impl FinalResult {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "final_result",
-        label: "Final result",
+        label: "Non-empty final result",
         usage: "final_result",
         example: "final_result",
         when: "the final result is not empty",

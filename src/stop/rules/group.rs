@@ -27,7 +27,7 @@ impl AnyOf {
         label: "Any of",
         usage: r#"{"type":"any_of","of":[RULE, ..]}"#,
         example: r#"{"type":"any_of","of":[{"type":"max_steps","steps":8}]}"#,
-        when: "any member is true",
+        when: "any rule in the list is true; its members are JSON",
         ..Row::BASE
     };
 }
@@ -38,7 +38,7 @@ impl AllOf {
         label: "All of",
         usage: r#"{"type":"all_of","of":[RULE, ..]}"#,
         example: r#"{"type":"all_of","of":[{"type":"max_steps","steps":8}]}"#,
-        when: "every member that isn't off is true",
+        when: "all rules in the list are true, except those switched off",
         ..Row::BASE
     };
 }

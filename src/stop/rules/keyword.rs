@@ -60,14 +60,16 @@ impl Condition for Keyword {
         };
         match answer.find(word) {
             Some(at) => {
-                let reading = Reading::text(format!("the answer holds {word:?}"));
+                let reading = Reading::text(format!("the answer contains {word:?}"));
                 Check::Stop {
                     code: Self::ROW.code(),
                     reading: reading.evidence([span(facts, at, at + word.len())]),
                 }
             }
             None if facts.is_answer_cut => Check::Unknown("the whole answer".into()),
-            None => Check::Pass(Reading::text(format!("the answer does not hold {word:?}"))),
+            None => Check::Pass(Reading::text(format!(
+                "the answer doesn't contain {word:?}"
+            ))),
         }
     }
 }

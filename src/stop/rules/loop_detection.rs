@@ -14,7 +14,7 @@ pub struct LoopDetection {
 impl LoopDetection {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "loop_detection",
-        label: "Same text or calls",
+        label: "Identical replies or calls",
         usage: "loop_detection=N",
         example: "loop_detection=3",
         when: "identical texts in a row >= N",
@@ -25,7 +25,7 @@ impl LoopDetection {
         scale: Some(Scale {
             least: Some(2.0),
             usual: (2.0, 10.0, 9),
-            ..Scale::whole("equal texts in a row", |value, _| {
+            ..Scale::whole("identical texts in a row", |value, _| {
                 LoopDetection {
                     window: value as u64,
                 }
@@ -77,7 +77,10 @@ impl Condition for LoopDetection {
             } else {
                 "text"
             };
-            let detail = format!("the same {what} {} times in a row >= {window}", row.len);
+            let detail = format!(
+                "the same {what} {} times in a row (limit {window})",
+                row.len
+            );
             return Check::Stop {
                 code: Self::ROW.code(),
                 reading: reading.detail(detail).evidence(evidence),

@@ -45,11 +45,7 @@ impl MaxCost {
             .parse()
             .ok()
             .filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
-        let wrong = || {
-            SpecError::new(format!(
-                "max_cost needs an amount in dollars, as in max_cost=0.5, not {text:?}"
-            ))
-        };
+        let wrong = || SpecError::new(format!("max_cost needs an amount in dollars, not {text:?}"));
         usd.map(|usd| Self { usd }).ok_or_else(wrong)
     }
 }

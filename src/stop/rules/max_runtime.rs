@@ -14,7 +14,7 @@ pub struct MaxRuntime {
 impl MaxRuntime {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "max_runtime",
-        label: "Run time",
+        label: "Time limit (after each step)",
         usage: "max_runtime=SECONDS",
         example: "max_runtime=60",
         when: "run time at the end of a step >= SECONDS",
@@ -26,9 +26,10 @@ impl MaxRuntime {
             unit: "s",
             ..Field::new(FieldGroup::Limits, Input::Number)
         }),
-        scale: Some(Scale::whole("seconds at the end of a step", |value, _| {
-            MaxRuntime { seconds: value }.into()
-        })),
+        scale: Some(Scale::whole(
+            "seconds, checked after each step",
+            |value, _| MaxRuntime { seconds: value }.into(),
+        )),
         parse: |args| MaxRuntime::parse(&args.text()?).map(StopSpec::from),
         ..Row::BASE
     };
@@ -41,7 +42,7 @@ impl MaxRuntime {
             .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
         let wrong = || {
             SpecError::new(format!(
-                "max_runtime needs a number of seconds, as in max_runtime=60, not {text:?}"
+                "max_runtime needs a number of seconds, not {text:?}"
             ))
         };
         seconds.map(|seconds| Self { seconds }).ok_or_else(wrong)

@@ -18,7 +18,7 @@ pub(in crate::stop) fn steps(code: &str, stats: &Stats, limit: u64) -> Check {
 pub(super) fn at_least(code: &str, measured: u64, limit: u64, unit: &'static str) -> Check {
     let reading = Reading::compare(measured, Op::AtLeast, limit, unit);
     Check::of(Code::from(code), reading, measured >= limit, || {
-        format!("{measured} {unit} >= {limit}")
+        format!("{}, limit {limit}", counted(measured, unit))
     })
 }
 
@@ -58,7 +58,7 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
         .slowest
         .map(|(step, took_ms)| Evidence::Slow { step, took_ms });
     let waited = waited_for_people(stats.waited_ms);
-    let detail = format!("{elapsed} ms {} {limit_ms}{waited}", op.as_str());
+    let detail = format!("{elapsed} ms, limit {limit_ms} ms{waited}");
     Check::Stop {
         code: Code::from(code),
         reading: reading.detail(detail).evidence(slowest),
@@ -91,7 +91,7 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
                 ""
             };
             let (spent, limit) = (plain(spent), plain(limit_usd));
-            let detail = format!("${spent}{kind} {} ${limit}", op.as_str());
+            let detail = format!("${spent}{kind}, limit ${limit}");
             Check::Stop {
                 code: Code::from(code),
                 reading: reading.detail(detail),
@@ -122,7 +122,7 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
         } else {
             "tokens"
         };
-        let detail = format!("{total} {kind} {} {limit}", op.as_str());
+        let detail = format!("{total} {kind}, limit {limit}");
         return Check::Stop {
             code: Code::from(code),
             reading: reading.detail(detail).evidence(last),
@@ -135,6 +135,14 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
         }
         _ if stats.tokens.estimated => Check::Pass(reading.detail("partly estimated")),
         _ => Check::Pass(reading),
+    }
+}
+
+/// Formats "1 step" and "3 steps" from a unit in the plural.
+fn counted(number: u64, unit: &str) -> String {
+    match number {
+        1 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
+        _ => format!("{number} {unit}"),
     }
 }
 

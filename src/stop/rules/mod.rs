@@ -108,7 +108,15 @@ impl<'de> Deserialize<'de> for StopSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
 
-        let mut fields = serde_json::Map::deserialize(deserializer)?;
+        let mut fields = match Value::deserialize(deserializer)? {
+            Value::Object(fields) => fields,
+            other => {
+                return Err(D::Error::custom(format!(
+                    "a rule in JSON must be an object, such as {}, not {other}",
+                    r#"{"type":"max_steps","steps":8}"#
+                )));
+            }
+        };
         let Some(name) = fields.remove("type") else {
             return Err(D::Error::missing_field("type"));
         };
@@ -122,9 +130,9 @@ impl<'de> Deserialize<'de> for StopSpec {
         {
             Some((_, read)) => read(Value::Object(fields)).map_err(D::Error::custom),
             None => {
-                let known: Vec<_> = RULES.iter().map(|row| format!("`{}`", row.name)).collect();
+                let known: Vec<_> = RULES.iter().map(|row| row.name).collect();
                 Err(D::Error::custom(format!(
-                    "unknown rule `{name}`, expected one of {}",
+                    "unknown rule {name:?}; use one of {}",
                     known.join(", ")
                 )))
             }

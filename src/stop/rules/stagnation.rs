@@ -71,7 +71,8 @@ impl Condition for Stagnation {
                 from_step: row.from,
                 to_step: facts.step,
             }];
-            let detail = format!("the state did not change in {idle} steps >= {limit}");
+            let s = if idle == 1 { "" } else { "s" };
+            let detail = format!("no state change for {idle} step{s} (limit {limit})");
             return Check::Stop {
                 code: Self::ROW.code(),
                 reading: reading.detail(detail).evidence(evidence),

@@ -59,7 +59,7 @@ impl Condition for StopOnTool {
         match actions.iter().position(|action| action == name) {
             Some(at) => Check::Stop {
                 code: Self::ROW.code(),
-                reading: Reading::text(format!("the tool {name} was asked for")).evidence([
+                reading: Reading::text(format!("the model called {name}")).evidence([
                     Evidence::Action {
                         step: facts.step,
                         action: at as u64,

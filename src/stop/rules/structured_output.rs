@@ -68,7 +68,7 @@ impl Rule for StructuredOutput {
             .transpose()
             .map_err(|wrong| {
                 SpecError::new(format!(
-                    "the schema of structured_output does not compile: {wrong}"
+                    "the schema of structured_output doesn't compile: {wrong}"
                 ))
             })?;
         Ok(Box::new(Compiled {
@@ -118,7 +118,7 @@ impl Condition for Compiled {
                 Ok(value) => value,
                 Err(error) => {
                     miss.get_or_insert_with(|| {
-                        Reading::text(format!("the answer is not JSON: {error}"))
+                        Reading::text(format!("the answer isn't JSON: {error}"))
                     });
                     continue;
                 }
@@ -126,7 +126,7 @@ impl Condition for Compiled {
             if let Some(Err(wrong)) = self.schema.as_ref().map(|schema| schema.check(&value)) {
                 let path = wrong.instance_path;
                 let detail = format!(
-                    "the answer does not fit its schema at {path:?}: {}",
+                    "the answer doesn't match its schema at {path:?}: {}",
                     wrong.message
                 );
                 let evidence = Evidence::Schema {
@@ -139,7 +139,7 @@ impl Condition for Compiled {
                 continue;
             }
             let start = (part.as_ptr() as usize).saturating_sub(answer.as_ptr() as usize);
-            let reading = Reading::text("the answer is the JSON that was asked for");
+            let reading = Reading::text("the answer is the requested JSON");
             let reading = reading.evidence([span(facts, start, start + part.len())]);
             return Check::Stop {
                 code: StructuredOutput::ROW.code(),

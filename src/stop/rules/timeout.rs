@@ -13,7 +13,7 @@ pub struct Timeout {
 impl Timeout {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "timeout",
-        label: "Time at a decision",
+        label: "Time limit (after each decision)",
         usage: "timeout=SECONDS",
         example: "timeout=60",
         when: "run time at a decision > SECONDS",
@@ -25,12 +25,15 @@ impl Timeout {
             unit: "s",
             ..Field::new(FieldGroup::Limits, Input::Number)
         }),
-        scale: Some(Scale::whole("seconds at a decision", |value, _| {
-            Timeout {
-                seconds: value as u64,
-            }
-            .into()
-        })),
+        scale: Some(Scale::whole(
+            "seconds, checked after each decision",
+            |value, _| {
+                Timeout {
+                    seconds: value as u64,
+                }
+                .into()
+            },
+        )),
         parse: |args| {
             Ok(Timeout {
                 seconds: args.number()?,

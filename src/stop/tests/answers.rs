@@ -78,9 +78,9 @@ fn case_9_the_completion_list_decides_in_its_order() {
         .collect();
     assert_eq!(
         misses[0],
-        ("accept[0]", "the answer does not hold \"DONE\"")
+        ("accept[0]", "the answer doesn't contain \"DONE\"")
     );
-    assert!(misses[1].0 == "accept[1]" && misses[1].1.starts_with("the answer is not JSON"));
+    assert!(misses[1].0 == "accept[1]" && misses[1].1.starts_with("the answer isn't JSON"));
     assert_eq!(run(&rules, &[answer(0, "[1]")]).code(), "structured_output");
     let both = run(&rules, &[answer(0, "\"DONE\"")]);
     assert_eq!(
@@ -222,7 +222,7 @@ fn case_10_a_schema_is_compiled_once_and_a_bad_one_is_a_build_error() {
     ] {
         let wrong = build(bad).expect_err("the schema is bad").to_string();
         assert!(
-            wrong.starts_with("accept[0]: the schema of structured_output does not compile"),
+            wrong.starts_with("accept[0]: the schema of structured_output doesn't compile"),
             "{wrong}"
         );
     }
@@ -259,7 +259,7 @@ fn case_10_a_schema_is_compiled_once_and_a_bad_one_is_a_build_error() {
     let miss = &go(json!({"required": ["a"]}), "{}").refused[0].reading;
     assert_eq!(
         miss.detail,
-        "the answer does not fit its schema at \"/\": a is missing"
+        "the answer doesn't match its schema at \"/\": a is missing"
     );
     assert_eq!(
         miss.evidence,

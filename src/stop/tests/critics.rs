@@ -133,7 +133,7 @@ fn case_16_critics_are_read_in_order_and_a_retry_vetoes_only_the_answer() {
     );
     assert_eq!(
         stopped.verdict().reading.detail,
-        "the critic b said stop: b says so"
+        "the critic b requested a stop: b says so"
     );
     assert_eq!(
         run(&[], &[judged(&[Failed])]).verdict().outcome,
@@ -164,7 +164,7 @@ fn case_16_a_score_that_stays_low() {
     assert_eq!(low.verdict().stop_reason, "critic_stop");
     assert_eq!(
         low.verdict().reading.detail,
-        "tests gave 0.2 < 0.5, 2 scores in a row"
+        "tests scored below 0.5 2 times in a row (last 0.2)"
     );
     let gap = run(
         &["critic_below=tests:0.5:2"],
@@ -180,7 +180,10 @@ fn case_16_a_score_that_stays_low() {
         &scores(&[Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.6)]),
     );
     assert_eq!(least.place().0, Some(1));
-    assert_eq!(least.verdict().reading.detail, "tests gave -Infinity < 0.5");
+    assert_eq!(
+        least.verdict().reading.detail,
+        "tests scored -Infinity, below 0.5"
+    );
     let late = run(&["critic_below=tests:0.5"], &scores(&[None, Some(0.6)]));
     assert_eq!(
         late.unknown.len(),
@@ -247,7 +250,7 @@ fn case_18_groups() {
         both.verdict()
             .reading
             .detail
-            .ends_with("and the tool look was asked for")
+            .ends_with("and the model called look")
     );
     let any = r#"{"type":"any_of","of":[{"type":"max_steps","steps":2},{"type":"stop_on_tool","tool_name":"look"}]}"#;
     assert_eq!(

@@ -13,8 +13,8 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
     };
     let steps: Vec<_> = (0..4).map(|step| paid(step, Some(0.1))).collect();
     for (rule, expected) in [
-        ("max_cost=0.3", Some((Some(2), "$0.3 >= $0.3"))),
-        ("max_cost=0.2", Some((Some(1), "$0.2 >= $0.2"))),
+        ("max_cost=0.3", Some((Some(2), "$0.3, limit $0.3"))),
+        ("max_cost=0.2", Some((Some(1), "$0.2, limit $0.2"))),
         ("max_cost=0.41", None),
         ("max_cost=0", None),
     ] {
@@ -62,7 +62,10 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
         .reading
         .detail
         .to_string();
-    assert!(huge.contains("e300 >= $0.2") && huge.len() < 40, "{huge}");
+    assert!(
+        huge.contains("e300, limit $0.2") && huge.len() < 40,
+        "{huge}"
+    );
     for wrong in [
         "max_cost",
         "max_cost=-1",

@@ -61,7 +61,7 @@ fn case_10_an_answer_that_fits_its_schema_is_accepted_and_a_miss_says_where() {
     let (detail, evidence) = miss(person(), r#"{"name": "Ada", "age": "a lot"}"#);
     assert_eq!(
         detail,
-        "the answer does not fit its schema at \"/age\": value is not of type \"integer\""
+        "the answer doesn't match its schema at \"/age\": value is not of type \"integer\""
     );
     assert_eq!(
         evidence,
@@ -72,12 +72,12 @@ fn case_10_an_answer_that_fits_its_schema_is_accepted_and_a_miss_says_where() {
     );
     assert_eq!(
         miss(person(), "{}").0,
-        "the answer does not fit its schema at \"\": \"name\" is a required property"
+        "the answer doesn't match its schema at \"\": \"name\" is a required property"
     );
     assert!(
         miss(person(), "not JSON")
             .0
-            .starts_with("the answer is not JSON")
+            .starts_with("the answer isn't JSON")
     );
 }
 
@@ -116,7 +116,7 @@ fn case_10_schema_true_false_and_format() {
     assert!(accepts(json!(true), "{}"));
     assert_eq!(
         miss(json!(false), "{}").0,
-        "the answer does not fit its schema at \"\": False schema does not allow value"
+        "the answer doesn't match its schema at \"\": False schema does not allow value"
     );
     for draft in [
         "http://json-schema.org/draft-07/schema#",
@@ -144,7 +144,7 @@ fn case_10_an_invalid_schema_is_a_build_error() {
     ] {
         let wrong = refusal(bad.clone());
         assert!(
-            wrong.starts_with("accept[0]: the schema of structured_output does not compile: "),
+            wrong.starts_with("accept[0]: the schema of structured_output doesn't compile: "),
             "{bad}: {wrong}"
         );
     }
@@ -162,7 +162,7 @@ fn case_10_a_dangling_reference_is_a_build_error_even_where_nothing_leads_to_it(
     ] {
         let wrong = refusal(bad.clone());
         assert!(
-            wrong.contains("does not compile") && wrong.contains("$"),
+            wrong.contains("doesn't compile") && wrong.contains("$"),
             "{bad}: {wrong}"
         );
     }
@@ -193,7 +193,7 @@ fn case_10_a_remote_reference_is_a_build_error_and_nobody_is_asked() {
     ] {
         let wrong = refusal(bad.clone());
         assert!(
-            wrong.starts_with("accept[0]: the schema of structured_output does not compile: "),
+            wrong.starts_with("accept[0]: the schema of structured_output doesn't compile: "),
             "{bad}: {wrong}"
         );
     }

@@ -42,7 +42,7 @@ fn case_26_what_is_not_a_rule_is_refused() {
     let wrong = serde_json::from_str::<StopRules>(r#"{"policies":[{"type":"sunset"}]}"#)
         .expect_err("unknown");
     assert!(
-        wrong.to_string().contains("unknown rule `sunset`"),
+        wrong.to_string().contains("unknown rule \"sunset\""),
         "the rule is named: {wrong}"
     );
 }
@@ -211,7 +211,7 @@ fn a_verdict_is_written_as_designed_and_read_tolerantly() {
   "limit": 1,
   "op": ">=",
   "unit": "steps",
-  "detail": "1 steps >= 1",
+  "detail": "1 step, limit 1",
   "limit_from": "engine",
   "also": [
     "stop[2]"
@@ -234,11 +234,7 @@ fn a_verdict_is_written_as_designed_and_read_tolerantly() {
 fn the_table_of_rules_is_made_from_the_code() {
     let wrong = r#"{"type":"?"}"#.parse::<StopSpec>().expect_err("no such rule").to_string();
     for row in RULES {
-        assert!(
-            wrong.contains(&format!("`{}`", row.name)),
-            "{} is a rule",
-            row.name
-        );
+        assert!(wrong.contains(row.name), "{} is a rule", row.name);
     }
     // RULES.md is part of the documentation and must match the rules.
     assert_eq!(include_str!("../RULES.md"), rules_table());

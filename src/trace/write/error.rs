@@ -46,8 +46,8 @@ pub enum WriteError {
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WriteError::Io { path, .. } => write!(f, "cannot write {}", path.display()),
-            WriteError::NotJson { record, .. } => write!(f, "{record} cannot be written as JSON"),
+            WriteError::Io { path, .. } => write!(f, "can't write {}", path.display()),
+            WriteError::NotJson { record, .. } => write!(f, "{record} can't be written as JSON"),
             WriteError::TooLong { record, bytes } => {
                 write!(
                     f,

@@ -133,11 +133,11 @@ impl LineFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Some(format!("{name} was removed"));
             }
-            Err(error) => return Some(format!("{name} cannot be looked at: {error}")),
+            Err(error) => return Some(format!("{name} can't be inspected: {error}")),
         };
         match self.file.metadata() {
             Ok(ours) if Identity::of(&ours) == Identity::of(&there) => {}
-            _ => return Some(format!("{name} is not the file that was written")),
+            _ => return Some(format!("{name} isn't the file that was written")),
         }
         if there.len() != self.len {
             return Some(format!(
@@ -149,7 +149,7 @@ impl LineFile {
         match self.sum_there() {
             Ok(sum) if sum == self.sum => None,
             Ok(_) => Some(format!("{name} holds other lines than were written")),
-            Err(error) => Some(format!("{name} cannot be read again: {error}")),
+            Err(error) => Some(format!("{name} can't be read again: {error}")),
         }
     }
 

@@ -50,9 +50,7 @@ impl Stamper {
     fn spell(&mut self, second: i64) -> Result<(), NotJson> {
         let no_time = || NotJson {
             path: "ts".to_owned(),
-            what: format!(
-                "is not a time between the years 0 and 9999: {second} seconds since 1970"
-            ),
+            what: format!("isn't a time between the years 0 and 9999: {second} seconds since 1970"),
         };
         let at = Timestamp::from_second(second).map_err(|_| no_time())?;
         let at = Offset::UTC.to_datetime(at);

@@ -111,7 +111,7 @@ fn what_somebody_else_did_to_the_files_is_told_at_the_end() {
         };
         assert_eq!(
             found(&copied),
-            "events.jsonl is not the file that was written"
+            "events.jsonl isn't the file that was written"
         );
         let linked = |dir: &Path| {
             fs::rename(steps(dir), dir.join("x")).unwrap();
@@ -119,7 +119,7 @@ fn what_somebody_else_did_to_the_files_is_told_at_the_end() {
         };
         assert_eq!(
             found(&linked),
-            "steps.jsonl is not the file that was written"
+            "steps.jsonl isn't the file that was written"
         );
     }
 }
@@ -255,22 +255,22 @@ fn what_json_does_not_have_is_refused_and_nothing_is_written() {
         .unwrap_err();
     assert_eq!(
         told(&error),
-        "event DECIDE of step 2 cannot be written as JSON: payload.score is NaN"
+        "event DECIDE of step 2 can't be written as JSON: payload.score is NaN"
     );
     let error = writer
         .step(2, START, &json_step(f64::INFINITY))
         .unwrap_err();
     assert_eq!(
         told(&error),
-        "step 2 cannot be written as JSON: critic_outputs[0].score is Infinity"
+        "step 2 can't be written as JSON: critic_outputs[0].score is Infinity"
     );
     let error = writer.event(&event(2, START, [1])).unwrap_err();
     assert_eq!(
         told(&error),
-        "event DECIDE of step 2 cannot be written as JSON: payload has no fields"
+        "event DECIDE of step 2 can't be written as JSON: payload has no fields"
     );
     let error = writer.event(&event(2, i64::MAX, ())).unwrap_err();
-    assert!(told(&error).contains("ts is not a time between the years 0 and 9999"));
+    assert!(told(&error).contains("ts isn't a time between the years 0 and 9999"));
     assert_eq!(writer.counts(), (0, 0));
     assert_eq!(
         text(&writer, "steps.jsonl") + &text(&writer, "events.jsonl"),
@@ -286,7 +286,7 @@ fn what_json_does_not_have_is_refused_and_nothing_is_written() {
         .unwrap_err();
     assert_eq!(
         told(&error),
-        "the manifest cannot be written as JSON: summary.cost is NaN"
+        "the manifest can't be written as JSON: summary.cost is NaN"
     );
     assert_eq!(manifest(&writer)["status"], "running");
     writer.finish(RunEnd::default()).unwrap();

@@ -90,7 +90,7 @@ mod inspect {
             .unwrap();
         assert_says(
             &String::from_utf8_lossy(&output.stdout),
-            &[words, "1 issue (1 problem)"],
+            &[words, "1 problem"],
         );
         // What a scorer took is in the usage too.
         let same = changed("in_usage_disagree/log.json", |log| {
@@ -280,7 +280,7 @@ fn two_limits_that_were_reached_at_once_are_both_named() {
     let row = case("ms_both_limits");
     assert_eq!(
         row["verdict"],
-        "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02"
+        "Step and cost limit reached: 1 step (limit 1), $0.03 (limit $0.02)"
     );
     let why = board_json(&["why", "ms_both_limits/run.traj.json"]);
     let cost = why["rules"]

@@ -316,7 +316,7 @@ fn what_a_copy_says_otherwise_is_in_every_output() {
         row["copies_say"][0]
             .as_str()
             .unwrap()
-            .contains("stream.jsonl says: Turn limit reached"),
+            .contains("stream.jsonl records: Turn limit reached"),
         "{row:#}"
     );
     assert_eq!(
@@ -333,11 +333,11 @@ fn what_a_copy_says_otherwise_is_in_every_output() {
     );
     assert_says(
         &board(&["list", dir, "--csv"]),
-        &["copies_say", "stream.jsonl says: Turn limit reached"],
+        &["copies_say", "stream.jsonl records: Turn limit reached"],
     );
     assert_says(
         &board(&["table", "runs", dir]),
-        &["\"copies_say\":[\"stream.jsonl says: Turn limit reached"],
+        &["\"copies_say\":[\"stream.jsonl records: Turn limit reached"],
     );
 
     let spent = json!({"subtype": "success", "is_error": false, "result": "Done.", "total_cost_usd": 0.5,
@@ -345,8 +345,8 @@ fn what_a_copy_says_otherwise_is_in_every_output() {
     session_and_stream(temp.path(), &spent);
     let row = list(temp.path())["runs"][0].clone();
     let said = json!([
-        "stream.jsonl says: 10,039 tokens (45 tokens here)",
-        "stream.jsonl says: cost $0.5000 ($0.2500 here)",
+        "stream.jsonl records: 10,039 tokens instead of 45 tokens",
+        "stream.jsonl records: cost $0.5000 instead of $0.2500",
     ]);
     assert_eq!(
         (&row["copies_say"], &row["contradictions"]),

@@ -331,7 +331,7 @@ mod harbor {
             },
             ("agent/aider.txt", "aider v1\n"),
         );
-        assert_denied(&run, "7 min 00 s, limit 15 min 00 s");
+        assert_denied(&run, "7 min, limit 15 min");
     }
 
     #[test]

@@ -162,9 +162,9 @@ fn what_a_verdict_measured_is_what_the_recorded_steps_come_to() {
     );
     let run = sample("stagnation");
     edit_stop(&run, |stop| {
-        stop["detail"] = "the state did not change in 8 steps >= 4".into()
+        stop["detail"] = "no state change for 8 steps (limit 4)".into()
     });
-    assert_denied(&run, "stop[0]", &["detail is", "8 steps >= 4"]);
+    assert_denied(&run, "stop[0]", &["detail is", "8 steps (limit 4)"]);
     let run = sample("stagnation");
     edit_stop(&run, |stop| stop["limit_from"] = "task".into());
     assert_denied(&run, "stop[0]", &["limit_from is task, not engine"]);

@@ -73,9 +73,9 @@ fn an_archived_session_is_one_run_and_says_where_it_is_stored() {
     assert_says(
         &board(&["list", ARCHIVED]),
         &[
-            "also at archived_sessions/",
+            "duplicate at archived_sessions/",
             "1 run",
-            "1 more file contains records",
+            "1 duplicate isn't counted",
         ],
     );
     let copies = board_json(&["list", ARCHIVED, "duplicate_of:sessions"]);
@@ -249,7 +249,10 @@ fn a_session_and_its_captured_stream_are_one_run() {
     let text = board(&["list", temp.path().to_str().unwrap()]);
     assert_says(
         &text,
-        &["also at stream.jsonl", "stream.jsonl says: Answered"],
+        &[
+            "duplicate at stream.jsonl",
+            "stream.jsonl records: Answered",
+        ],
     );
     fs::remove_file(temp.path().join("tmp/p/chats/session.jsonl")).unwrap();
     assert_eq!(

@@ -126,7 +126,7 @@ fn gaps_and_totals_that_differ_are_issues() {
     let gap = (IssueKind::Gap, "step_id 5 follows 3");
     let count = (
         IssueKind::Count,
-        "final_metrics say 999 prompt tokens, but the steps add up to 220",
+        "final_metrics records 999 prompt tokens, but the steps add up to 220",
     );
     assert_eq!(issues, [gap, count]);
     assert_eq!(

@@ -202,7 +202,7 @@ fn a_prompt_that_goes_on_from_an_earlier_line_leaves_a_branch() {
     assert_eq!(run.row.answer.as_deref(), Some("Right."));
     assert_eq!(
         reasons(&run, IssueKind::Left),
-        ["the run went back past 1 step, which didn't lead to its end"]
+        ["1 step was abandoned when the session was rewound"]
     );
     let waits = session(FIRST, &all[..5]);
     assert_eq!(waits.row.answer, None, "an abandoned answer doesn't count");

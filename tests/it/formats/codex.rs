@@ -158,7 +158,7 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
     };
     use trace_board::model::Outcome::{Completed, Failed};
     assert_eq!(ends("null").0, Completed);
-    let said = "Ended by an error after step 3: no room";
+    let said = "Failed with an error after step 3: no room";
     assert_eq!(ends("\"no room\""), (Failed, said.to_owned()));
     assert_eq!(ends("{\"message\":\"no room\"}"), (Failed, said.to_owned()));
     assert_eq!(ends("true").0, Failed);
@@ -220,7 +220,7 @@ fn a_call_that_is_done_closes_a_reply_in_a_stream() {
             .row
             .verdict
             .sentence
-            .starts_with("The reply reached its token limit after step 0: Incomplete")
+            .starts_with("The reply in step 0 reached its output token limit: Incomplete")
     );
     let cut = read(&sample("tools/codex-exec/cut.jsonl"));
     assert_eq!(

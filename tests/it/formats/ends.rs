@@ -77,7 +77,7 @@ fn an_end_that_is_concluded_is_no_rule_that_fired() {
         let key = format!("-home-me-ledger%2F5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a0{n}.jsonl");
         let page = board.get(&format!("/runs/{key}"));
         let rule = board.json(&format!("/api/runs/{key}/why"))["rules"][0].clone();
-        let said = ["none fired, 1 inferred", "1 fired, "].map(|words| page.text().contains(words));
+        let said = ["1 inferred, ", "1 fired, "].map(|words| page.text().contains(words));
         (
             rule["result"].clone(),
             rule["fired"].clone(),
@@ -264,10 +264,13 @@ fn an_error_of_codex_is_what_its_class_says_and_not_what_its_message_mentions() 
         with(file, "rollout-a.jsonl", &[line]).row.verdict.sentence
     };
     let limit = "Incomplete response returned, reason: max_output_tokens";
-    assert!(session("other".into(), limit).starts_with("The reply reached its token limit"));
+    assert!(
+        session("other".into(), limit)
+            .starts_with("The reply in step 0 reached its output token limit")
+    );
     let quoted = "the context window and max_output_tokens and content_filter are no members of this request";
-    assert!(session("other".into(), quoted).starts_with("Ended by an error"));
-    assert!(session("bad_request".into(), limit).starts_with("Ended by an API error"));
+    assert!(session("other".into(), quoted).starts_with("Failed with an error"));
+    assert!(session("bad_request".into(), limit).starts_with("Failed with an API error"));
     assert!(session("context_window_exceeded".into(), "no").starts_with("Context window full"));
     let stream = |words: &str| {
         let line = serde_json::json!({"type": "turn.failed", "error": {"message": words}});
@@ -277,7 +280,7 @@ fn an_error_of_codex_is_what_its_class_says_and_not_what_its_message_mentions() 
             .sentence
     };
     assert!(
-        stream(quoted).starts_with("Ended by an error"),
+        stream(quoted).starts_with("Failed with an error"),
         "{}",
         stream(quoted)
     );
@@ -308,7 +311,7 @@ fn a_loop_is_told_by_the_words_of_the_program_alone() {
         );
     }
     let other = stream(&[failed("the event loop is blocked")]).sentence;
-    assert!(other.starts_with("Ended by an error"), "{other}");
+    assert!(other.starts_with("Failed with an error"), "{other}");
     let other = serde_json::json!({"type": "error", "severity": "warning", "message": "a loop device is missing"});
     assert!(stream(&[other, done]).sentence.starts_with("Answered"));
 }

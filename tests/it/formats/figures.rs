@@ -58,7 +58,7 @@ fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
     );
     assert_eq!(
         told[3]["needs"],
-        "the step that spent the remaining $0.003 is not recorded"
+        "the step that spent the remaining $0.003 isn't recorded"
     );
     let between = |at: usize| {
         (
@@ -251,21 +251,21 @@ fn a_score_of_the_run_as_a_whole_is_no_step_s() {
         &trial,
         &["critic_below=reward:0.5", "critic_below=nobody:0.5"],
     );
-    let needs = "a step score from reward (it scored only the whole run) is not recorded";
+    let needs = "a step score from reward (it scored only the whole run) isn't recorded";
     assert_eq!(
         (&told[0]["result"], &told[0]["needs"]),
         (&"unknown".into(), &needs.into())
     );
     assert_eq!(
         told[1]["needs"],
-        "a score from the critic nobody is not recorded"
+        "a score from the critic nobody isn't recorded"
     );
 }
 
 #[test]
 fn what_a_sample_was_given_at_its_end_is_no_critic_of_its_last_step() {
     let log = sample("tools/inspect/ledger.json").join("rent_epoch_2");
-    let needs = "a step score from graded (it scored only the whole run) is not recorded";
+    let needs = "a step score from graded (it scored only the whole run) isn't recorded";
     let told = asked(&log, &["critic_below=graded:0.5"]);
     assert_eq!(
         (&told[0]["result"], &told[0]["needs"]),
@@ -332,7 +332,7 @@ fn what_was_submitted_is_the_final_result() {
     );
     assert_eq!(
         asked(&path, &["keyword=end"])[0]["needs"],
-        "the whole answer is not recorded"
+        "the whole answer isn't recorded"
     );
     // A submission forced when the money ran out isn't the agent's answer.
     assert_eq!(

@@ -86,7 +86,7 @@ fn a_sample_that_answered() {
             told,
             (
                 "inferred",
-                "Finished at step 3 (inferred: neither error nor limit)"
+                "Finished at step 3 (inferred: no error or limit recorded)"
             ),
             "no record states it"
         );
@@ -215,7 +215,7 @@ fn limits_and_errors_are_recorded() {
     let failed = run("ledger.json/food/a b_epoch_1");
     assert_eq!(
         failed.row.verdict.sentence,
-        "Ended by an error after step 1: RateLimitError('slow down')"
+        "Failed with an error after step 1: RateLimitError('slow down')"
     );
     assert_eq!(
         failed.step(1)["error"]["message"],
@@ -272,7 +272,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
             row.verdict.sentence
         )
     };
-    let whole = "inferred, Some words.: Finished at step 0 (inferred: neither error nor limit)";
+    let whole = "inferred, Some words.: Finished at step 0 (inferred: no error or limit recorded)";
     assert_eq!(of("success", "stop", None, ""), whole);
     assert_eq!(of("success", "tool_calls", Some("submit"), "1"), whole);
     assert_eq!(
@@ -286,7 +286,7 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
     );
     assert_eq!(
         of("success", "max_tokens", None, ""),
-        "recorded, : The reply reached its token limit after step 0"
+        "recorded, : The reply in step 0 reached its output token limit"
     );
     assert_eq!(
         of("success", "content_filter", None, ""),

@@ -120,7 +120,7 @@ fn which_limit_was_exceeded_is_told_by_the_figures() {
     std::fs::write(&path, &both).expect("written");
     assert_eq!(
         read(&path).row.verdict.sentence,
-        "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02"
+        "Step and cost limit reached: 1 step (limit 1), $0.03 (limit $0.02)"
     );
     std::fs::write(
         &path,

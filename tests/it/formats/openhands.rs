@@ -189,7 +189,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
             "Waiting for user confirmation after step 2",
         ),
         ("idle", "unknown", "Waiting to run after step 2"),
-        ("error", "error", "Ended by an error after step 2"),
+        ("error", "error", "Failed with an error after step 2"),
         ("finished", "answered", "Answered at step 2"),
         (
             "running",

@@ -101,7 +101,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
 fn a_limit_is_told_in_the_words_of_its_exception() {
     let run = trace('b');
     let verdict = &run.row.verdict;
-    let sentence = "Request limit reached after step 1: limit 2 requests · The next request would exceed the request_limit of 2";
+    let sentence = "Request limit reached after step 1 (limit: 2 requests): The next request would exceed the request_limit of 2";
     assert_eq!(
         (&*verdict.sentence, verdict.certainty.as_str()),
         (sentence, "recorded")
@@ -185,7 +185,7 @@ fn a_last_reply_that_was_cut_is_no_answer() {
     let verdict = &run.row.verdict;
     assert_eq!(
         verdict.sentence,
-        "The reply reached its token limit after step 2 (inferred from length)"
+        "The reply in step 2 reached its output token limit (inferred from length)"
     );
     assert_eq!(
         (verdict.certainty.as_str(), run.row.answer.as_deref()),
@@ -242,7 +242,7 @@ fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
         (&untold["result"], &untold["needs"]),
         (
             &"unknown".into(),
-            &"the model's text in some steps is not recorded".into()
+            &"the model's text in some steps isn't recorded".into()
         )
     );
     let temp = tempfile::tempdir().expect("a directory");

@@ -148,7 +148,7 @@ fn a_conversation_in_speech_is_shown_by_its_end() {
     says_nothing_of_steps(&sample("tools/tau2/voice/simulations/sim-voice-0.json"));
     assert_eq!(
         &*run.row.verdict.sentence,
-        "Ended by an infrastructure error: the service closed the connection"
+        "Failed with an infrastructure error: the service closed the connection"
     );
 }
 

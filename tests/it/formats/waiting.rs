@@ -325,7 +325,7 @@ fn a_line_that_is_cut_may_be_what_the_user_said_next() {
             );
             assert_eq!(
                 run.verdict.sentence,
-                "Answered at step 4; a truncated line follows, so the session may have continued"
+                "Replied at step 4; a truncated line follows, so the session may have continued"
             );
         }
         let verdict = &runs[3].verdict;

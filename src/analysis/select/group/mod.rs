@@ -344,11 +344,11 @@ impl<'a, T> Group<'a, T> {
             .for_each(|(column, sum)| sum.add(column, run));
     }
 
-    /// Describes runs that are stored several times: `2 more files contain the same records`.
+    /// Describes runs that are stored several times: `2 duplicates not counted`.
     pub fn copies_in_words(&self) -> String {
         match self.copies {
-            1 => "1 more file contains the same records".to_owned(),
-            copies => format!("{copies} more files contain the same records"),
+            1 => "1 duplicate not counted".to_owned(),
+            copies => format!("{copies} duplicates not counted"),
         }
     }
 

@@ -122,7 +122,7 @@ impl<'a> Asked<'a> {
                 if spent.limit.is_stated() {
                     ""
                 } else {
-                    "the limit is not recorded"
+                    "the limit isn't recorded"
                 },
             ),
             _ if named && self.cause == Cause::NotRecorded && spent.limit.is_stated() => (
@@ -131,8 +131,8 @@ impl<'a> Asked<'a> {
             ),
             // If none of the disputed limits was reached, the rule didn't fire.
             _ if disagree.is_some() && spent.is_used_up() == Some(false) => (Standing::Held, ""),
-            (_, None) => (Standing::Unknown, "the limit is not recorded"),
-            (None, Some(_)) => (Standing::Unknown, "the usage is not recorded"),
+            (_, None) => (Standing::Unknown, "the limit isn't recorded"),
+            (None, Some(_)) => (Standing::Unknown, "the usage isn't recorded"),
             (Some(_), Some(_)) => (Standing::Held, ""),
         };
         let mut rule = RuleStatus {
@@ -251,11 +251,11 @@ impl<'a> Asked<'a> {
         };
         if !self.ended_by(StopReason::UnrecoverableError) {
             // A policy may allow any number, and it isn't recorded.
-            return row(Standing::Unknown, failures, "the limit is not recorded");
+            return row(Standing::Unknown, failures, "the limit isn't recorded");
         }
         let last = self.index.manifest().get().and_then(Manifest::fatal);
         if last.is_some_and(Failure::is_given_up) {
-            let note = "the last error was recoverable too; the limit is not recorded";
+            let note = "the last error was recoverable too; the limit isn't recorded";
             // The failure that ended the run has a RECOVER event too.
             return row(
                 Standing::Fired,
@@ -303,10 +303,7 @@ impl<'a> Asked<'a> {
             .map(|list| list.join(", "));
         let Cause::Criterion(criterion @ Criterion { own, words }) = self.cause else {
             let (result, note) = match (list, self.check) {
-                (None, _) => (
-                    Standing::Unknown,
-                    "the criteria are not recorded".to_owned(),
-                ),
+                (None, _) => (Standing::Unknown, "the criteria aren't recorded".to_owned()),
                 // The list is the last thing that the stop check evaluates.
                 (Some(list), LastCheck::Criteria) => (Standing::Held, list),
                 (Some(list), _) => (
@@ -327,7 +324,7 @@ impl<'a> Asked<'a> {
         let recorded = format!("recorded as {}", self.word);
         let said = criterion.reading();
         let note = match own {
-            Some(Own::Stagnation) => "what it compares is not recorded".to_owned(),
+            Some(Own::Stagnation) => "what it compares isn't recorded".to_owned(),
             Some(_) => if said.is_none() { words } else { "" }.to_owned(),
             // Which of several criteria it was isn't recorded.
             None => {
@@ -386,7 +383,7 @@ impl<'a> Asked<'a> {
             | StopReason::CancelledAfterStep
             | StopReason::Interrupt => ("cancel", None),
             StopReason::Success => ("success", None),
-            StopReason::MaxSteps => ("max_steps", Some("its numbers are not recorded")),
+            StopReason::MaxSteps => ("max_steps", Some("its numbers aren't recorded")),
             StopReason::Other => ("unknown", Some("an unknown stop reason")),
             _ => return None,
         };

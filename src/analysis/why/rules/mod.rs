@@ -4,6 +4,7 @@
 //! A rule that isn't recorded gets a row that says so, if a reader would miss it. Nothing is
 //! guessed.
 
+use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::model::{Can, Index, Lines, Reading};
 
@@ -46,18 +47,18 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
         .map(|rule| rule.reading)
 }
 
-/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table.
-pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
+/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table, or "8 rules, none
+/// fired (1 off, 2 unknown)".
+pub fn tally(rules: &[RuleStatus]) -> String {
     let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
     let fired = number(Standing::Fired);
     let inferred = rules.iter().filter(|rule| rule.is_inferred).count();
     let also = rules.iter().filter(|rule| rule.also).count();
-    let fired = if fired == 0 {
-        "none fired".to_owned()
-    } else {
-        format!("{fired} fired")
-    };
-    let mut parts = vec![fired];
+    let is_none = fired == 0 && inferred == 0;
+    let mut parts = Vec::new();
+    if fired > 0 {
+        parts.push(format!("{fired} fired"));
+    }
     if inferred > 0 {
         parts.push(format!("{inferred} inferred"));
     }
@@ -66,7 +67,8 @@ pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
     }
     let held = number(Standing::Held) - also;
     let open = [
-        (held, if ended { "not fired" } else { "still open" }),
+        // "None fired" says the same.
+        (if is_none { 0 } else { held }, "not fired"),
         (number(Standing::Off), "off"),
         (number(Standing::Unknown) - inferred, "unknown"),
     ];
@@ -75,7 +77,12 @@ pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
             .filter(|(rules, _)| *rules > 0)
             .map(|(rules, words)| format!("{rules} {words}")),
     );
-    parts.join(", ")
+    let parts = parts.join(", ");
+    match format::counted(rules.len(), "rule") {
+        _ if !is_none => parts,
+        all if parts.is_empty() => format!("{all}, none fired"),
+        all => format!("{all}, none fired ({parts})"),
+    }
 }
 
 /// Sorts fired rules first, then those that were also true, then by share used, then off, then

@@ -38,7 +38,7 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
             "rules",
             "stop_rules",
             Standing::Unknown,
-            "the rules are not recorded",
+            "the rules aren't recorded",
         )],
     };
     rules.extend(besides(&run_record, index));
@@ -200,7 +200,7 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
     };
     let note = match result {
         Standing::Unknown if note == NO_ANSWER => NO_ANSWER.to_owned(),
-        Standing::Unknown => format!("{note} is not recorded"),
+        Standing::Unknown => format!("{note} isn't recorded"),
         Standing::Off if note == "0" => "a limit of 0".to_owned(),
         _ => note.to_owned(),
     };
@@ -208,6 +208,8 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
         is_inferred: false,
         id: reading.id.clone(),
         kind,
+        label: String::new(),
+        stands: "",
         result,
         also: matches!(reading.check, Check::Stop { .. }),
         reading: said.cloned().unwrap_or_default(),

@@ -23,6 +23,11 @@ pub struct RuleStatus {
     pub id: String,
     /// The kind of rule: `budget_steps`, `stagnation`, `critic_stop`.
     pub kind: String,
+    /// The display name of what ended another tool's run, whose kind is the tool's own word. Empty
+    /// for all other rules.
+    pub label: String,
+    /// The state in words if the result doesn't describe it. May be empty.
+    pub stands: &'static str,
     /// The result.
     pub result: Standing,
     /// Whether the last records suggest that it ended the run, although no file records that.
@@ -75,6 +80,9 @@ impl RuleStatus {
 
     /// Returns the rule's display name.
     pub fn name(&self) -> String {
+        if !self.label.is_empty() {
+            return self.label.clone();
+        }
         if self.id == "criteria" {
             return match &*self.kind {
                 "max_steps" => "Step criterion",
@@ -88,12 +96,17 @@ impl RuleStatus {
             .to_owned();
         }
         let name = match &*self.kind {
-            "recovery_exhausted" => "Recovered errors",
+            "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
             "final" => "Final answer",
             "critic_stop" => "Critic stop",
             "agent_condition" => "Agent condition",
             "env_terminal" => "Environment",
             "context_overflow" => "Context window",
+            "env_capability_mismatch" => "Environment capability",
+            "task_validation_failed" => "Task validation",
+            "cancelled_immediate" => "Immediate cancellation",
+            "cancelled_after_step" => "Cancellation",
+            "interrupt" => "Interruption",
             "criteria" => "Stop criteria",
             "opaque" => "Rule in code",
             "unrecorded" => "Rule not recorded",
@@ -108,7 +121,8 @@ impl RuleStatus {
     /// Returns whether the rule comes from a list of rules, so that its id is more specific than
     /// its name.
     pub fn is_listed(&self) -> bool {
-        const OWN: [&str; 10] = [
+        const OWN: [&str; 11] = [
+            "rules",
             "decision",
             "critics",
             "recovery",
@@ -129,6 +143,7 @@ impl RuleStatus {
             "ms" => format::millis(value),
             "score" => format::score(value),
             "usd" => format::usd(value),
+            "recovered errors" => format!("{} recovered", count(value as u64)),
             _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
             _ => count(value as u64),
         }
@@ -138,6 +153,7 @@ impl RuleStatus {
     pub fn state(&self, ended: bool) -> String {
         match self.result {
             _ if self.is_inferred => "inferred".to_owned(),
+            _ if !self.stands.is_empty() => self.stands.to_owned(),
             Standing::Fired => "fired".to_owned(),
             Standing::Held if self.also && ended => "also true".to_owned(),
             Standing::Held if ended => "not fired".to_owned(),
@@ -164,6 +180,7 @@ pub(super) fn plain(id: &str, kind: &str, result: Standing, note: &str) -> RuleS
 
 /// A stop rule with its result and its recorded verdict. The rule is true if `measured op limit`.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RuleStatus")]
 struct Rule<'a> {
     /// The rule's id: `budget.steps`, `stop[2]`, `critics`.
     id: &'a str,

@@ -6,7 +6,7 @@ use serde_json::Number;
 use super::status::{REFUTED, RuleStatus, Standing};
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
-use crate::model::{Bound, Certainty, Ended, Index, Manifest, Op, Outcome, Reading};
+use crate::model::{Bound, Certainty, EndKind, Ended, Index, Manifest, Op, Outcome, Reading};
 
 /// Returns the rules of the run, starting with the one that ended it.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
@@ -23,6 +23,15 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         .ended
         .as_ref()
         .is_some_and(|ended| ended.outcome == Outcome::Truncated);
+    // A tool may count steps in a unit of its own, and may not record its limit's numbers.
+    let kind = manifest.ended.as_ref().and_then(|ended| ended.kind());
+    let is_same_kind = |unit: &str| match unit {
+        "steps" => kind == Some(EndKind::Steps),
+        "tokens" => kind == Some(EndKind::Tokens),
+        "usd" => kind == Some(EndKind::Cost),
+        "ms" => kind == Some(EndKind::Time),
+        _ => false,
+    };
     let spent = |unit: &str| spent(summary, manifest, unit);
     let named_unit = rules
         .first()
@@ -60,18 +69,23 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         } else {
             Standing::Unknown
         };
+        let mut stands = "";
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
             // The records of the end may disagree on its limit.
-            Some(_) if bound == Bound::AtMost => "may be less",
-            Some(_) if bound == Bound::AtLeast => "may be more",
+            Some(_) if bound == Bound::AtMost => "the number used is an upper bound",
+            Some(_) if bound == Bound::AtLeast => "the number used is a lower bound",
             Some(_) if below || also || limit.unit == named_unit => "",
-            Some(_) => "reached, but something else is recorded as ending the run",
-            None => "the usage is not recorded",
+            Some(_) => {
+                stands = "reached";
+                "didn't end the run, according to the trace"
+            }
+            None => "the usage isn't recorded",
         };
         let compared = (used, limit.op, Some(limit.limit));
         rules.push(RuleStatus {
             also,
+            stands,
             ..row(limit.name, compared, limit.unit, result, note)
         });
     }
@@ -82,7 +96,10 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         ("time limit", "ms"),
     ];
     for (name, unit) in usual {
-        if unit != named_unit && manifest.limits.iter().all(|limit| limit.unit != unit) {
+        if unit != named_unit
+            && !is_same_kind(unit)
+            && manifest.limits.iter().all(|limit| limit.unit != unit)
+        {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
                 _ if estimate => "estimated from tokens and prices; no limit is recorded",
@@ -125,9 +142,18 @@ fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
 
 fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let limit = index.limit(ended.unit);
-    let mut note = Some(ended.words())
-        .filter(|words| !words.is_empty())
-        .unwrap_or_else(|| ended.headline.to_string());
+    let is_inferred = ended.certainty == Certainty::Inferred;
+    let mut note = match &*ended.word {
+        "" => String::new(),
+        word if is_inferred && word.contains(' ') => word.to_owned(),
+        word if is_inferred => format!("inferred from {word}"),
+        word => format!("recorded as \"{word}\""),
+    };
+    let words = ended.words();
+    if !words.is_empty() {
+        let mark = if note.is_empty() { "" } else { "; " };
+        note = format!("{note}{mark}{words}");
+    }
     let limits = index
         .manifest()
         .get()
@@ -141,7 +167,9 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         .filter(|limit| ended.measured.is_none() && limit.bound == Bound::AtLeast)
         .and_then(|own| own.used);
     if let Some(used) = bound {
-        note = format!("{note}; at least {} used", stated::amount(used, ended.unit));
+        let mark = if note.is_empty() { "" } else { "; " };
+        let used = stated::amount(used, ended.unit);
+        note = format!("{note}{mark}at least {used} used");
     }
     let disputed = limit
         .disputed()
@@ -152,7 +180,6 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     } else {
         &ended.word
     };
-    let is_inferred = ended.certainty == Certainty::Inferred;
     let is_recorded = ended.certainty == Certainty::Recorded;
     let rule = row(
         word,
@@ -161,6 +188,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         Standing::Fired,
         &note,
     );
+    let (label, stands) = named(ended);
     let is_denied = !ended.refuted.is_empty();
     let is_refuted = rule.reading.is_refuted() || is_denied;
     let note = match disputed {
@@ -178,9 +206,29 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     };
     RuleStatus {
         is_inferred,
+        label,
+        stands: if result == Standing::Fired {
+            stands
+        } else {
+            ""
+        },
         result,
         note,
         ..rule
+    }
+}
+
+/// Returns the display name of what ended a run, and its state.
+fn named(ended: &Ended) -> (String, &'static str) {
+    if ended.outcome == Outcome::Completed {
+        return ("Answer".to_owned(), "ended the run");
+    }
+    let limit = [" reached", " used up"]
+        .iter()
+        .find_map(|end| ended.headline.strip_suffix(*end));
+    match limit {
+        Some(limit) => (limit.to_owned(), "reached"),
+        None => (ended.headline.to_string(), "ended the run"),
     }
 }
 

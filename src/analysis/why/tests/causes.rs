@@ -156,7 +156,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     let (summary, why) = by_budget(false, "budget_steps", &manifest("4")).explained();
     assert_eq!(
         summary.verdict.sentence,
-        "Step budget used up: 4 of 4 steps"
+        "Step budget used up: 4 steps, limit 4"
     );
     assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
     // No file states the limit. A budget's END event shows that the run ended at it.
@@ -187,7 +187,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     assert_eq!(
         alone("4"),
         (
-            "Step budget used up: 4 of 4 steps".to_owned(),
+            "Step budget used up: 4 steps, limit 4".to_owned(),
             Some(4),
             vec!["Step budget".to_owned()]
         )
@@ -205,7 +205,7 @@ fn numbers_that_refute_the_word_are_named() {
     for (reason, says) in [
         ("budget_steps", "4 of 40 steps"),
         ("budget_tokens", "100 of 1,000 tokens"),
-        ("budget_time", "1.3 s, limit 10 min 00 s"),
+        ("budget_time", "1.3 s, limit 10 min"),
     ] {
         let manifest = format!(
             r#"{{"status": "completed", "token_usage": 100, "latency_seconds": 1.3, "summary": {{"stop_reason": "{reason}"}}}}"#
@@ -267,19 +267,16 @@ fn no_limit_of_recoveries_is_made_up() {
     let six = [("true", "continue"); 6];
     assert_eq!(
         row(failing("final", &six)),
-        ("Recovered errors".to_owned(), Standing::Unknown, Some(6.0))
+        ("Error recovery".to_owned(), Standing::Unknown, Some(6.0))
     );
     let exhausted = [("true", "continue"), ("true", "stop")];
     assert_eq!(
         row(failing("unrecoverable_error", &exhausted)),
-        ("Recovered errors".to_owned(), Standing::Fired, Some(1.0))
+        ("Error recovery".to_owned(), Standing::Fired, Some(1.0))
     );
     for failures in [[("false", "stop")], [("null", "stop")]] {
         let row = row(failing("unrecoverable_error", &failures));
-        assert_eq!(
-            row,
-            ("Unrecoverable error".to_owned(), Standing::Fired, None)
-        );
+        assert_eq!(row, ("Error recovery".to_owned(), Standing::Fired, None));
     }
 }
 
@@ -293,7 +290,7 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
     assert!(told(&exhausted).0.contains("the recovery policy gave up"));
     assert_eq!(
         told(&exhausted).1,
-        "the last error was recoverable too; the limit is not recorded"
+        "the last error was recoverable too; the limit isn't recorded"
     );
     assert_eq!(
         told(&[("false", "stop")]).1,

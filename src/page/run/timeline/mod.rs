@@ -205,14 +205,14 @@ impl<'a> Timeline<'a> {
             .then(|| self.link("later steps", (self.end + STEPS / 2).min(self.total() - 1)))
     }
 
-    /// Returns the heading: `Steps 0 to 49 of 300`.
+    /// Returns the heading: `Steps 0–49 (300 steps)`.
     fn title(&self) -> String {
         match self.end.checked_sub(1) {
             Some(last) if self.first < self.end => format!(
-                "Steps {} to {} of {}",
+                "Steps {}–{} ({})",
                 self.view.label(self.first),
                 self.view.label(last),
-                format::count(self.total() as u64)
+                format::counted(self.total(), "step")
             ),
             _ => self.view.no_step().to_owned(),
         }

@@ -146,7 +146,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             scale.cuts(),
-            [(2.0 * 970.0 / 3.0 + 15.0, "9 min 00 s".to_owned())]
+            [(2.0 * 970.0 / 3.0 + 15.0, "9 min".to_owned())]
         );
         assert!(
             (scale.x(minute) - 970.0 / 3.0).abs() < 0.01,

@@ -87,13 +87,18 @@ impl List<'_> {
         let [answered, ended, unknown] =
             [strip.answered, strip.ended, strip.unknown].map(|number| number as u64);
         let more = if unknown > 0 {
-            format!(" · {} unknown", count(unknown))
+            format!(" · {} without a known end", count(unknown))
         } else {
             String::new()
         };
+        let runs = if ended == 1 { "run" } else { "runs" };
         (
             format::percent(answered, ended),
-            format!("{} of {} ended{more}", count(answered), count(ended)),
+            format!(
+                "{} of the {} {runs} that ended{more}",
+                count(answered),
+                count(ended)
+            ),
         )
     }
 

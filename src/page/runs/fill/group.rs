@@ -38,7 +38,7 @@ pub(crate) struct Head {
     pub(crate) href: Option<String>,
     /// The number of runs: `12 runs`.
     pub(crate) runs: String,
-    /// Further facts: `3 failed · 1 still active · showing the first 5`.
+    /// Further facts: `3 runs failed · 1 still active · showing the first 5`.
     pub(crate) notes: String,
     pub(crate) cells: Vec<Cell>,
 }
@@ -116,7 +116,7 @@ impl<'a> List<'a> {
         let (failed, alive) = (group.failed, group.alive);
         let mut notes = Vec::new();
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
-        note(failed, format!("{failed} failed"));
+        note(failed, format!("{} failed", counted(failed, "run")));
         note(alive, format!("{alive} still active"));
         note(group.copies, group.copies_in_words());
         note(group.branches, group.branches_in_words());
@@ -126,7 +126,10 @@ impl<'a> List<'a> {
         );
         Head {
             id: String::new(),
-            name: line(name.filter(|name| !name.is_empty()).unwrap_or(recorded)),
+            name: match group.name {
+                "" if *by != *PARENT => format!("no {} recorded", by.label),
+                _ => line(name.filter(|name| !name.is_empty()).unwrap_or(recorded)),
+            },
             title: visible_line(recorded).into_owned(),
             href: self.runs_of(by, recorded, group),
             runs: counted(group.runs, "run"),

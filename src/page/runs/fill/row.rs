@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::columns::{Cell, Column, Shown, Value, Width};
 use crate::analysis::format;
+use crate::analysis::health;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::{LimitFrom, RunStatus};
 use crate::model::StopReason;
@@ -154,10 +155,10 @@ impl Row<'_> {
         self.run.relation.notes().map(|note| line(&note)).collect()
     }
 
-    /// Counts the issues if any of them loses data: `3 issues`.
+    /// Counts the issues if any of them loses data: `1 problem, 2 notes`.
     pub(crate) fn issues(&self) -> Option<String> {
         let (issues, problems) = self.run.issues;
-        (problems > 0).then(|| format::counted(issues, "issue"))
+        (problems > 0).then(|| health::in_words((issues, problems)))
     }
 
     /// Returns the step limit of the newest run in the directory. A limit in the agent's state
@@ -208,9 +209,8 @@ impl Row<'_> {
     /// Returns the number of steps. With a limit, counts only the steps that the limit applies to.
     pub(crate) fn steps(&self) -> String {
         match (self.limit(), self.run.steps) {
-            (_, _) if self.run.steps_unknown => "unknown".to_owned(),
+            (_, _) if self.run.steps_unknown => format::MISSING.to_owned(),
             (Some(_), _) => format::count(self.run.steps_now as u64),
-            (None, 0) => "none".to_owned(),
             (None, steps) => format::count(steps as u64),
         }
     }

@@ -246,12 +246,12 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
     assert_eq!(
         shown_rows,
         [
-            "Tokens|1|step 0|earlier|4|5,302|none||396 tokens > 1",
-            "Steps|3|step 2|earlier|2|3,351|none||3 steps >= 3",
-            "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens >= 4,000",
-            "Tokens|9,000|–|not reached|–|–|–||Didn't fire before the run ended",
-            "Step budget|20|–|not reached|–|–|–|as recorded|Didn't fire before the run ended",
-            "Low score|nobody < 0.5|–|unknown|–|–|unknown||Unknown from step 0: a score from the critic nobody is not recorded",
+            "Tokens|1|step 0|earlier|4|5,302|none||396 tokens, limit 1",
+            "Steps|3|step 2|earlier|2|3,351|none||3 steps, limit 3",
+            "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
+            "Tokens|9,000|–|not reached|–|–|–||didn't fire before the run ended",
+            "Step budget|20|–|not reached|–|–|–|as recorded|didn't fire before the run ended",
+            "Low score|nobody < 0.5|–|unknown|–|–|unknown||unknown from step 0: a score from the critic nobody isn't recorded",
             "Rounds|0|–|off|–|–|–||disabled (0)",
         ]
     );
@@ -264,7 +264,7 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
     assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(
         body.answer.report.headline.to_string(),
-        "These rules would have stopped the run at step 0 instead of 4, saving 4 steps \
+        "These rules would have stopped the run at step 0 instead of step 4, saving 4 steps \
         and 5,302 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier."
     );
 }

@@ -148,7 +148,7 @@ fn damaged_members_are_shown_as_far_as_they_go() {
     });
     assert_eq!(steps, 0);
     assert!(
-        said.starts_with("the archive member was not decompressed: its "),
+        said.starts_with("the archive member wasn't decompressed: its "),
         "{said}"
     );
     assert!(
@@ -260,7 +260,7 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
         (Packed::deflated(name, b""), "the file is empty"),
         (
             Packed::deflated(name, b"no JSON"),
-            "the file is not a single JSON document",
+            "the file isn't a single JSON document",
         ),
         (Packed::deflated(name, br#"{"id": 1}"#), "No end recorded"),
     ];

@@ -141,7 +141,7 @@ fn a_row_says_what_is_known() {
         ),
         (Some("1 min 31 s"), Some("12.9k"))
     );
-    assert_eq!(row.issues().as_deref(), Some("5 issues"));
+    assert_eq!(row.issues().as_deref(), Some("2 problems, 3 notes"));
     let updated = row.when(UPDATED).unwrap();
     assert_eq!(
         (updated.words.as_str(), updated.iso.as_str()),
@@ -156,7 +156,7 @@ fn what_is_not_known_is_left_out() {
     (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some("".into()));
     run.issues = (3, 0);
     let row = row_of(run);
-    assert_eq!((row.steps().as_str(), row.limit()), ("none", None));
+    assert_eq!((row.steps().as_str(), row.limit()), ("0", None));
     for name in ["duration", "tokens", "model", "score", "updated"] {
         assert_eq!(words(&row, name), None, "{name}");
     }
@@ -263,7 +263,10 @@ fn the_page_counts_what_it_shows() {
     );
     assert_eq!(
         list.answered(),
-        ("17%".to_owned(), "100 of 600 ended".to_owned())
+        (
+            "17%".to_owned(),
+            "100 of the 600 runs that ended".to_owned()
+        )
     );
     assert_eq!(all.body.rows.len(), 200);
     assert_eq!(list.showing(&200), "Showing 200 of 700");
