@@ -200,7 +200,7 @@ fn lists_are_aligned() {
     words(
         "[1, 2, 3]",
         "[1, 9, 3, 4]",
-        "list, 1 of 3 items, +1 item → 4",
+        "list, 1 of 3 items changed, +1 item → 4",
     );
     words("[1, 1]", "[1]", "list, −1 item → 1");
     shows(
