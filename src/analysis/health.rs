@@ -1,21 +1,56 @@
 //! Lists the issues in the files of a run, each with its position.
 
 use super::format::{self, count as thousands, counted};
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::model::index::{FileState, Why};
 use crate::model::{
     Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, Total, TraceFile,
 };
 
+/// An issue in the files of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Issue")]
+pub struct FileIssue {
+    #[serde(rename = "file")]
+    pub(crate) name: &'static str,
+    /// What the named file holds.
+    #[serde(skip)]
+    pub file: TraceFile,
+    /// The line number, from 1.
+    pub line: Option<u64>,
+    /// The offset of the line in the file, in bytes.
+    pub offset: Option<u64>,
+    #[allow(missing_docs, reason = "the API has no text for it")]
+    pub reason: String,
+    #[schemars(with = "String")]
+    #[allow(missing_docs, reason = "the API has no text for it")]
+    pub kind: IssueKind,
+    /// Whether data is lost. Otherwise the issue is only a note.
+    pub problem: bool,
+}
+
 /// Returns all issues of a run: those found while reading, those of its current state, and those
 /// that only the whole run shows.
-pub fn issues(index: &Index) -> Vec<Issue> {
+pub fn issues(index: &Index) -> Vec<FileIssue> {
     let mut all = index.issues().listed().to_vec();
     all.extend(index.passing_issues().iter().cloned());
     all.extend(of_the_whole(index));
     all.extend(without_line(index));
     all.extend(skipped(index));
     all.sort_by_key(|issue| (issue.file, issue.offset, issue.line));
-    all
+    let format = index.format();
+    let named = all.into_iter().map(|issue| FileIssue {
+        name: format.file_name(issue.file),
+        file: issue.file,
+        line: issue.line,
+        offset: issue.offset,
+        reason: issue.reason,
+        problem: issue.kind.is_problem(),
+        kind: issue.kind,
+    });
+    named.collect()
 }
 
 /// Returns the number of issues, including unlisted ones, and the number of those that lose data.

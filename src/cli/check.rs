@@ -5,18 +5,17 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::command::{Done, write_json};
 use super::look::{Ink, Look};
 use super::open::Opened;
-use super::{Done, write_json};
 use crate::analysis::format::{count, counted, visible_line};
-use crate::analysis::health;
+use crate::analysis::health::{self, FileIssue};
 use crate::error::Error;
-use crate::page::run::json;
 
 /// Check the files of runs for issues; exits with 1 if it finds any
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", required = true, help = super::RUN)]
+    #[arg(value_name = "RUN", required = true, help = super::command::RUN)]
     runs: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -40,7 +39,7 @@ struct Check {
     file: Option<String>,
     issues: usize,
     problems: usize,
-    issues_list: Vec<json::Issue>,
+    issues_list: Vec<FileIssue>,
     /// The contradictions between records, one sentence each.
     contradictions: Vec<String>,
     /// The reason why the path couldn't be checked.
@@ -95,7 +94,7 @@ fn of_run(run: &Opened) -> Check {
         file: run.only_file(),
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,
-        issues_list: json::issues(&run.index),
+        issues_list: health::issues(&run.index),
         contradictions: run.summary.verdict.contradictions.to_vec(),
         error: None,
     }
@@ -120,8 +119,14 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         };
         let word = look.paint(ink, word);
         let place = check.place.as_deref().or(check.file.as_deref());
+        // An issue of the whole run names no file.
+        let file = if issue.name.contains(' ') {
+            String::new()
+        } else {
+            format!("/{}", issue.name)
+        };
         let place = place.map_or_else(
-            || format!("{path}/{}", issue.file),
+            || format!("{path}{file}"),
             |place| visible_line(place).into_owned(),
         );
         writeln!(

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
-use super::{Done, cut, write_json};
-use crate::analysis::compare::{Comparison, Config, Row, compare, measures_of_two};
+use crate::analysis::compare::{
+    Comparison, Config, Row, Side, compare, compared, measures_of_two, settings,
+};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
-use crate::page::compare::json::{Side, compared, settings};
 
 /// The number of rows printed before and after the point of divergence.
 const AROUND: usize = 3;
@@ -21,7 +22,7 @@ const MAX_CALL: usize = 56;
 /// Show where two runs diverge and how they differ; exits with 1 if they do
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "A", help = super::RUN)]
+    #[arg(value_name = "A", help = super::command::RUN)]
     a: PathBuf,
     /// The other run
     #[arg(value_name = "B")]
@@ -39,9 +40,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     let [one, other] = &[&a, &b].map(|run| Side::new(&run.summary, &run.index, run));
     if args.json {
-        let (differs, compared) = compared(one, other);
+        let compared = compared(one, other);
         write_json(out, &compared)?;
-        return Ok(u8::from(differs));
+        return Ok(u8::from(compared.differs));
     }
     let comparison = compare(&a.index, &b.index);
     let config = settings(one, other);
@@ -139,10 +140,7 @@ fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -
 }
 
 fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result<()> {
-    let differ = match config.count() {
-        1 => "1 differs".to_owned(),
-        several => format!("{} differ", count(several as u64)),
-    };
+    let differ = config.differing();
     let equal = count(config.equal.len() as u64);
     let counts = match config.count() + config.equal.len() {
         0 => "not recorded".to_owned(),

@@ -5,18 +5,19 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
-use super::{Done, write_json};
-use crate::analysis::columns::{self, COLUMNS, Column, STATUS, Width};
+use crate::analysis::columns::{self, COLUMNS, Column, RunRow, STATUS, Width};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{Needle, Query, Sort, Test};
 use crate::analysis::select::{Group, Window, groups, select};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
-use crate::live::Library;
+use crate::live::{Library, SkippedKind};
+use crate::page::runs::api::Runs;
+use crate::page::runs::csv;
 use crate::page::runs::handler::asks_for_copies;
-use crate::page::runs::json;
 
 /// From this many skipped directories or files, they're counted rather than listed.
 const MAX_SKIPPED: usize = 5;
@@ -149,14 +150,14 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         None => select(&all, &query, args.sort, all.len(), None),
     };
     if args.csv {
-        json::write_csv(
+        csv::write_csv(
             out,
-            &json::fields(),
+            &csv::fields(),
             found.rows.into_iter().map(AsRef::as_ref),
         )?;
         return Ok(0);
     }
-    let list = json::Runs {
+    let list = Runs {
         revision: *library.revision().borrow(),
         total: found.total,
         matched: found.matched,
@@ -166,19 +167,17 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         groups_total: groups.as_ref().map(|groups| groups.count),
         copies,
         ignored: query.ignored.clone(),
-        skipped: skipped.iter().map(json::Skipped::from).collect(),
+        skipped: skipped.to_vec(),
         skipped_total: skipped_total.all(),
         skipped_files: skipped_total.files,
     };
     if args.json {
         let rows = found.rows.into_iter().filter(|_| groups.is_none());
-        let runs = rows.map(|run| json::RunRow(run)).collect();
-        let groups = groups
-            .as_ref()
-            .map(|groups| groups.groups.iter().map(json::GroupRow::new).collect());
+        let runs = rows.map(|run| RunRow(run)).collect();
+        let groups = groups.map(|groups| groups.groups);
         write_json(
             out,
-            &json::Runs {
+            &Runs {
                 runs,
                 groups,
                 ..list
@@ -282,7 +281,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     }
     words.extend((group.copies > 0).then(|| group.copies_in_words()));
     words.extend((group.branches > 0).then(|| group.branches_in_words()));
-    let name = look.paint(Ink::Heading, &super::cut(&visible_line(name), MAX_NAME));
+    let name = look.paint(Ink::Heading, &cut(&visible_line(name), MAX_NAME));
     format!("{name}  {}", look.paint(Ink::Dim, &words.join(" · ")))
 }
 
@@ -340,7 +339,7 @@ fn write_text(
     out: &mut dyn Write,
     runs: &[&Arc<Summary>],
     groups: &[(Option<String>, Vec<usize>)],
-    list: &json::Runs<'_>,
+    list: &Runs<'_, Arc<Summary>>,
     look: &Look,
 ) -> io::Result<()> {
     let columns = columns(runs);
@@ -442,7 +441,7 @@ fn write_text(
     }
     let files: usize = list.skipped_files.values().sum();
     let directories = list.skipped_total - files;
-    let mut name = |kind: &str| {
+    let mut name = |kind| {
         list.skipped
             .iter()
             .filter(|skipped| skipped.kind == kind)
@@ -456,10 +455,10 @@ fn write_text(
             })
     };
     if files < MAX_SKIPPED {
-        name("file")?;
+        name(SkippedKind::File)?;
     }
     if directories < MAX_SKIPPED {
-        name("directory")?;
+        name(SkippedKind::Directory)?;
     }
     if files >= MAX_SKIPPED {
         let mut reasons: Vec<_> = list.skipped_files.iter().collect();

@@ -4,8 +4,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use super::command::{Done, Failure};
 use super::config::Settings;
-use super::{Done, Failure, serve, sessions};
+use super::serve;
+use super::sessions;
 use crate::live::{Library, Options};
 use crate::serve::mcp::{Ended, talk};
 

@@ -5,12 +5,12 @@
 
 use std::io::{self, Write};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::{Error, Kind, Result};
-use crate::model::names::first_chars;
 
 mod check;
+mod command;
 mod config;
 mod demo;
 mod diff;
@@ -41,9 +41,7 @@ pub use crate::analysis::format::visible;
 pub use look::{Look, colours};
 pub use terminal::TerminalFilter;
 
-/// The help text for RUN, shared by all commands.
-const RUN: &str =
-    "A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)";
+use command::Failure;
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -82,36 +80,6 @@ enum Command {
     Man(shell::Man),
 }
 
-/// The reason why a command failed.
-#[derive(Debug)]
-enum Failure {
-    /// An error for the user.
-    Told(Error),
-    /// The output can't be written.
-    Output(io::Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Told(error)
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-impl From<serde_json::Error> for Failure {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Output(error.into())
-    }
-}
-
-/// The exit code of a command that completed.
-type Done = std::result::Result<u8, Failure>;
-
 /// Runs a command and returns its exit code.
 ///
 /// # Errors
@@ -133,8 +101,8 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
         Command::Run(args) => run::run(&args, look, out),
-        Command::Completions(args) => shell::completions(&args, out),
-        Command::Man(args) => shell::man(&args, out),
+        Command::Completions(args) => shell::completions(&args, Args::command(), out),
+        Command::Man(args) => shell::man(&args, Args::command(), out),
     };
     match done.and_then(|code| Ok(out.flush().map(|()| code)?)) {
         Ok(code) => Ok(code),
@@ -144,28 +112,4 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         }
         Err(Failure::Told(error)) => Err(error),
     }
-}
-
-/// Parses a whole number. The standard library's error doesn't say what is valid.
-fn whole_number<T: std::str::FromStr>(text: &str) -> std::result::Result<T, String> {
-    text.parse()
-        .map_err(|_| "must be a whole number from 0".to_owned())
-}
-
-/// Truncates to at most `max` characters, the last of which is then an ellipsis.
-fn cut(text: &str, max: usize) -> String {
-    if first_chars(text, max).is_none() {
-        return text.to_owned();
-    }
-    format!("{}…", first_chars(text, max - 1).unwrap_or_default())
-}
-
-/// Writes one JSON document, pretty-printed, followed by a newline.
-fn write_json(
-    out: &mut dyn Write,
-    document: &impl serde::Serialize,
-) -> std::result::Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    out.write_all(b"\n")?;
-    Ok(())
 }

@@ -7,9 +7,9 @@ use std::vec::IntoIter;
 
 use serde::Serialize;
 
+use super::command::{Done, cut, write_json};
 use super::look::{Ink, Look};
 use super::open::Opened;
-use super::{Done, cut, write_json};
 use crate::analysis::format::{MISSING, counted, score, visible_line};
 use crate::analysis::scores::{Lane, Point, RecordedScores, Scores, course, recorded_scores};
 use crate::error::Error;
@@ -24,7 +24,7 @@ const MAX_CRITICS: usize = 24;
 /// Print critic scores by step, one column per critic
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", required = true, help = super::RUN)]
+    #[arg(value_name = "RUN", required = true, help = super::command::RUN)]
     runs: Vec<PathBuf>,
     /// Print CSV with numbers as recorded
     #[arg(long, conflicts_with = "json")]
@@ -90,7 +90,7 @@ fn line(run: &Opened, n: usize) -> Option<Vec<u8>> {
 fn write_documents(
     runs: &[(String, Result<Opened, Error>)],
     out: &mut dyn Write,
-) -> Result<(), super::Failure> {
+) -> Result<(), super::command::Failure> {
     let of = |run: &Opened| recorded_scores(&run.index, |n| line(run, n));
     if let [(_, Ok(run))] = runs {
         return write_json(out, &of(run));

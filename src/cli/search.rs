@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::command::{Done, write_json};
 use super::look::{Ink, Look};
-use super::{Done, write_json};
 use crate::analysis::format::lowered;
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::query::Query;

@@ -3,10 +3,10 @@
 
 use std::io::Write;
 
-use clap::CommandFactory as _;
+use clap::Command;
 use clap_complete::Shell;
 
-use super::Done;
+use super::command::Done;
 use crate::error::{Error, Kind};
 
 /// Print a shell completion script
@@ -31,21 +31,17 @@ pub(super) struct Man {
     command: Option<String>,
 }
 
-pub(super) fn completions(args: &Completions, out: &mut dyn Write) -> Done {
+/// Prints a script for the commands of `board`.
+pub(super) fn completions(args: &Completions, mut board: Command, out: &mut dyn Write) -> Done {
     // Generated in memory first, because the library panics if its output can't be written.
     let mut script = Vec::new();
-    clap_complete::generate(
-        args.shell,
-        &mut super::Args::command(),
-        "board",
-        &mut script,
-    );
+    clap_complete::generate(args.shell, &mut board, "board", &mut script);
     out.write_all(&script)?;
     Ok(0)
 }
 
-pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
-    let mut board = super::Args::command();
+/// Prints the page of `board` or one of its commands.
+pub(super) fn man(args: &Man, mut board: Command, out: &mut dyn Write) -> Done {
     // Gives the commands their full names, such as board-why.
     board.build();
     let page = match &args.command {
@@ -53,10 +49,7 @@ pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
         Some(name) => match board.find_subcommand(name) {
             Some(command) => command.clone(),
             None => {
-                let names: Vec<_> = board
-                    .get_subcommands()
-                    .map(clap::Command::get_name)
-                    .collect();
+                let names: Vec<_> = board.get_subcommands().map(Command::get_name).collect();
                 let error = Error::new(Kind::Usage, format!("unknown command {name}"));
                 return Err(error
                     .hint(format!("the commands are {}", names.join(", ")))

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use super::command::{Done, write_json};
 use super::look::{Ink, Look};
 use super::open::Opened;
-use super::{Done, write_json};
 use crate::analysis::format::lowered;
 use crate::analysis::format::{counted, visible_line};
 use crate::analysis::state::{
@@ -21,10 +21,10 @@ const MAX_VALUE: usize = 300;
 /// Show the state after a step, or the history of one value
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", help = super::RUN)]
+    #[arg(value_name = "RUN", help = super::command::RUN)]
     run: PathBuf,
     /// The step number, counted from 0 [default: the last step]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::whole_number::<usize>)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the history of one value up to that step: a key, plan[0].status, or /plan/0/status
     #[arg(long, value_name = "PATH")]

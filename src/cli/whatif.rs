@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::command::{Done, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::open::Opened;
-use super::{Done, write_json};
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{
@@ -27,7 +27,7 @@ const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = rules_help())]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", required = true, help = super::RUN)]
+    #[arg(value_name = "RUN", required = true, help = super::command::RUN)]
     runs: Vec<PathBuf>,
     /// A rule to evaluate; repeatable
     #[arg(long = "rule", value_name = "RULE", allow_hyphen_values = true)]

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use super::command::{Done, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
-use super::{Done, write_json};
 use crate::analysis::format::{MISSING, visible_line};
 use crate::analysis::health;
 use crate::analysis::verdict::LimitFrom;
@@ -21,7 +21,7 @@ const MAX_NAME: usize = 40;
 /// Explain why a run stopped, with evidence and the state of every rule
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", help = super::RUN)]
+    #[arg(value_name = "RUN", help = super::command::RUN)]
     run: PathBuf,
     /// Print one JSON document
     #[arg(long)]

@@ -15,10 +15,11 @@ use super::keep::Keep;
 use super::listing::{Object, Page};
 use super::pace::{Pace, Turns};
 use super::plan::{CachedObject, How, Limits, Plan, plan};
-use super::status::{Odd, Trouble};
+use super::shared::Shared;
+use super::status::Trouble;
 use super::store::Store;
-use super::thread::Shared;
 use super::{ListingBounds, Options};
+use crate::trace::{Skipped, SkippedKind};
 
 /// Slower objects are given up, so that a few don't block all others.
 const SLOWEST_BYTES_A_SECOND: u64 = 16 << 10;
@@ -52,7 +53,7 @@ pub(super) struct Follower {
     /// The objects of the running tasks. A task that panics doesn't return its object.
     fetching: HashMap<Id, Object>,
     late: HashMap<String, Late>,
-    odd: Vec<Odd>,
+    odd: Vec<Skipped>,
     /// When the listing began whose objects are being fetched.
     worked_off: Option<Instant>,
     failures: u32,
@@ -178,8 +179,9 @@ impl Follower {
         self.odd = plan.odd;
         if listed.unreadable > 0 {
             let reason = "the listing has unreadable entries".to_owned();
-            self.odd.push(Odd {
-                key: format!("{} more", listed.unreadable),
+            self.odd.push(Skipped {
+                kind: SkippedKind::Object,
+                path: format!("{} more", listed.unreadable),
                 reason,
             });
         }
@@ -389,13 +391,14 @@ impl Follower {
     }
 
     fn name_odd(&self) {
-        let late = self.late.iter().map(|(key, late)| Odd {
-            key: key.clone(),
+        let late = self.late.iter().map(|(key, late)| Skipped {
+            kind: SkippedKind::Object,
+            path: key.clone(),
             reason: late.reason.clone(),
         });
         let late = late.take(MAX_NAMED);
-        let mut all: Vec<Odd> = self.odd.iter().cloned().chain(late).collect();
-        all.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut all: Vec<Skipped> = self.odd.iter().cloned().chain(late).collect();
+        all.sort_by(|a, b| a.path.cmp(&b.path));
         all.truncate(MAX_NAMED);
         self.shared.change(|status| {
             status.odd_total = self.odd.len() + self.late.len();
@@ -547,6 +550,7 @@ mod tests {
     use super::*;
     use crate::mirror::Address;
     use crate::mirror::fake::{self, Fake};
+    use crate::mirror::thread::shared;
 
     #[test]
     fn a_fetch_that_panics_is_named_and_tried_again() {
@@ -556,7 +560,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let keep = Keep::open(cache.path(), &address, &store.id()).unwrap();
         let options = fake::options(None, 1 << 20);
-        let shared = Arc::new(Shared::new(&address, &store, &keep, &options));
+        let shared = Arc::new(shared(&address, &store, &keep, &options));
         let mut follower = Follower::new(store, keep, shared, options);
         let object = |etag: &str, size| Object {
             key: "a.jsonl".to_owned(),

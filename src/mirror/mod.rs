@@ -39,6 +39,8 @@ mod plan;
 #[cfg(feature = "cloud")]
 mod settings;
 #[cfg(feature = "cloud")]
+mod shared;
+#[cfg(feature = "cloud")]
 mod store;
 
 use std::path::PathBuf;
@@ -47,7 +49,7 @@ use std::time::Duration;
 pub use address::Address;
 #[cfg(feature = "cloud")]
 pub use settings::Settings;
-pub use status::{Odd, Status, Trouble};
+pub use status::{Status, Trouble};
 pub use thread::Mirror;
 #[cfg(not(feature = "cloud"))]
 pub use thread::Settings;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::lock;
-use super::thread::Shared;
+use super::shared::Shared;
 
 /// The period of the budget.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -110,6 +110,7 @@ mod tests {
     use super::super::fake::{self, Fake};
     use super::super::keep::Keep;
     use super::*;
+    use crate::mirror::thread::shared;
 
     #[test]
     fn no_minute_has_more_requests_than_the_budget() {
@@ -138,7 +139,7 @@ mod tests {
         let address = Address::parse("s3://bucket/runs").unwrap();
         let keep = Keep::open(cache.path(), &address, &store.id()).unwrap();
         let options = fake::options(None, 1 << 20);
-        let shared = Shared::new(&address, &store, &keep, &options);
+        let shared = shared(&address, &store, &keep, &options);
         let pace = Mutex::default();
         let turns = Turns::new(&pace, 1, &shared);
         let (limit, start) = (Duration::from_millis(300), Instant::now());

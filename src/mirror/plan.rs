@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::evicted::is_within;
 use super::listing::Object;
 use super::place::place;
-use super::status::Odd;
-use crate::trace::{is_trace_file, may_be_trace};
+use crate::trace::{Skipped, SkippedKind, is_trace_file, may_be_trace};
 
 /// Pictures up to this size are fetched for the runs that may show them.
 const MAX_PICTURE_BYTES: u64 = 8 << 20;
@@ -49,7 +48,7 @@ pub(super) struct Plan {
     /// Objects to fetch, the newest runs first.
     pub(super) wanted: Vec<(Object, How)>,
     /// Objects that can't be cached.
-    pub(super) odd: Vec<Odd>,
+    pub(super) odd: Vec<Skipped>,
     /// The number of objects that may belong to traces, and their bytes.
     pub(super) objects: usize,
     pub(super) bytes: u64,
@@ -105,8 +104,9 @@ pub(super) fn plan(
             }
             Ok(_) => continue,
         };
-        plan.odd.push(Odd {
-            key: key.clone(),
+        plan.odd.push(Skipped {
+            kind: SkippedKind::Object,
+            path: key.clone(),
             reason,
         });
         odd.insert(key.clone());
@@ -121,12 +121,13 @@ pub(super) fn plan(
     let (known, unknown): (Vec<_>, Vec<_>) = older
         .into_iter()
         .partition(|object| kept.contains_key(&object.key));
-    plan.odd.extend(unknown.into_iter().map(|object| Odd {
+    plan.odd.extend(unknown.into_iter().map(|object| Skipped {
+        kind: SkippedKind::Object,
         reason: format!(
             "not cached: it has {} bytes, and newer objects fill the cache; raise --s3-cache",
             object.size
         ),
-        key: object.key,
+        path: object.key,
     }));
     let stay = all.iter().chain(&known).map(|object| &*object.key);
     let stay: HashSet<&str> = stay.collect();
@@ -361,7 +362,7 @@ mod tests {
         let odd = |plan: &Plan| {
             plan.odd
                 .iter()
-                .map(|odd| odd.key.clone())
+                .map(|odd| odd.path.clone())
                 .collect::<Vec<_>>()
         };
         let plan = plan_of(false);
@@ -447,7 +448,7 @@ mod tests {
         // What was never had is left out, and what the store no longer has is gone.
         let none = plan(listed, &BTreeMap::new(), LIMITS);
         assert_eq!(
-            none.odd.iter().map(|odd| &*odd.key).collect::<Vec<_>>(),
+            none.odd.iter().map(|odd| &*odd.path).collect::<Vec<_>>(),
             ["older/a.jsonl"]
         );
         assert_eq!(plan(Vec::new(), &kept_all, LIMITS).gone.len(), 4);

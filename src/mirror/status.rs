@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::trace::Skipped;
+
 /// The status of a mirror.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
@@ -46,7 +48,7 @@ pub struct Status {
     /// Why the store can't be followed.
     pub trouble: Option<Trouble>,
     /// The first objects that couldn't be fetched, with reasons.
-    pub odd: Arc<[Odd]>,
+    pub odd: Arc<[Skipped]>,
     /// The number of all such objects.
     pub odd_total: usize,
 }
@@ -60,13 +62,4 @@ pub struct Trouble {
     pub hint: Option<String>,
     /// Since when.
     pub since: Instant,
-}
-
-/// An object that is not shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Odd {
-    /// Its key below the prefix.
-    pub key: String,
-    /// Why.
-    pub reason: String,
 }

@@ -527,7 +527,7 @@ fn a_body_without_an_end_is_cut_off_at_the_listed_size() {
     store.bucket().odd.extend(vec![Odd::Endless; 3]);
     let mirror = store.follow(None, 1 << 30);
     let status = until(&mirror, "it is named", |status| status.odd_total == 1);
-    assert_eq!(status.odd[0].key, "a.jsonl");
+    assert_eq!(status.odd[0].path, "a.jsonl");
     let said = "the store sent more than the 4 bytes that its listing promises";
     assert_eq!(status.odd[0].reason, said);
     until(&mirror, "it is tried again", |status| status.odd_total == 0);
@@ -724,7 +724,7 @@ fn buckets_of_google_are_listed_and_only_what_was_appended_is_fetched() {
     let mirror = store.follow(None, 1 << 20);
     let status = settled(&mirror);
     assert_eq!((status.objects, files(&mirror).len()), (6, 5));
-    assert_eq!(status.odd[0].key, "/odd.jsonl");
+    assert_eq!(status.odd[0].path, "/odd.jsonl");
     store.gets();
     store.put("runs/a b/0.jsonl", b"one\ntwo\n");
     settled(&mirror);
@@ -743,7 +743,7 @@ fn containers_of_azure_are_listed_and_what_was_appended_is_compared() {
     let mirror = store.follow(None, 1 << 20);
     let status = settled(&mirror);
     assert_eq!((status.objects, files(&mirror).len()), (6, 5));
-    assert_eq!(status.odd[0].key, "/odd.jsonl");
+    assert_eq!(status.odd[0].path, "/odd.jsonl");
     store.gets();
     store.put_tagged("runs/a b/0.jsonl", b"one\ntwo\n", "0x8D2");
     settled(&mirror);

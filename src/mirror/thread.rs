@@ -1,8 +1,6 @@
-//! Runs the follower of a store in a thread, so that a slow store blocks nothing else, and shares its status.
+//! Runs the follower of a store in a thread, so that a slow store blocks nothing else.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -15,8 +13,9 @@ use super::evicted::Evicted;
 use super::follow::Follower;
 use super::http::Patience;
 use super::keep::Keep;
+use super::shared::Shared;
 use super::store::Store;
-use super::{Address, Options, Settings, Status, Trouble, lock};
+use super::{Address, Options, Settings, Status, lock};
 use crate::error::{Error, Kind, Result};
 
 /// The time limits of requests.
@@ -42,48 +41,6 @@ pub struct Mirror {
     ended: Mutex<Receiver<()>>,
     /// The cache, if it isn't kept. Removed last, even if the thread is still busy.
     _temporary: Option<TempDir>,
-}
-
-/// The state that the thread shares with readers.
-pub(super) struct Shared {
-    pub(super) address: String,
-    state: Mutex<State>,
-    listener: Mutex<Option<Box<dyn Fn() + Send>>>,
-    pub(super) listings_before: AtomicU64,
-    /// The counters of the store.
-    requests: Arc<AtomicU64>,
-    listings: Arc<AtomicU64>,
-    pub(super) evicted: Arc<Evicted>,
-}
-
-/// The status, and its parts.
-pub(super) struct State {
-    status: Status,
-    pub(super) listing_trouble: Option<Trouble>,
-    pub(super) fetch_trouble: Option<Trouble>,
-    /// What listeners were last notified of.
-    told: (bool, bool, usize),
-}
-
-impl std::ops::Deref for State {
-    type Target = Status;
-    fn deref(&self) -> &Status {
-        &self.status
-    }
-}
-
-impl std::ops::DerefMut for State {
-    fn deref_mut(&mut self) -> &mut Status {
-        &mut self.status
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Mirror {
@@ -122,7 +79,7 @@ impl Mirror {
         };
         let keep = Keep::open(&base, address, &store.id())?;
         let dir = keep.dir().to_owned();
-        let shared = Arc::new(Shared::new(address, &store, &keep, &options));
+        let shared = Arc::new(shared(address, &store, &keep, &options));
         let (stop, stopped) = watch::channel(false);
         let mut follower = Follower::new(store, keep, Arc::clone(&shared), options);
         let (running, ended) = mpsc::channel();
@@ -158,16 +115,7 @@ impl Mirror {
 
     /// The current status.
     pub fn status(&self) -> Status {
-        self.shared.read(|state| {
-            let trouble = state.listing_trouble.as_ref();
-            Status {
-                trouble: trouble.or(state.fetch_trouble.as_ref()).cloned(),
-                evicted: self.shared.evicted.count(),
-                requests: self.shared.requests.load(Ordering::Relaxed),
-                listings: self.shared.listings.load(Ordering::Relaxed),
-                ..state.status.clone()
-            }
-        })
+        self.shared.status()
     }
 
     /// Returns whether any file was evicted.
@@ -202,8 +150,23 @@ impl Mirror {
 
     /// Calls `listener` when the status of the store itself changes.
     pub fn listen(&self, listener: impl Fn() + Send + 'static) {
-        *lock(&self.shared.listener) = Some(Box::new(listener));
+        self.shared.listen(listener);
     }
+}
+
+/// Returns the state before anything is listed.
+pub(super) fn shared(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Shared {
+    let status = Status {
+        address: address.to_string(),
+        host: store.host(),
+        next: Some(Instant::now()),
+        limit: options.limit,
+        budget: options.budget,
+        every: options.every,
+        ..Status::default()
+    };
+    let evicted = Evicted::new(keep.dir(), keep.evicted());
+    Shared::new(status, store.http(), evicted)
 }
 
 impl Drop for Mirror {
@@ -219,66 +182,5 @@ impl Drop for Mirror {
         }
         // A panic in the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-impl Shared {
-    pub(super) fn new(address: &Address, store: &Store, keep: &Keep, options: &Options) -> Self {
-        let status = Status {
-            address: address.to_string(),
-            host: store.host(),
-            next: Some(Instant::now()),
-            limit: options.limit,
-            budget: options.budget,
-            every: options.every,
-            ..Status::default()
-        };
-        let state = State {
-            status,
-            listing_trouble: None,
-            fetch_trouble: None,
-            told: (false, false, 0),
-        };
-        Self {
-            address: address.to_string(),
-            state: Mutex::new(state),
-            listener: Mutex::default(),
-            listings_before: AtomicU64::new(0),
-            requests: Arc::clone(&store.http().requests),
-            listings: Arc::clone(&store.http().listings),
-            evicted: Arc::new(Evicted::new(keep.dir(), keep.evicted())),
-        }
-    }
-
-    pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&lock(&self.state))
-    }
-
-    pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut lock(&self.state));
-    }
-
-    /// Notifies listeners of changes, and logs them once.
-    pub(super) fn tell(&self) {
-        let mut news = false;
-        self.change(|state| {
-            let trouble = state.listing_trouble.as_ref();
-            let trouble = trouble.or(state.fetch_trouble.as_ref());
-            let now = (trouble.is_some(), state.as_of.is_some(), state.odd_total);
-            news = now != state.told;
-            match trouble {
-                Some(trouble) if !state.told.0 => {
-                    let hint = trouble.hint.iter().map(|hint| format!("; {hint}"));
-                    let hint = hint.collect::<String>();
-                    tracing::warn!("{}: {}{hint}", self.address, trouble.what);
-                }
-                None if state.told.0 => tracing::info!("{} is responding again", self.address),
-                _ => {}
-            }
-            state.told = now;
-        });
-        if news && let Some(listener) = &*lock(&self.listener) {
-            listener();
-        }
     }
 }

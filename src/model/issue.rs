@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Serialize, Serializer};
+
 use super::files::TraceFile;
 
 /// The most issues listed per run. All are counted. A file of a million broken lines has one cause.
@@ -156,6 +158,12 @@ impl IssueKind {
             IssueKind::Gap => "missing ids",
             IssueKind::Skipped => "skipped",
         }
+    }
+}
+
+impl Serialize for IssueKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.label())
     }
 }
 

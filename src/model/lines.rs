@@ -39,6 +39,12 @@ pub trait Lines {
     /// Returns why the manifest can't be read, as a sentence.
     fn manifest(&self) -> Result<Vec<u8>, String>;
 
+    /// Returns the manifest's text, or `None` if it can't be read.
+    fn manifest_text(&self) -> Option<String> {
+        let bytes = self.manifest().ok()?;
+        Some(Record::read(bytes).text.into_owned())
+    }
+
     /// Checks that a file that a line refers to is inside the run's directory.
     ///
     /// # Errors

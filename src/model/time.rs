@@ -107,6 +107,15 @@ pub fn rfc3339(micros: i64) -> Option<String> {
     ))
 }
 
+/// Formats microseconds since the epoch in UTC for JSON, with a sign before years outside 0 to
+/// 9999. Returns `None` if the year can't be represented as a date.
+pub fn utc(micros: i64) -> Option<String> {
+    rfc3339(micros).or_else(|| {
+        let at = Timestamp::from_microsecond(micros).ok()?;
+        Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+    })
+}
+
 /// Returns the day of a time in UTC, as in `2026-02-22`. Returns `None` outside the years 0 to
 /// 9999.
 pub fn day(micros: i64) -> Option<String> {

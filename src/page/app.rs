@@ -5,11 +5,20 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 
+use crate::analysis::format::visible_line;
 use crate::live::Library;
 use crate::page::error::WebError;
+use crate::page::shell::{NavItem, Shell};
 use crate::page::turns::{Turn, Turns};
-use crate::page::{download, extract, jobs, run, search, sweep};
+use crate::page::{jobs, run, search, sweep};
 
+/// Limits concurrent downloads. Others wait for their turn.
+pub(crate) const MAX_DOWNLOADS: usize = 16;
+/// Limits concurrent reloads of parked runs for requests. Pages have separate threads.
+pub(crate) const MAX_RELOADS: usize = 4;
+/// Lists of files that may be built at a time. Each reads all lines of a run, and other pages need
+/// threads too.
+pub(crate) const MAX_WALKS: usize = 2;
 /// Limits open event streams, unless the server computes its own limit.
 const MAX_STREAMS: usize = 1_024;
 
@@ -54,10 +63,10 @@ impl AppState {
         let boot = format!("{:x}", started.as_nanos());
         let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
         let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
-        let downloads = Turns::new(download::MAX_DOWNLOADS);
-        let reloads = Arc::new(Semaphore::new(extract::MAX_RELOADS));
+        let downloads = Turns::new(MAX_DOWNLOADS);
+        let reloads = Arc::new(Semaphore::new(MAX_RELOADS));
         let large_reloads = Arc::new(Semaphore::new(1));
-        let walks = Turns::new(run::changed::MAX_WALKS);
+        let walks = Turns::new(MAX_WALKS);
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
         let lists = Arc::default();
@@ -82,5 +91,25 @@ impl AppState {
     /// read.
     pub(crate) async fn walk(&self) -> Result<Turn, WebError> {
         self.walks.take().await
+    }
+
+    /// Returns the roots as the user typed them.
+    pub(crate) fn shown_roots(&self) -> String {
+        let roots = self.library.status().roots;
+        roots
+            .iter()
+            .map(|root| visible_line(&root.path.to_string_lossy()).into_owned())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Returns the shell of a page without a run or a stream.
+    pub(crate) fn shell(&self, place: NavItem) -> Shell {
+        Shell {
+            root: self.shown_roots(),
+            boot: self.boot.to_string(),
+            place,
+            ..Shell::default()
+        }
     }
 }

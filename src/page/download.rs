@@ -12,8 +12,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::page::app::AppState;
 use crate::page::error::WebError;
 
-/// Limits concurrent downloads. Others wait for their turn.
-pub(crate) const MAX_DOWNLOADS: usize = 16;
 /// The maximum bytes of a piece, and the maximum number of pieces that wait for the connection.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;

@@ -14,25 +14,20 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 
+use crate::analysis::closest::closest;
 use crate::analysis::format::counted;
 use crate::analysis::ordinals::kept_of_all;
 use crate::live::{FETCH_PATIENCE, Run};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
+use crate::page::params::Params;
 use crate::page::part::href;
-use crate::page::runs::handler::no_such_run;
-
-/// Limits the rows, steps or events in one response.
-const MAX_LIMIT: usize = 10_000;
 
 /// The query parameters that name runs.
 const RUN_PARAMS: [&str; 3] = ["a", "b", "run"];
 /// Maximum number of runs shown side by side.
 pub(crate) const MAX_RUNS: usize = 50;
-
-/// Limits concurrent reloads of parked runs for requests. Pages have separate threads.
-pub(crate) const MAX_RELOADS: usize = 4;
 
 /// The run that the address names. The key is looked up in the library and never becomes a path.
 #[derive(Debug)]
@@ -72,6 +67,18 @@ async fn path_part(parts: &mut Parts, name: &str) -> Option<String> {
 pub(crate) fn is_api_path(path: &str) -> bool {
     path.strip_prefix("/api")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the error for an unknown key. It lists the runs with the most similar names, and its
+/// page waits for the run.
+pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
+    let runs = state.library.runs();
+    let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
+    let detail = format!("There is no run with this name in {}.", state.shown_roots());
+    WebError::not_found("No run named", &detail)
+        .named(key)
+        .close_to(close.map(|run| run.summary()).collect())
+        .awaiting(key)
 }
 
 impl FromRequestParts<AppState> for RunParam {
@@ -254,97 +261,6 @@ impl<S: Sync> FromRequestParts<S> for LastPart {
                 .pop()
                 .map(|(_, value)| value)
                 .unwrap_or_default(),
-        ))
-    }
-}
-
-/// The decoded query parameters. If one is repeated, the last value counts, except in
-/// [`Params::all`].
-#[derive(Debug, Default)]
-pub(crate) struct Params(Vec<(String, String)>);
-
-impl Params {
-    /// Returns the value of a parameter, or an empty string if it isn't given.
-    pub(crate) fn text(&self, name: &str) -> &str {
-        self.pairs()
-            .rfind(|(known, _)| *known == name)
-            .map_or("", |(_, value)| value)
-    }
-
-    /// Whether a parameter is given, with or without a value.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.pairs().any(|(known, _)| known == name)
-    }
-
-    /// Returns all parameters in their order, duplicates included.
-    pub(crate) fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> + Clone {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// Returns all non-empty values of a repeatable parameter, or `None` if it isn't given.
-    pub(crate) fn all(&self, name: &str) -> Option<Vec<String>> {
-        let given = self
-            .pairs()
-            .filter(|(known, value)| *known == name && !value.is_empty());
-        self.has(name)
-            .then(|| given.map(|(_, value)| value.to_owned()).collect())
-    }
-
-    /// Returns the requested number of items, at most [`MAX_LIMIT`].
-    ///
-    /// # Errors
-    /// Fails if the limit is 0 or not a whole number.
-    pub(crate) fn limit(&self, default: usize) -> Result<usize, WebError> {
-        match self.number("limit")?.unwrap_or(default) {
-            0 => Err(
-                WebError::bad_request("Invalid limit", "limit must be a whole number ≥ 1.")
-                    .named("0"),
-            ),
-            limit => Ok(limit.min(MAX_LIMIT)),
-        }
-    }
-
-    /// Returns a parameter as a whole number.
-    ///
-    /// # Errors
-    /// Fails if the parameter is given but isn't a whole number.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, WebError> {
-        let text = self.text(name);
-        let wrong = |_| {
-            let detail = format!("{name} must be a whole number.");
-            WebError::bad_request("Invalid number", &detail).named(text)
-        };
-        if text.is_empty() {
-            Ok(None)
-        } else {
-            text.parse().map(Some).map_err(wrong)
-        }
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Params {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let decode = |text: &str| {
-            let spaced = text.replace('+', " ");
-            percent_encoding::percent_decode_str(&spaced)
-                .decode_utf8_lossy()
-                .into_owned()
-        };
-        let pairs = parts
-            .uri
-            .query()
-            .unwrap_or_default()
-            .split('&')
-            .filter(|pair| !pair.is_empty());
-        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        Ok(Self(
-            pairs
-                .map(|(name, value)| (decode(name), decode(value)))
-                .collect(),
         ))
     }
 }

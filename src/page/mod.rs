@@ -1,23 +1,25 @@
-//! Turns requests into pages and JSON. Each page has a folder with its values, its template struct,
-//! its handler and its JSON.
+//! Turns requests into pages and JSON. Each page has a file or a folder with its values, its template
+//! struct, its handler and its JSON.
 //!
 //! Gets runs from `live` and their meaning from `analysis`. It opens no files and accepts no
 //! connections. Every page and fragment is a struct with a template in `templates/`, and templates
 //! only loop, branch and print. [`part::href`] builds every address. The template engine escapes
 //! all text; only structs of this module count as markup.
 
+pub(crate) mod answer;
 pub(crate) mod app;
 pub(crate) mod assets;
 mod blocking;
 pub(crate) mod compare;
 pub(crate) mod download;
 pub(crate) mod error;
+pub(crate) mod error_page;
 pub(crate) mod export;
 pub(crate) mod extract;
 pub(crate) mod jobs;
-pub(crate) mod json;
 pub(crate) mod jump;
 pub(crate) mod keys;
+pub(crate) mod params;
 pub(crate) mod part;
 pub(crate) mod replay;
 pub(crate) mod run;

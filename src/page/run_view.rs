@@ -19,6 +19,9 @@ use crate::page::part::svg::PhaseClass;
 use crate::page::part::text::Line;
 use crate::page::shell::Status;
 
+/// Events per page.
+pub(crate) const EVENTS_PER_PAGE: usize = 200;
+
 /// A view of a run for the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct RunView<'a> {
@@ -124,8 +127,7 @@ impl RunView<'_> {
 
     /// Returns the address of event `n`, expanded in the table of events.
     pub(crate) fn at_event(&self, n: usize) -> String {
-        let after = (n / crate::page::run::events::PER_PAGE * crate::page::run::events::PER_PAGE)
-            .to_string();
+        let after = (n / EVENTS_PER_PAGE * EVENTS_PER_PAGE).to_string();
         let query = [
             ("tab", "events"),
             ("after", after.as_str()),

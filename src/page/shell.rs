@@ -1,5 +1,7 @@
 //! Defines the frame around every page, and how a page learns about changes.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
@@ -9,6 +11,14 @@ use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::time::Stamp;
+
+/// Returns the current time, in microseconds since the epoch.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
 
 /// The data for the frame around a page's content.
 #[derive(Debug, Clone, Default)]

@@ -6,11 +6,10 @@ use axum::response::IntoResponse as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::live::{MirrorStatus, Mode};
+use crate::live::{MirrorStatus, Mode, Skipped};
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::json::json;
-use crate::page::runs::json::Skipped;
 
 /// Maximum number of skipped objects listed by name.
 const MAX_NAMED: usize = 10;
@@ -94,13 +93,7 @@ impl Store {
             bytes: status.bytes,
             waiting: status.waiting,
             left_out: status.odd_total,
-            left_out_first: (status.odd.iter().take(MAX_NAMED))
-                .map(|odd| Skipped {
-                    path: odd.key.clone(),
-                    reason: odd.reason.clone(),
-                    kind: "object",
-                })
-                .collect(),
+            left_out_first: status.odd.iter().take(MAX_NAMED).cloned().collect(),
             evicted: status.evicted,
             kept_bytes: status.kept_bytes,
             kept_limit: status.limit,

@@ -9,7 +9,7 @@ use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 
 use crate::page::app::AppState;
-use crate::serve::answers;
+use crate::serve::routes::answers;
 
 /// Limits the bytes of a response. Longer ones are an error.
 const MAX_ANSWER: usize = 16 << 20;

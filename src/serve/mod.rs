@@ -1,4 +1,4 @@
-//! Serves the board: routes, admission, connections, event streams, static files, and the Model
+//! Serves the board: admission, connections, event streams, static files, and the Model
 //! Context Protocol (`mcp`).
 //!
 //! All routes are GET, and none changes anything. The responses are built in `page`.
@@ -11,6 +11,7 @@ mod inside;
 mod listen;
 pub(crate) mod mcp;
 mod openapi;
+mod routes;
 mod statics;
 mod token;
 
@@ -18,18 +19,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
 use tower_http::compression::CompressionLayer;
 
 pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
 pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
-use crate::page::{
-    compare, error, export, extract, jump, keys, replay, run, runs, scores, search, state, step,
-    sweep, whatif,
-};
-use crate::serve::inside::Inside;
 
 /// Returns the board as a router, to serve or to nest. If `token` is given, every request must
 /// present it.
@@ -39,105 +34,11 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         state: state.clone(),
         gate,
     };
-    answers(state.clone())
+    routes::answers(state.clone())
         .layer(CompressionLayer::new())
         .layer(from_fn_with_state(state, listen::in_turn))
         .layer(from_fn(guard::headers))
         .layer(from_fn_with_state(admission, guard::admit))
-}
-
-/// Routes for all callers, without admission checks.
-fn answers(state: AppState) -> Router {
-    let pages = Router::new()
-        .route("/", get(runs::handler::runs))
-        .route("/live/runs", get(runs::handler::runs_pulse))
-        .route("/runs.csv", get(runs::handler::runs_csv))
-        .route("/compare", get(compare::handler::page))
-        .route("/compare/replay", get(compare::handler::lockstep))
-        .route("/live/compare", get(compare::handler::part))
-        .route("/whatif", get(sweep::handler::page))
-        .route("/live/whatif", get(sweep::handler::part))
-        .route("/search", get(search::handler::page))
-        .route("/live/search", get(search::handler::part))
-        .route("/scores", get(scores::handler::several))
-        .route("/keys", get(keys::page))
-        .route("/keys/part", get(keys::part))
-        .route("/runs/{key}", get(run::handler::page))
-        .route("/runs/{key}/", get(run::handler::page))
-        .route("/runs/{key}/live", get(run::handler::pulse))
-        .route("/runs/{key}/whatif", get(whatif::handler::page))
-        .route("/runs/{key}/whatif/live", get(whatif::handler::pulse))
-        .route("/runs/{key}/replay", get(replay::handler::page))
-        .route("/runs/{key}/replay/part", get(replay::handler::part))
-        .route("/runs/{key}/replay/live", get(replay::handler::pulse))
-        .route("/runs/{key}/scores", get(scores::handler::page))
-        .route("/runs/{key}/scores/live", get(scores::handler::pulse))
-        .route("/runs/{key}/scores.csv", get(scores::handler::csv))
-        .route("/runs/{key}/export.html", get(export::handler::page))
-        .route("/runs/{key}/steps/part", get(run::handler::rows_part))
-        .route("/runs/{key}/steps/{n}", get(run::handler::step))
-        .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
-        .route("/runs/{key}/steps/{n}/value", get(run::source::step_value))
-        .route("/runs/{key}/steps/{n}/raw", get(run::source::step_raw))
-        .route(
-            "/runs/{key}/steps/{n}/assets/{asset}",
-            get(run::source::asset),
-        )
-        .route(
-            "/runs/{key}/events/{n}/value",
-            get(run::source::event_value),
-        )
-        .route("/runs/{key}/events/{n}/raw", get(run::source::event_raw))
-        .route(
-            "/runs/{key}/manifest/value",
-            get(run::source::manifest_value),
-        )
-        .route("/runs/{key}/manifest/raw", get(run::source::manifest_raw))
-        .fallback(runs::handler::not_found);
-    let api = Router::new()
-        .route("/openapi.json", get(openapi::document))
-        .route("/runs", get(runs::api::runs))
-        .route("/compare", get(compare::handler::api))
-        .route("/whatif", get(sweep::handler::json))
-        .route("/search", get(search::handler::json))
-        .route("/jump", get(jump::api))
-        .route("/runs/{key}", get(run::api::run))
-        .route("/runs/{key}/steps", get(step::api::steps))
-        .route("/runs/{key}/steps/{n}", get(step::api::step))
-        .route("/runs/{key}/scores", get(scores::handler::api))
-        .route("/runs/{key}/state/{n}", get(state::handler::api))
-        .route(
-            "/runs/{key}/state/{n}/history",
-            get(state::handler::history),
-        )
-        .route("/runs/{key}/why", get(run::api::why))
-        .route("/runs/{key}/files", get(run::api::files))
-        .route("/runs/{key}/whatif", get(whatif::handler::api))
-        .route("/runs/{key}/raw", get(run::api::raw))
-        .fallback(health::not_found);
-    Router::new()
-        .nest("/api", api)
-        .route("/healthz", get(health::healthz))
-        // Plain-text responses can't name an icon, so browsers request this path.
-        .route(
-            "/favicon.ico",
-            get(|| async { axum::http::StatusCode::NO_CONTENT }),
-        )
-        .route("/events", get(events::library))
-        .route("/runs/{key}/events", get(events::run))
-        .route("/static/{version}/{*name}", get(statics::file))
-        .merge(pages)
-        .layer(from_fn_with_state(
-            backpressure::ResponseLimits::default(),
-            backpressure::limit_buffered_responses,
-        ))
-        .layer(from_fn_with_state(state.clone(), extract::load_runs))
-        .layer(from_fn_with_state(state.clone(), error::show))
-        // Innermost, so that the response to a panic gets the common headers too.
-        .layer(tower_http::catch_panic::CatchPanicLayer::custom(
-            error::panicked,
-        ))
-        .with_state(state)
 }
 
 #[cfg(test)]

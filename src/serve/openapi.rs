@@ -3,7 +3,7 @@
 //! Schemas are generated from the response types, and their descriptions from the comments on those
 //! types.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -11,12 +11,15 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::analysis::columns::COLUMNS;
+use crate::analysis::compare::Compared;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
+use crate::analysis::summary::Summary;
 use crate::analysis::whatif::WhatIfReport;
 use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
-use crate::page::{compare, error, jump, run, runs, search, step, sweep};
+use crate::page::{error, jump, run, runs, search, step, sweep};
 use crate::serve::health::Health;
 
 /// The document, built on first request.
@@ -124,7 +127,7 @@ const ADDRESSES: &[Address] = &[
                 "Groups runs.",
             ),
         ],
-        gives: Gives::Json(of::<runs::json::Runs<'static>>),
+        gives: Gives::Json(of::<runs::api::Runs<'static, Arc<Summary>>>),
     },
     Address {
         path: "/runs.csv",
@@ -222,7 +225,7 @@ const ADDRESSES: &[Address] = &[
             Param("a", Needed, "The key of a run."),
             Param("b", Needed, "The key of the other run."),
         ],
-        gives: Gives::Json(of::<compare::json::Compared<'static>>),
+        gives: Gives::Json(of::<Compared<'static>>),
     },
     Address {
         path: "/api/whatif",
@@ -366,7 +369,17 @@ fn parameter(Param(name, takes, about): &Param) -> Value {
         Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Number(least) => json!({ "type": "integer", "minimum": least }),
         Words(words) => json!({ "enum": words }),
-        Takes::Column => json!({ "enum": runs::json::sorts() }),
+        Takes::Column => json!({ "enum": sorts() }),
     };
     json!({ "name": name, "in": "query", "required": matches!(takes, Needed), "schema": schema, "description": about })
+}
+
+/// Returns the valid sort orders. The empty one means newest first.
+fn sorts() -> Vec<String> {
+    let names = COLUMNS
+        .iter()
+        .filter(|column| column.is_sortable())
+        .map(|column| column.name);
+    let both = names.flat_map(|name| [name.to_owned(), format!("-{name}")]);
+    both.chain([String::new()]).collect()
 }

@@ -216,7 +216,7 @@ async fn lists_of_changed_files_wait_for_each_other_and_no_other_page_does() {
         async move { router.oneshot(request).await.unwrap().status() }
     };
     let mut turns = Vec::new();
-    for _ in 0..crate::page::run::changed::MAX_WALKS {
+    for _ in 0..crate::page::app::MAX_WALKS {
         turns.push(state.walk().await.unwrap());
     }
     let lists = ["/runs/a?tab=files", "/api/runs/a/files"].map(|path| tokio::spawn(ask(path)));
@@ -338,7 +338,7 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
 
 #[tokio::test]
 async fn one_reader_of_many_downloads_keeps_nobody_from_the_board() {
-    use crate::page::{download::MAX_DOWNLOADS, turns::MAX_WAITING};
+    use crate::page::{app::MAX_DOWNLOADS, turns::MAX_WAITING};
     let root = tempfile::tempdir().unwrap();
     write_old_run(root.path(), "a");
     let (_stop, stopping) = watch::channel(false);
@@ -410,7 +410,7 @@ fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
         }
     };
     // One more than the threads that reload runs.
-    let threads = crate::page::extract::MAX_RELOADS + 1;
+    let threads = crate::page::app::MAX_RELOADS + 1;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(threads)

@@ -56,7 +56,9 @@ pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
 pub use recognise::{is_trace_file, may_be_trace};
 #[cfg(feature = "board")]
 pub use redact::RedactedRun;
-pub use root::{MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedTotal};
+pub use root::{
+    MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedKind, SkippedTotal,
+};
 pub use stamp::{Stamps, StampsHash};
 pub use whole::{Beginning, WholeLines, step_of};
 pub use write::{EventLine, KeptSteps, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};

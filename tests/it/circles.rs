@@ -14,6 +14,7 @@ use crate::architecture::{project, sources};
 const CHECKED: &[(&str, &[&str])] = &[
     ("analysis", &[]),
     ("cache_file", &[]),
+    ("cli", &[]),
     ("engine", &[]),
     ("format", &[]),
     ("group", &[]),
@@ -21,7 +22,10 @@ const CHECKED: &[(&str, &[&str])] = &[
     ("live", &[]),
     // A tool holds its server, and the server lists its tools.
     ("llm", &["llm::mcp"]),
+    ("mirror", &[]),
     ("model", &[]),
+    ("page", &[]),
+    ("serve", &[]),
     // A group is a rule that holds rules, so the list of all rules and each rule know each other.
     ("stop", &["stop::rules"]),
     ("tools", &[]),
@@ -60,7 +64,11 @@ impl Source {
             here: here.to_vec(),
             ..Self::default()
         };
-        for item in file.items.iter().filter(|item| !is_test(attributes(item))) {
+        for item in file
+            .items
+            .iter()
+            .filter(|item| !is_left_out(attributes(item)))
+        {
             match item {
                 Item::Mod(module) => drop(source.children.insert(module.ident.to_string())),
                 Item::Struct(it) => drop(source.items.insert(it.ident.to_string())),
@@ -168,13 +176,13 @@ impl Source {
 
 impl<'ast> Visit<'ast> for Source {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !is_test(attributes(item)) {
+        if !is_left_out(attributes(item)) {
             visit::visit_item(self, item);
         }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if !is_test(&item.attrs) {
+        if !is_left_out(&item.attrs) {
             visit::visit_impl_item_fn(self, item);
         }
     }
@@ -229,12 +237,19 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-fn is_test(attributes: &[Attribute]) -> bool {
+/// Returns whether an item is only in tests, or only in builds without a feature. Those have a
+/// second definition of a name.
+fn is_left_out(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
+        let condition = attribute.parse_args::<syn::Meta>();
         attribute.path().is_ident("cfg")
-            && attribute
-                .parse_args::<syn::Ident>()
-                .is_ok_and(|name| name == "test")
+            && condition.is_ok_and(|condition| match condition {
+                syn::Meta::Path(name) => name.is_ident("test"),
+                syn::Meta::List(list) => {
+                    list.path.is_ident("not") && list.tokens.to_string().starts_with("feature")
+                }
+                syn::Meta::NameValue(_) => false,
+            })
     })
 }
 

@@ -7,12 +7,14 @@ use super::summary::Summary;
 
 mod about;
 mod column;
+mod document;
 mod step;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use column::{Cell, Column, Kind, Value, Width};
+pub use document::RunRow;
 pub use step::StepSubject;
 pub use table::{COLUMNS, INDEXING, NO_MODEL, NO_STOP};
 

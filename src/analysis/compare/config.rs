@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::model::json::{Json, members, same};
 
@@ -123,6 +124,15 @@ impl Config {
     /// Returns the number of settings that differ.
     pub fn count(&self) -> usize {
         self.differs.len() + self.more
+    }
+
+    /// Returns the number of settings that differ, in words: `2 differ`.
+    pub fn differing(&self) -> String {
+        match self.count() {
+            0 => "none differ".to_owned(),
+            1 => "1 differs".to_owned(),
+            count => format!("{} differ", format::count(count as u64)),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod align;
 mod config;
+mod document;
 mod metrics;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod words;
 
 pub use align::{Pair, align};
 pub use config::{Config, MAX_DIFFERS, Setting, config};
+pub use document::{Compared, Side, compared, settings};
 pub use metrics::{Measure, Unit, measures, measures_of_two};
 
 use schemars::JsonSchema;

@@ -343,7 +343,7 @@ fn steps_counted_only_in_the_summary_have_no_line() {
         (None, None, None)
     );
     let issues = crate::analysis::health::issues(&files.index);
-    let missing = |issue: &&crate::model::Issue| issue.file == TraceFile::Steps;
+    let missing = |issue: &&crate::analysis::health::FileIssue| issue.file == TraceFile::Steps;
     assert_eq!(
         issues.iter().find(missing).map(|issue| &*issue.reason),
         Some("file not found, although the run had steps")

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use self::recordings::{RECORDINGS, Recording};
+use super::command::{Done, write_json};
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
-use super::{Done, write_json};
+use crate::analysis::columns::RunRow;
 use crate::analysis::format::{counted, visible_line};
 use crate::error::{Error, Kind, Result};
 use crate::model::TraceFile;
-use crate::page::runs::json;
 
 /// The default recording for `--live`, long enough to watch.
 const LIVE: &str = "long";
@@ -63,7 +63,7 @@ fn name_width() -> usize {
 #[derive(Debug, Serialize)]
 struct Written<'a> {
     root: String,
-    runs: Vec<json::RunRow<'a>>,
+    runs: Vec<RunRow<'a>>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -211,7 +211,7 @@ fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Do
         .map(|dir| Opened::open(dir, look.now))
         .collect::<Result<Vec<_>>>()?;
     if args.json {
-        let runs = runs.iter().map(|run| json::RunRow(&run.summary)).collect();
+        let runs = runs.iter().map(|run| RunRow(&run.summary)).collect();
         write_json(
             out,
             &Written {

@@ -8,10 +8,10 @@ mod send;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::command::{Done, Failure};
 use super::config::Settings;
 use super::look::Look;
 use super::open::Opened;
-use super::{Done, Failure};
 use crate::analysis::format::visible_line;
 use crate::error::{Error, Kind};
 use crate::page::export::fill::{Export, write_export};
@@ -33,7 +33,7 @@ words. Images are removed. It can't recognize secrets under other names: read th
 the time of the record before it, and the attribute board.time says so. A run without any times can't be exported."
 )]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", help = super::RUN)]
+    #[arg(value_name = "RUN", help = super::command::RUN)]
     run: PathBuf,
     /// Write an HTML page to this file; - for stdout
     #[arg(long, value_name = "FILE", conflicts_with_all = ["atif", "otlp"])]
@@ -47,10 +47,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL|FILE")]
     otlp: Option<PathBuf>,
     /// Open the page at this step; steps are counted from 0
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::whole_number::<usize>, conflicts_with_all = ["atif", "otlp"])]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>, conflicts_with_all = ["atif", "otlp"])]
     step: Option<usize>,
     /// Open the page with this many events of the step replayed; 1 is the first
-    #[arg(long, value_name = "M", value_parser = super::whole_number::<usize>, requires = "step")]
+    #[arg(long, value_name = "M", value_parser = super::command::whole_number::<usize>, requires = "step")]
     event: Option<usize>,
     /// Blank the values of keys that name a secret, and the same values elsewhere
     #[arg(long)]

@@ -6,40 +6,60 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::command::{Done, Failure, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use super::open::Opened;
-use super::{Done, Failure, outline, write_json};
+use super::outline;
+use crate::analysis::diff::{Kind as PieceKind, changes_of_step, same};
 use crate::analysis::format::{
-    age, clock, count, counted, lowered, millis, or_missing, score, visible_line,
+    age, bytes, clock, count, counted, lowered, millis, offset, or_missing, score, visible_line,
 };
 use crate::analysis::health;
 use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::stated;
+use crate::analysis::timing::began;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
+use crate::format;
 use crate::model::index::Segment;
+use crate::model::json::Json;
+use crate::model::repair::repair;
+use crate::model::step::Value;
 use crate::model::time::Stamp;
-use crate::model::{Index, StepHead, TraceFile};
+use crate::model::{EventHead, EventKind, Index, Record, StepHead, TraceFile};
 use crate::page::run::json as run_json;
-use crate::page::run::steps::LEFT;
+use crate::page::step::fill::LEFT;
 use crate::page::step::json;
 
-mod events;
 mod md;
-mod step;
 
 const WEEK_MICROS: u64 = 7 * 86_400 * 1_000_000;
 /// Limits the steps without a line that are listed. The issues list all of them.
 const MAX_UNWRITTEN: usize = 8;
 
+/// The fields shown first, in this order.
+const FIRST: [&str; 5] = [
+    "decision",
+    "actions",
+    "action_results",
+    "tool_invocations",
+    "critic_outputs",
+];
+/// Fields already shown in the step's heading.
+const IN_HEAD: [&str; 2] = ["step_id", "agent_id"];
+/// Limits the pieces shown of a changed value. Its row counts all of them.
+const MAX_PIECES: usize = 40;
+/// The length in bytes at which a piece is truncated, with a note.
+const MAX_PIECE_BYTES: usize = 2_000;
+
 /// Show a run, one of its steps, or its events
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[arg(value_name = "RUN", help = super::RUN)]
+    #[arg(value_name = "RUN", help = super::command::RUN)]
     run: PathBuf,
     /// Show one step in full; steps are counted from 0
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::whole_number::<usize>)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the events of the run or step
     #[arg(long)]
@@ -84,12 +104,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         Some(n) => {
             check_step(&run, n)?;
             if json {
-                step::write_json_of(out, &run, n)?
+                write_step_json(out, &run, n)?
             } else {
-                step::write(out, &run, n, args.events, look)?
+                write_step(out, &run, n, args.events, look)?
             }
         }
-        None if args.events && json => events::write_json_of(out, &run)?,
+        None if args.events && json => write_events_json(out, &run)?,
         None if json => {
             let manifest = run.manifest();
             let row = run_json::run(&run.summary, &run.index, manifest.as_deref());
@@ -105,7 +125,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         None => {
             write_head(out, &run, look)?;
             if args.events {
-                events::write(out, &run, look)?
+                write_events(out, &run, look)?
             } else {
                 write_steps(out, &run, look)?
             }
@@ -482,4 +502,335 @@ fn event_line(run: &Opened, n: usize) -> Result<Vec<u8>> {
         .map(|event| event.span)
         .unwrap_or_default();
     run.line(TraceFile::Events, span)
+}
+
+/// Writes the step with its lines as one document.
+fn write_step_json(
+    out: &mut dyn Write,
+    run: &Opened,
+    n: usize,
+) -> std::result::Result<(), Failure> {
+    let line = line_of(run, n)?;
+    let events = events_of(run, n)?;
+    match json::step(&run.index, n, &line, &events) {
+        Some(step) => write_json(out, &step),
+        None => Ok(()),
+    }
+}
+
+/// Writes the step as text.
+fn write_step(
+    out: &mut dyn Write,
+    run: &Opened,
+    n: usize,
+    events: bool,
+    look: &Look,
+) -> std::result::Result<(), Failure> {
+    let line = line_of(run, n)?;
+    let (text, repairs) = repair(&line);
+    write_step_head(out, run, n, look)?;
+    repairs.iter().try_for_each(|what| {
+        writeln!(
+            out,
+            "{}",
+            look.paint(Ink::Warning, &format!("repaired: {what}"))
+        )
+    })?;
+    match Json::parse(&text) {
+        Some(Json::Object(members)) => write_record(out, &Json::Object(members), look)?,
+        _ => {
+            heading(out, "the unreadable line", look)?;
+            outline::block(out, 1, &String::from_utf8_lossy(&line))?;
+        }
+    }
+    if events {
+        let range = json::events_of(&run.index, n);
+        heading(out, "events", look)?;
+        if range.is_empty() {
+            writeln!(
+                out,
+                "  No events can be attributed to this step with certainty."
+            )?;
+        }
+        for (at, line) in range.zip(events_of(run, n)?) {
+            let text = repair(&line).0;
+            match Json::parse(&text) {
+                Some(event) => outline::write(out, 1, &at.to_string(), &event, look)?,
+                None => outline::block(out, 1, &String::from_utf8_lossy(&line))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn line_of(run: &Opened, n: usize) -> Result<Vec<u8>> {
+    let span = run
+        .index
+        .steps()
+        .get(n)
+        .map(|step| step.span)
+        .unwrap_or_default();
+    run.line(TraceFile::Steps, span)
+}
+
+fn events_of(run: &Opened, n: usize) -> Result<Vec<Vec<u8>>> {
+    json::events_of(&run.index, n)
+        .map(|at| event_line(run, at))
+        .collect()
+}
+
+fn write_step_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::Result<()> {
+    let (Some(step), Some(head)) = (run.index.steps().get(n), json::step_head(&run.index, n))
+    else {
+        return Ok(());
+    };
+    let label = match head.step_id {
+        Some(id) if id == n as i64 => String::new(),
+        Some(id) => format!(", recorded as step {id}"),
+        None => ", recorded without an id".to_owned(),
+    };
+    let title = format!("step {n} of {}", visible_line(run.name()));
+    writeln!(out, "{}{label}", look.paint(Ink::Heading, &title))?;
+    writeln!(out, "{}", what(step, &run.index, look))?;
+    for (ink, note) in notes(&head, step.critic_reason.as_deref()) {
+        writeln!(out, "{}", look.paint(ink, &visible_line(&note)))?;
+    }
+    writeln!(out)?;
+    let mut fact = |name: &str, value: Option<String>| match value {
+        Some(value) => writeln!(
+            out,
+            "{}  {}",
+            look.paint(Ink::Dim, &format!("{name:<8}")),
+            visible_line(&value)
+        ),
+        None => Ok(()),
+    };
+    fact("agent", head.agent_id)?;
+    fact("took", head.duration_ms.map(millis))?;
+    let group = run.index.round_of(n);
+    let since = |at: i64| {
+        run.index
+            .first_ts()
+            .map_or_else(String::new, |first| offset(at.saturating_sub(first)))
+    };
+    let started = group.and_then(|group| began(&run.index, group));
+    fact(
+        "started",
+        started.and_then(|at| Some(format!("{}, {}", moment(at, look)?, since(at)))),
+    )?;
+    let about = if head.tokens_estimated == Some(true) {
+        "about "
+    } else {
+        ""
+    };
+    fact(
+        "tokens",
+        head.tokens
+            .map(|tokens| format!("{about}{}", count(tokens))),
+    )?;
+    let (file, size) = (
+        run.index.format().file_name(TraceFile::Steps),
+        bytes(step.span.len),
+    );
+    fact(
+        "line",
+        Some(format!(
+            "{} of {file}, byte {}, {size}",
+            head.line, head.offset
+        )),
+    )
+}
+
+fn write_record(out: &mut dyn Write, record: &Json<'_>, look: &Look) -> io::Result<()> {
+    let members = record.as_object().unwrap_or_default();
+    let (mut empty, mut rest) = (Vec::new(), Vec::new());
+    for name in FIRST {
+        let Some(value) = record.get(name).filter(|value| !value.is_empty()) else {
+            continue;
+        };
+        let copied = record
+            .get("decision")
+            .and_then(|decision| decision.get("actions"));
+        if name == "actions" && copied.is_some_and(|copied| same(copied, value)) {
+            continue;
+        }
+        section(out, name, value, look)?;
+    }
+    if let Some(diff) = record.get("state_diff").filter(|diff| !diff.is_empty()) {
+        write_changes(out, diff, look)?;
+    }
+    for (name, value) in members {
+        match &**name {
+            name if value.is_empty() => empty.push(visible_line(name)),
+            name if FIRST.contains(&name) || IN_HEAD.contains(&name) || name == "state_diff" => {}
+            name => rest.push((name, value)),
+        }
+    }
+    // Short fields are grouped, so that they don't scatter between the long ones.
+    let (long, short): (Vec<_>, Vec<_>) = rest
+        .into_iter()
+        .partition(|(_, value)| value.as_object().is_some() || value.as_array().is_some());
+    long.into_iter()
+        .try_for_each(|(name, value)| section(out, name, value, look))?;
+    if !short.is_empty() {
+        heading(out, "other fields", look)?;
+        short
+            .into_iter()
+            .try_for_each(|(name, value)| outline::write(out, 1, name, value, look))?;
+    }
+    if empty.is_empty() {
+        Ok(())
+    } else {
+        writeln!(
+            out,
+            "\n{} {}",
+            look.paint(Ink::Dim, "empty:"),
+            empty.join(", ")
+        )
+    }
+}
+
+fn heading(out: &mut dyn Write, name: &str, look: &Look) -> io::Result<()> {
+    writeln!(out, "\n{}", look.paint(Ink::Heading, &visible_line(name)))
+}
+
+fn section(out: &mut dyn Write, name: &str, value: &Json<'_>, look: &Look) -> io::Result<()> {
+    heading(out, name, look)?;
+    match value {
+        Json::Object(members) => members
+            .iter()
+            .try_for_each(|(key, value)| outline::write(out, 1, key, value, look)),
+        Json::Array(items) => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, item)| outline::write(out, 1, &format!("[{at}]"), item, look)),
+        Json::String(text) => outline::block(out, 1, text),
+        scalar => writeln!(out, "  {}", visible_line(&scalar.to_string())),
+    }
+}
+
+/// Writes the changes of the state: a row for each key, and the pieces added and removed.
+fn write_changes(out: &mut dyn Write, diff: &Json<'_>, look: &Look) -> io::Result<()> {
+    heading(out, "state_diff", look)?;
+    for change in changes_of_step(diff) {
+        let (path, words) = change.row();
+        writeln!(
+            out,
+            "  {}  {}",
+            visible_line(&path),
+            look.paint(Ink::Dim, &visible_line(&words))
+        )?;
+        let pieces = change.pieces(MAX_PIECES, MAX_PIECE_BYTES);
+        for piece in pieces.pieces {
+            let (ink, sign) = match piece.kind {
+                PieceKind::Ins => (Ink::Good, '+'),
+                PieceKind::Del => (Ink::Bad, '-'),
+                PieceKind::Same => (Ink::Dim, ' '),
+            };
+            let path = if piece.path.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", piece.path)
+            };
+            let cut = match piece.left_out {
+                0 => String::new(),
+                more => format!(" … and {} more", bytes(more as u64)),
+            };
+            let line = format!("{sign} {path}{}{cut}", piece.text);
+            writeln!(out, "    {}", look.paint(ink, &visible_line(&line)))?;
+        }
+        if pieces.more > 0 {
+            writeln!(out, "    … and {} more", count(pieces.more as u64))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a table: number, time since the first event, step, phase and stage, and any error.
+fn write_events(
+    out: &mut dyn Write,
+    run: &Opened,
+    look: &Look,
+) -> std::result::Result<(), Failure> {
+    let index = &run.index;
+    let total = index.events().len();
+    if total == 0 {
+        writeln!(out, "No events.")?;
+        return Ok(());
+    }
+    let first = index.first_ts().unwrap_or_default();
+    let width = (total - 1).to_string().len();
+    let since = |ts: Option<i64>| or_missing(ts, |ts| offset(ts.saturating_sub(first)));
+    let since_width = index
+        .events()
+        .iter()
+        .map(|event| since(event.ts).chars().count())
+        .max()
+        .unwrap_or_default();
+    let head = format!(
+        "{:>width$}  {:>since_width$}  {:>4}  what",
+        "n", "time", "step"
+    );
+    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
+    for (n, event) in index.events().iter().enumerate() {
+        let step = index
+            .group_at(n)
+            .filter(|_| event.fate.is_readable())
+            .and_then(|group| index.step_of(group));
+        let step = step.map_or_else(String::new, |step| step.to_string());
+        let start = format!("{n:>width$}  {:>since_width$}  {step:>4}", since(event.ts));
+        let phase = match (index.name(event.phase), event.fate.is_readable()) {
+            (_, false) => look.paint(Ink::Bad, "unreadable line"),
+            ("", true) => "no phase".to_owned(),
+            (phase, true) => visible_line(phase).into_owned(),
+        };
+        let stage = visible_line(index.name(event.stage));
+        write!(
+            out,
+            "{start}  {phase}{}{stage}",
+            if stage.is_empty() { "" } else { " " }
+        )?;
+        if let Some((ink, words)) = end_of(run, n, event)? {
+            write!(out, "  {}", look.paint(ink, &visible_line(&words)))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Returns an event's error or stop reason. Reads its line only if the index suggests that there's
+/// one.
+fn end_of(run: &Opened, n: usize, event: &EventHead) -> Result<Option<(Ink, String)>> {
+    let stops = matches!(
+        event.kind,
+        EventKind::RunEnd | EventKind::Stopped | EventKind::CriticStop
+    );
+    if event.ok && !stops || !event.fate.is_readable() {
+        return Ok(None);
+    }
+    let record = Record::read(event_line(run, n)?);
+    let line = format::event(&record);
+    let error = line.error.and_then(Value::string);
+    let reason = line.stop_reason.and_then(Value::string);
+    Ok(match (error, reason) {
+        (Some(error), _) => Some((Ink::Bad, format!("error: {error}"))),
+        (None, Some(reason)) => Some((Ink::Dim, reason.into_owned())),
+        (None, None) if !event.ok => Some((Ink::Bad, "not ok".to_owned())),
+        (None, None) => None,
+    })
+}
+
+/// Writes all events as one document, reading one line of the file at a time.
+fn write_events_json(out: &mut dyn Write, run: &Opened) -> std::result::Result<(), Failure> {
+    let total = run.index.events().len();
+    write!(out, "{{\"total\":{total},\"events\":[")?;
+    for n in 0..total {
+        let line = event_line(run, n)?;
+        out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
+        if let Some(event) = json::event(&run.index, n, &line) {
+            serde_json::to_writer(&mut *out, &event)?;
+        }
+    }
+    writeln!(out, "]}}")?;
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::Opened;
+use super::super::open::Opened;
 use crate::analysis::copies::{Keys, Mark, Relation, alike, keys, marks, relate};
 use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};

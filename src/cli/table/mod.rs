@@ -2,6 +2,7 @@
 
 pub(super) mod copies;
 mod known;
+mod maker;
 mod out;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -10,26 +11,20 @@ mod read;
 mod rows;
 mod temporary;
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
+use super::command::{Done, write_json};
 use super::config::Settings;
 use super::look::Look;
-use super::open::Opened;
-use super::{Done, write_json};
-use crate::analysis::copies::{Keys, Relation, keys};
-use crate::analysis::facts::{Depth, record};
 use crate::analysis::format::{bytes, count, counted, visible_line};
 use crate::analysis::query::Query;
-use crate::analysis::table::{Run, RunSource};
 use crate::error::{Error, Kind, Result};
 use crate::live::{Listed, list};
-use crate::model::price::Prices;
-use crate::page::part::href;
-use read::{Made, Piece};
-use rows::{Format, Sheet};
+use maker::Maker;
+use read::Piece;
+use rows::{Format, Sheet, Table};
 
 /// Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
 #[derive(Debug, clap::Args)]
@@ -69,22 +64,6 @@ pub(super) struct Args {
     settings: Settings,
 }
 
-/// The kind of table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Table {
-    Runs,
-    Steps,
-}
-
-impl Table {
-    fn name(self) -> &'static str {
-        match self {
-            Table::Runs => "runs",
-            Table::Steps => "steps",
-        }
-    }
-}
-
 /// The JSON report of what was done.
 #[derive(Debug, serde::Serialize)]
 struct TableReportJson<'a> {
@@ -92,70 +71,6 @@ struct TableReportJson<'a> {
     out: &'a str,
     #[serde(flatten)]
     done: out::TableReport,
-}
-
-/// Turns runs into rows.
-#[derive(Debug)]
-struct Maker {
-    table: Table,
-    format: Format,
-    query: Query,
-    board: String,
-    prices: Arc<Prices>,
-    now: i64,
-    /// The relations of runs to others with the same records, by key.
-    relations: OnceLock<HashMap<String, Relation>>,
-}
-
-impl Maker {
-    /// Finds runs with the same records. `known` returns a run's keys from an earlier call, if
-    /// they're still valid.
-    fn relate(&self, runs: &[Listed], known: &(dyn Fn(&Listed) -> Option<Keys> + Sync)) {
-        self.relations
-            .get_or_init(|| copies::relations(runs, known, &|run| copies::whole(run, self.now)));
-    }
-
-    /// Returns the relation of a run to others, or `None` if it has none.
-    fn relation(&self, run: &Listed) -> Option<&Relation> {
-        self.relations.get()?.get(run.key.as_str())
-    }
-
-    /// Reads a run and sends its rows.
-    fn make(&self, run: &Listed, send: &mut dyn FnMut(Vec<u8>)) -> Made {
-        let mut opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), self.now)
-            .priced(&self.prices);
-        let size = read::size(&run.dir);
-        let mut made = Made {
-            size,
-            stamps: opened.stamps,
-            keys: keys(&opened.summary),
-            ..Made::default()
-        };
-        if let Some(relation) = self.relation(run) {
-            let index = &opened.index;
-            opened.summary = opened.summary.related(relation.clone(), || index);
-            // Its rows also depend on the other runs.
-            made.stamps = None;
-        }
-        if opened.summary.counts() && self.query.matches(&opened.summary) {
-            let record = record(&opened.index, &opened, Depth::Heads);
-            let record = record.priced(&opened.index, opened.summary.prices.as_deref());
-            let address = format!(
-                "{}{}",
-                self.board.trim_end_matches('/'),
-                href::run(run.key.as_str())
-            );
-            let place = RunSource {
-                root: run.root.to_string_lossy().into_owned(),
-                size,
-                address,
-            };
-            let run = Run::new(opened.summary, opened.index, record, place);
-            made.started = run.started();
-            made.count = rows::write(self.table, self.format, &Arc::new(run), send);
-        }
-        made
-    }
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {

@@ -13,10 +13,11 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::known::{Entry, Head, Look, TableNote};
+use super::maker::Maker;
 use super::read::{self, Piece};
 use super::rows::Sheet;
-use super::{Maker, place, temporary};
-use crate::cli::Failure;
+use super::{place, temporary};
+use crate::cli::command::Failure;
 use crate::error::{Error, Kind};
 use crate::live::Listed;
 use crate::model::time::{day, rfc3339};

@@ -16,8 +16,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde_json::Value;
 
-use super::Table;
-use crate::analysis::table::{Holds, RUNS, STEPS};
+use crate::analysis::table::Holds;
 
 /// The approximate size of a row group in bytes, before encoding.
 const GROUP_BYTES: usize = 16 << 20;
@@ -49,16 +48,13 @@ enum Values {
 }
 
 impl Writer {
-    pub(super) fn new(table: Table) -> io::Result<Self> {
-        let fields: Vec<(&str, Holds)> = match table {
-            Table::Runs => RUNS.iter().map(|field| (field.name, field.holds)).collect(),
-            Table::Steps => STEPS
-                .iter()
-                .map(|field| (field.name, field.holds))
-                .collect(),
-        };
-        let mut schema = format!("message {} {{", table.name());
-        for (name, holds) in &fields {
+    /// Begins a file of the table `name` with these columns.
+    ///
+    /// # Errors
+    /// The names make no valid schema.
+    pub(super) fn new(name: &str, fields: &[(&str, Holds)]) -> io::Result<Self> {
+        let mut schema = format!("message {name} {{");
+        for (name, holds) in fields {
             schema.push_str(&declared(name, *holds));
         }
         schema.push('}');
@@ -263,6 +259,7 @@ mod tests {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::{Field, Row};
 
+    use super::super::rows::Table;
     use super::*;
 
     /// A row of the steps table in which only these columns are known.
@@ -288,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out_whatever_the_number_of_row_groups() {
-        let mut writer = Writer::new(Table::Steps).unwrap();
+        let mut writer = Writer::new(Table::Steps.name(), &Table::Steps.fields()).unwrap();
         let mut out = Vec::new();
         let long = "x".repeat(GROUP_BYTES / 20);
         let tools = |n: i64| {
@@ -373,7 +370,7 @@ mod tests {
 
     #[test]
     fn what_is_no_row_is_an_error() {
-        let mut writer = Writer::new(Table::Runs).unwrap();
+        let mut writer = Writer::new(Table::Runs.name(), &Table::Runs.fields()).unwrap();
         assert!(writer.push(&b"[1]\n"[..], &mut Vec::new()).is_err());
         assert!(writer.push(&b"{}\n"[..], &mut Vec::new()).is_err());
     }

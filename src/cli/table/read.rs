@@ -4,7 +4,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use crate::analysis::copies::Keys;
-use crate::cli::Failure;
+use crate::cli::command::Failure;
 use crate::error::{Error, Kind};
 use crate::live::Listed;
 use crate::trace::{RunDir, Stamps};

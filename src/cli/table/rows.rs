@@ -4,10 +4,37 @@ use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use super::Table;
 use crate::analysis::table::{Cell, Field, RUNS, Run, STEPS, steps};
 use crate::model::time::rfc3339;
 use crate::page::part::csv;
+
+/// The kind of table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Table {
+    Runs,
+    Steps,
+}
+
+impl Table {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Table::Runs => "runs",
+            Table::Steps => "steps",
+        }
+    }
+
+    /// Returns the names and types of its columns.
+    #[cfg(feature = "parquet")]
+    pub(super) fn fields(self) -> Vec<(&'static str, crate::analysis::table::Holds)> {
+        match self {
+            Table::Runs => RUNS.iter().map(|field| (field.name, field.holds)).collect(),
+            Table::Steps => STEPS
+                .iter()
+                .map(|field| (field.name, field.holds))
+                .collect(),
+        }
+    }
+}
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -51,9 +78,8 @@ impl Sheet {
                 out.write_all(&head(table, format)).map(|()| Sheet::Lines)
             }
             #[cfg(feature = "parquet")]
-            Format::Parquet => {
-                super::parquet::Writer::new(table).map(|writer| Sheet::Columns(Box::new(writer)))
-            }
+            Format::Parquet => super::parquet::Writer::new(table.name(), &table.fields())
+                .map(|writer| Sheet::Columns(Box::new(writer))),
             #[cfg(not(feature = "parquet"))]
             Format::Parquet => Err(io::ErrorKind::Unsupported.into()),
         }

@@ -3,32 +3,41 @@
 //!
 //! Everything below the title is a single part, `#compare`, which updates while a run is live.
 
-pub(crate) mod handler;
-pub(crate) mod json;
 mod moment;
-mod overlay;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::compare::{
-    Comparison, Config, MAX_DIFFERS, Measure, Relation, Row, compare, measures, measures_of_two,
+    Comparison, Config, MAX_DIFFERS, Measure, Relation, Row, Side, compare, compared, measures,
+    measures_of_two, settings,
 };
 use crate::analysis::format;
+use crate::analysis::scores::{Series, series};
 use crate::analysis::summary::Summary;
+use crate::live::Run;
 use crate::model::{CriticAction, StepHead};
-use crate::page::compare::json::{Side, settings};
+use crate::page::answer::{html, json, load_again};
+use crate::page::app::AppState;
+use crate::page::blocking::blocking;
 use crate::page::compare::moment::Opened;
+use crate::page::error::{Answer, WebError};
+use crate::page::extract::{MAX_RUNS, no_such_run};
+use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
 use crate::page::part::text::{self, one_line};
 use crate::page::run_view::{RunView, micros};
-use crate::page::scores::overlay::{Overlay, letter};
-use crate::page::shell::{Pulse, Shell, Status};
+use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, letter};
+use crate::page::scores::plot::VisibleRange;
+use crate::page::shell::{NavItem, Pulse, Shell, Status, now};
 
 /// Limits the rows shown at once.
 const WINDOW: usize = 200;
@@ -296,8 +305,8 @@ impl<'a> CompareBody<'a> {
     /// Overlays the scores of the runs, if critics gave any.
     fn overlay(&self) -> Option<Overlay> {
         match &self.two {
-            Some(two) => overlay::of_two(&two.comparison, two.a, two.b),
-            None => overlay::of_many(self.runs),
+            Some(two) => of_two(&two.comparison, two.a, two.b),
+            None => of_many(self.runs),
         }
     }
 
@@ -523,8 +532,13 @@ impl Two<'_> {
     }
 
     fn config(&self) -> Config {
-        settings(&Side::of(self.a), &Side::of(self.b))
+        settings(&side(self.a), &side(self.b))
     }
+}
+
+/// Reads what is compared of a run.
+fn side<'a>(view: &RunView<'a>) -> Side<'a> {
+    Side::new(view.summary, view.index, view.lines)
 }
 
 fn step_at<'a>(view: &RunView<'a>, n: Option<usize>) -> Option<&'a StepHead> {
@@ -559,15 +573,6 @@ fn value(json: Option<&String>) -> Option<String> {
     let json = json?;
     let plain = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.clone());
     Some(one_line(if plain.is_empty() { "\"\"" } else { &plain }, MAX_VALUE).0)
-}
-
-/// Describes how many settings differ.
-fn differing(config: &Config) -> String {
-    match config.count() {
-        0 => "no settings differ".to_owned(),
-        1 => "1 setting differs".to_owned(),
-        count => format!("{} settings differ", format::count(count as u64)),
-    }
 }
 
 /// Lists the names of equal settings, up to [`MAX_DIFFERS`].
@@ -613,4 +618,341 @@ impl LockstepPage<'_> {
             .find(|(_, row)| row.relation.is_divergence())
             .map(|(at, _)| at)
     }
+}
+
+/// Limits the labels below a chart.
+const MAX_TICKS: usize = 10;
+
+/// Overlays the scores of two runs by aligned row. Returns `None` if no critic gave a score.
+fn of_two(comparison: &Comparison, a: &RunView<'_>, b: &RunView<'_>) -> Option<Overlay> {
+    let rows = &comparison.rows;
+    let place_of = |view: &RunView<'_>, of_a: bool| {
+        let mut places = vec![0.0; view.index.steps().len()];
+        for (at, row) in rows.iter().enumerate() {
+            let n = if of_a { row.pair.a } else { row.pair.b };
+            if let Some(place) = n.and_then(|n| places.get_mut(n)) {
+                *place = share(at, rows.len());
+            }
+        }
+        move |n: usize| places.get(n).copied().unwrap_or_default()
+    };
+    let all = [series(a.index, None), series(b.index, None)];
+    let [one, other] = &all;
+    let sources = [
+        Source::new(a, one, place_of(a, true)),
+        Source::new(b, other, place_of(b, false)),
+    ];
+    let ticks = ticks(rows.len(), |at| Some(label(rows.get(at)?, a, b)));
+    let title = "Lowest critic score per step, A and B".to_owned();
+    let some = all.iter().any(|series| !series.points.is_empty());
+    some.then(|| {
+        Overlay::lines(
+            title,
+            Axis {
+                name: "aligned step",
+                ticks,
+                ends: None,
+            },
+            &sources,
+            None,
+        )
+    })
+}
+
+/// Overlays the scores of several runs by step. Returns `None` if no critic gave a score.
+fn of_many(views: &[RunView<'_>]) -> Option<Overlay> {
+    let all: Vec<Series> = views.iter().map(|view| series(view.index, None)).collect();
+    all.iter().find(|series| !series.points.is_empty())?;
+    let longest = all.iter().map(|series| series.steps).max()?;
+    let axis = Axis {
+        name: "step",
+        ticks: ticks(longest, |at| Some(at.to_string())),
+        ends: None,
+    };
+    let title = "Lowest critic score per step";
+    let mut sources = views
+        .iter()
+        .zip(&all)
+        .map(|(view, series)| Source::new(view, series, |n| share(n, longest)));
+    if views.len() <= MAX_LINES {
+        return Some(Overlay::lines(
+            title.to_owned(),
+            axis,
+            &sources.collect::<Vec<_>>(),
+            None,
+        ));
+    }
+    let title = format!("{title}, {} runs", all.len());
+    let band = Overlay::band(
+        title,
+        axis,
+        sources.next().as_ref(),
+        &all,
+        false,
+        (VisibleRange::WHOLE, None),
+    );
+    Some(Overlay {
+        caption: BAND.to_owned(),
+        ..band
+    })
+}
+
+/// Returns the position of row `at` of `rows` as a fraction of the width.
+fn share(at: usize, rows: usize) -> f64 {
+    at as f64 / rows.saturating_sub(1).max(1) as f64
+}
+
+fn ticks(rows: usize, label: impl Fn(usize) -> Option<String>) -> Vec<(f64, String)> {
+    let every = rows.div_ceil(MAX_TICKS).max(1);
+    (0..rows)
+        .step_by(every)
+        .filter_map(|at| Some((share(at, rows), label(at)?)))
+        .collect()
+}
+
+/// The address of the pulse.
+const PULSE: &str = "/live/compare";
+
+/// The runs that an address names: two as `a` and `b`, or any number as `run`.
+struct Request {
+    runs: Vec<Arc<Run>>,
+    from: Option<usize>,
+}
+
+/// Parses the request. If it names fewer than two runs, the user still has to choose.
+fn request(state: &AppState, params: &Params) -> Result<Request, WebError> {
+    let mut keys: Vec<String> = ["a", "b"]
+        .iter()
+        .map(|name| params.text(name).to_owned())
+        .collect();
+    keys.extend(params.all("run").unwrap_or_default());
+    keys.retain(|key| !key.is_empty());
+    if keys.len() > MAX_RUNS {
+        let detail = format!("Compare at most {MAX_RUNS} runs at once.");
+        return Err(WebError::bad_request("Too many runs:", &detail).named(&keys.len().to_string()));
+    }
+    let run = |key: &String| {
+        state
+            .library
+            .run(key)
+            .ok_or_else(|| no_such_run(state, key).link("Choose runs", href::compare("", "")))
+    };
+    Ok(Request {
+        runs: keys.iter().map(run).collect::<Result<_, _>>()?,
+        from: params.number("from")?,
+    })
+}
+
+/// Runs `show` on a blocking thread with the current state of the runs.
+pub(crate) async fn with_views<T: Send + 'static>(
+    state: &AppState,
+    runs: Vec<Arc<Run>>,
+    show: impl FnOnce(&[RunView<'_>]) -> Result<T, WebError> + Send + 'static,
+) -> Result<T, WebError> {
+    let zone = state.zone.clone();
+    let shown = blocking(move || {
+        let read: Vec<_> = runs
+            .iter()
+            .map(|run| (run.summary(), run.index(), run))
+            .collect();
+        let views: Vec<RunView<'_>> = read
+            .iter()
+            .map(|(summary, index, run)| RunView {
+                summary,
+                index,
+                lines: &***run,
+                now: now(),
+                stale: None,
+                related_runs: &Vec::new,
+                zone: &zone,
+            })
+            .collect();
+        show(&views)
+    });
+    shown.await.flatten()
+}
+
+fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
+    let alive = runs
+        .iter()
+        .any(|run| run.summary().life.liveness.may_grow());
+    Shell {
+        title,
+        root: state.shown_roots(),
+        stream: alive.then(|| "/events".to_owned()),
+        revision: *state.library.revision().borrow(),
+        boot: state.boot.to_string(),
+        ended: false,
+        place: NavItem::Compare,
+    }
+}
+
+fn title(runs: &[Arc<Run>]) -> String {
+    match runs {
+        [a, b] => format!("Compare {} and {}", a.key(), b.key()),
+        [] | [_] => "Compare".to_owned(),
+        _ => format!("Compare {}", format::counted(runs.len(), "run")),
+    }
+}
+
+/// `GET /compare`
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
+    let request = request(&state, &params)?;
+    // Each comparison has one address, so two marked runs become A and B.
+    if let ([a, b], true) = (request.runs.as_slice(), params.has("run")) {
+        return Ok(
+            Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response(),
+        );
+    }
+    let shell = shell(&state, &request.runs, title(&request.runs));
+    if request.runs.len() < 2 {
+        let choice = choice(&state, &request.runs, &params);
+        return html(&ComparePage {
+            shell,
+            pulse: None,
+            choice: Some(choice),
+            body: None,
+        });
+    }
+    let pulse = shell
+        .stream
+        .is_some()
+        .then(|| pulse(&request, shell.revision));
+    with_views(&state, request.runs, move |views| {
+        html(&ComparePage {
+            shell,
+            pulse,
+            choice: None,
+            body: Some(CompareBody::new(views, request.from)),
+        })
+    })
+    .await
+}
+
+/// Collects the runs to choose from, newest first.
+fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
+    let mut runs: Vec<_> = state
+        .library
+        .counted()
+        .iter()
+        .map(|run| run.summary())
+        .collect();
+    runs.sort_by_key(|summary| Reverse(summary.updated));
+    let chosen = chosen.first().map(|run| run.summary());
+    Choice {
+        a: params.text("a").to_owned(),
+        b: params.text("b").to_owned(),
+        chosen,
+        runs,
+    }
+}
+
+fn pulse(request: &Request, revision: u64) -> Pulse {
+    let from = request
+        .from
+        .map(|from| from.to_string())
+        .unwrap_or_default();
+    let since = revision.to_string();
+    let mut pairs: Vec<(&str, &str)> = request
+        .runs
+        .iter()
+        .map(|run| ("run", run.key().as_str()))
+        .collect();
+    pairs.extend([("from", from.as_str()), ("since", &since)]);
+    Pulse {
+        url: href::with_query(PULSE, &pairs),
+        revision,
+        ..Pulse::default()
+    }
+}
+
+/// `GET /live/compare`: the updated comparison, or only a pulse if no run changed.
+pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
+    // Read before the runs, so that changes made in between trigger another request.
+    let revision = *state.library.revision().borrow();
+    // A run disappeared while the page was open. Reloading the page shows the error.
+    let Ok(request) = request(&state, &params) else {
+        return Ok(load_again());
+    };
+    let since = params.number("since").ok().flatten().unwrap_or_default() as u64;
+    let next = pulse(&request, revision);
+    if request.runs.iter().all(|run| run.revision_now() <= since) {
+        return html(&next);
+    }
+    with_views(&state, request.runs, move |views| {
+        html(&ComparePulse {
+            pulse: next,
+            body: CompareBody::new(views, request.from),
+        })
+    })
+    .await
+}
+
+/// `GET /compare/replay`
+pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> Answer {
+    let (request, at) = (
+        request(&state, &params)?,
+        params.number("at")?.unwrap_or_default(),
+    );
+    if request.runs.len() != 2 {
+        return Ok(
+            Redirect::to(&href::compare(params.text("a"), params.text("b"))).into_response(),
+        );
+    }
+    let shell = Shell {
+        stream: None,
+        ..shell(&state, &request.runs, String::new())
+    };
+    with_views(&state, request.runs, move |views| match views {
+        [a, b] => lockstep_page(shell, a, b, at),
+        _ => Err(WebError::fault(&"expected exactly two runs")),
+    })
+    .await
+}
+
+fn lockstep_page<'a>(shell: Shell, a: &'a RunView<'a>, b: &'a RunView<'a>, at: usize) -> Answer {
+    let comparison = compare(a.index, b.index);
+    let (one, other, total) = (a.key(), b.key(), comparison.rows.len());
+    let Some(row) = comparison.rows.get(at).copied() else {
+        let has = match total {
+            0 => "Neither run has any steps.".to_owned(),
+            _ => format!(
+                "They have {}, 0 to {}.",
+                format::counted(total, "row"),
+                total - 1
+            ),
+        };
+        let error = WebError::not_found("These runs have no row", &has).named(&at.to_string());
+        return Err(error.link("Open the comparison", href::compare(one, other)));
+    };
+    let shell = Shell {
+        title: format!("Row {} of {total}: {one} and {other}", at + 1),
+        ..shell
+    };
+    let opened = Opened::new(&comparison, &row, a, b);
+    html(&LockstepPage {
+        shell,
+        a,
+        b,
+        comparison,
+        at,
+        relation: row.relation,
+        opened,
+    })
+}
+
+/// `GET /api/compare`
+pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
+    with_views(
+        &state,
+        request(&state, &params)?.runs,
+        |views| match views {
+            [a, b] => json(&compared(&side(a), &side(b))),
+            _ => Err(WebError::bad_request(
+                "Two runs are required",
+                "Pass their keys as a and b.",
+            )),
+        },
+    )
+    .await
 }

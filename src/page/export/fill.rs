@@ -25,7 +25,8 @@ use crate::page::run::head::RunHead;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::verdict::Verdict;
 use crate::page::run_view::{RunView, phase};
-use crate::page::scores::{Query, ScoresBody};
+use crate::page::scores::ScoresBody;
+use crate::page::scores::query::Query;
 use crate::page::step::fill::{StepPlace, about, step_view};
 use crate::page::step::{self, StepView};
 

@@ -16,10 +16,11 @@ use crate::model::RunKey;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::export::fill::{Export, write_export};
-use crate::page::extract::{Params, RunParam, no_such_step};
+use crate::page::extract::{RunParam, no_such_step};
+use crate::page::params::Params;
 use crate::page::run::handler::related_runs;
 use crate::page::run_view::RunView;
-use crate::page::runs::handler::now;
+use crate::page::shell::now;
 
 /// `GET /runs/{key}/export.html`. `step` and `event` set where it opens, and `redact=1` redacts
 /// secrets.

@@ -18,10 +18,10 @@ use tokio::sync::watch;
 use crate::live::Library;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
-use crate::page::extract::Params;
 use crate::page::jobs::over::Over;
+use crate::page::params::Params;
 use crate::page::part::job;
-use crate::page::runs::handler::now;
+use crate::page::shell::now;
 
 /// How long a response waits for its job to end, so that short jobs need no second request.
 const WAIT: Duration = Duration::from_millis(100);

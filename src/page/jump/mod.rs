@@ -18,13 +18,13 @@ use serde::Serialize;
 use crate::analysis::columns::StepSubject;
 use crate::analysis::query::Needle;
 use crate::analysis::summary::Summary;
+use crate::page::answer;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::Answer;
-use crate::page::extract::Params;
-use crate::page::json;
 use crate::page::jump::here::Here;
 use crate::page::keys::table::Section;
+use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::run::handler::with_view;
 use crate::page::run::head::Tabs;
@@ -102,7 +102,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
         }
         None => blocking(move || offers(&typed, &here, None, &all())).await?,
     };
-    json::json(&offers)
+    answer::json(&offers)
 }
 
 /// Returns the suggestions for `typed` on the page `here`, where the run `open` may be shown.

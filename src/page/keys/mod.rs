@@ -8,11 +8,11 @@ pub(crate) mod table;
 use askama::Template;
 use axum::extract::State;
 
+use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::error::Answer;
 use crate::page::part::text::Line;
-use crate::page::run::handler::html;
-use crate::page::runs::handler::shell;
+
 use crate::page::shell::{NavItem, Shell};
 
 #[derive(Debug, Template)]
@@ -31,7 +31,7 @@ struct KeysDialog;
 pub(crate) async fn page(State(state): State<AppState>) -> Answer {
     let shell = Shell {
         title: "Keyboard".to_owned(),
-        ..shell(&state, NavItem::None)
+        ..state.shell(NavItem::None)
     };
     let roots = state.library.status().roots;
     let roots = roots

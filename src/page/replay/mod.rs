@@ -9,27 +9,41 @@
 //! step's events that have happened, including the current one, so `step=4&event=3` is event 3 of
 //! step 4. It defaults to the first event.
 
-pub(crate) mod handler;
-mod phases;
 mod position;
-mod scrub;
-mod state;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
+use axum::extract::State;
 
 use crate::analysis::format;
 use crate::analysis::replay::{
     Breakpoint, Clock, Cursor, GAP_MICROS, Part, Scene, Track, first_hit, next_hit, next_mark,
     previous_mark,
 };
-use crate::page::part::strip::Strip;
+use crate::analysis::timing::{Stretch, stretches};
+use crate::model::index::Group;
+use crate::page::answer::{html, load_again};
+use crate::page::app::AppState;
+use crate::page::error::{Answer, WebError};
+use crate::page::extract::RunParam;
+use crate::page::params::Params;
+use crate::page::part::action::Actions;
+use crate::page::part::critic::Critic;
+use crate::page::part::decision::Decision;
+use crate::page::part::fold::Folded;
+use crate::page::part::sign::Phrase;
+use crate::page::part::state_diff::StateDiff;
+use crate::page::part::strip::{COLUMNS, Layout, Strip};
 use crate::page::part::{href, text};
-use crate::page::replay::phases::Phases;
-use crate::page::replay::position::{NoPlace, ReplayQuery, position};
+use crate::page::replay::position::{NoPlace, ReplayQuery, position, step};
+use crate::page::run::handler::{ended, run_ended, shell, with_view};
 use crate::page::run::pending::PhaseState;
-use crate::page::run_view::{RunView, micros};
+use crate::page::run_view::{RunView, micros, phase};
 use crate::page::shell::{Pulse, Shell};
+use crate::page::state::StatePanel;
+use crate::page::state::fill::{Moment, state_panel};
+use crate::page::step::StepView;
+use crate::page::step::fill::{StepPlace, step_line};
 
 /// The minimum time a frame is shown, in microseconds of the reader's time.
 const FRAME: i64 = 60_000;
@@ -426,7 +440,7 @@ impl<'a> Replay<'a> {
     }
 
     fn strip(&self) -> Strip {
-        scrub::strip(self)
+        strip(self)
     }
 
     /// Returns the hidden fields of the breakpoint form, as names and values.
@@ -516,11 +530,497 @@ fn wrong(one: &Breakpoint) -> String {
         .join(" · ")
 }
 
-/// Returns the ordinal of a step.
-fn step(scene: Scene) -> Option<usize> {
-    if let Scene::Step(n) = scene {
-        Some(n)
-    } else {
-        None
+/// Draws the strip of all steps with the breakpoints. It has the width and scale of the slider
+/// below it: every event takes the same space.
+fn strip(replay: &Replay<'_>) -> Strip {
+    let track = &replay.track;
+    let columns = track.len().min(COLUMNS);
+    let column = |at: usize| at * columns / track.len().max(1);
+    let total = replay.view.index.steps().len();
+    let mut places = vec![(0, 0); total];
+    let mut hits = vec![false; columns];
+    let mut stops = None;
+    for part in track.parts() {
+        let Some(n) = step(part.scene) else { continue };
+        let place = (column(part.at), column(part.at + part.positions() - 1));
+        if let Some(known) = places.get_mut(n) {
+            *known = place;
+        }
+        if replay.breaks.iter().any(|one| one.hits(n)) {
+            hits.iter_mut()
+                .take(place.1 + 1)
+                .skip(place.0)
+                .for_each(|hit| *hit = true);
+            stops = Some(stops.map_or((n, 1), |(first, count)| (first, count + 1)));
+        }
     }
+    let to = |n: usize| {
+        let at = track.position(Cursor {
+            scene: Scene::Step(n),
+            event: 0,
+        });
+        at.map(|at| replay.to(at)).unwrap_or_default()
+    };
+    let place = |n: usize| places.get(n).copied().unwrap_or_default();
+    Strip::along(
+        replay.view,
+        &Layout {
+            columns,
+            place: &place,
+            to: &to,
+            here: column(replay.at),
+            hits: &hits,
+            stops,
+        },
+    )
+}
+
+/// The state at the cursor. A step changes the state when its reduce phase ends, so until then the
+/// previous state is shown.
+impl Replay<'_> {
+    /// Returns the moment whose state is shown, or `None` if no step has a line.
+    fn moment(&self) -> Option<Moment> {
+        let (part, event) = self.part.as_ref()?;
+        let last = self.view.index.steps().len().checked_sub(1)?;
+        Some(match part.scene {
+            Scene::Start => Moment::Before(0),
+            Scene::Step(n) if n <= last && *event >= self.reduced(part) => Moment::After(n),
+            Scene::Step(n) if n <= last => Moment::Before(n),
+            Scene::Step(_) | Scene::End => Moment::Since(last),
+        })
+    }
+
+    /// Describes the moment of the state.
+    fn state_when(&self) -> String {
+        let at_start = self
+            .part
+            .is_some_and(|(part, _)| part.scene == Scene::Start);
+        match self.moment() {
+            None => format!("{}, so the state is unknown.", self.view.no_step()),
+            Some(_) if at_start => "at the start".to_owned(),
+            Some(Moment::Before(n)) => format!("before step {}", self.view.label(n)),
+            Some(Moment::After(n) | Moment::Since(n)) => {
+                format!("after step {}", self.view.label(n))
+            }
+        }
+    }
+
+    fn state(&self) -> StatePanel {
+        let Some(moment) = self.moment() else {
+            return StatePanel::default();
+        };
+        let (Moment::Before(shown) | Moment::After(shown) | Moment::Since(shown)) = moment;
+        let current = self.part.and_then(|(part, _)| step(part.scene));
+        // A link to another step shows the state after that step. A link to this step only selects
+        // the key.
+        let at = |n: usize, key: &str| {
+            let other = self
+                .track
+                .find(Scene::Step(n))
+                .filter(|_| current != Some(n) && n != shown);
+            self.to_key(
+                other.map_or(self.at, |other| other.at + self.reduced(other)),
+                key,
+            )
+        };
+        state_panel(self.view, moment, &self.query.key, &at).unwrap_or_default()
+    }
+
+    /// Returns the event of a part at which its step has changed the state: the last event of its
+    /// reduce phase, or else its last event.
+    fn reduced(&self, part: &Part) -> usize {
+        let index = self.view.index;
+        let reduce = index.names().find("REDUCE");
+        let events = index.events().range(part.range());
+        let last = events
+            .clone()
+            .rposition(|event| Some(event.phase) == reduce);
+        last.unwrap_or_else(|| part.positions() - 1)
+    }
+}
+
+/// Limits the events of a phase that are listed individually. If the cursor is among them, the list
+/// is centred on it.
+const NAMED: usize = 24;
+
+/// The events of the step at the cursor, phase by phase: past events, the current one, and later
+/// ones.
+///
+/// The content of a phase is shown with the last block of its events: the decision with DECIDE, the
+/// results with ACT, the state changes with REDUCE, the scores with CRITIC. Content without events
+/// comes last, with a note.
+#[derive(Default)]
+pub(crate) struct Phases {
+    /// A note if the step is unusual, such as one without a line or events. Empty otherwise.
+    pub note: Phrase,
+    pub phases: Vec<Phase>,
+}
+
+/// One phase of the step.
+#[derive(Default)]
+pub(crate) struct Phase {
+    /// The colour class.
+    pub class: &'static str,
+    pub name: String,
+    /// When it started and how long it took.
+    pub when: String,
+    /// Whether it is before, at or after the cursor.
+    pub state: PhaseState,
+    /// The events: the name, whether it is before, at or after the cursor, and its position.
+    pub events: Vec<(String, PhaseState, usize)>,
+    /// The number of its events, and the first of them.
+    pub lines: Option<(usize, usize)>,
+    /// The content of its events, one line each.
+    pub details: Vec<Phrase>,
+    pub thought: Option<Folded>,
+    pub decision: Option<Decision>,
+    pub actions: Option<Actions>,
+    pub diff: Option<StateDiff>,
+    pub critics: Vec<Critic>,
+}
+
+impl Phases {
+    pub(crate) fn new(replay: &Replay<'_>) -> Self {
+        let Some((part, event)) = &replay.part else {
+            return Self::default();
+        };
+        let (index, now) = (replay.view.index, part.range().nth(*event));
+        let mut step_view = step(part.scene)
+            .and_then(|n| step_line(replay.view, n, StepPlace::List))
+            .unwrap_or_default();
+        let mut group = group_of(part);
+        group.ended = part
+            .range()
+            .next_back()
+            .and_then(|at| index.events().get(at))
+            .and_then(|event| event.ts);
+        let stretches = stretches(index, &group);
+        let mut phases: Vec<Phase> = stretches
+            .iter()
+            .map(|stretch| one(replay, part, stretch, now))
+            .collect();
+        // Content without events comes last, with a note.
+        let is_told = !phases.is_empty();
+        let is_past = !is_told || now.is_some_and(|now| now + 1 == part.first + part.events);
+        for name in ["DECIDE", "ACT", "REDUCE", "CRITIC"] {
+            let slot = stretches
+                .iter()
+                .rposition(|stretch| index.name(stretch.phase) == name);
+            if let Some(phase) = slot.and_then(|at| phases.get_mut(at)) {
+                phase.bring(name, &mut step_view);
+                continue;
+            }
+            let (class, shown) = phase(name);
+            let when = if is_told { "no timestamp" } else { "" }.to_owned();
+            let state = if is_past {
+                PhaseState::Done
+            } else {
+                PhaseState::Later
+            };
+            let mut rest = Phase {
+                class,
+                name: shown,
+                when,
+                state,
+                ..Phase::default()
+            };
+            rest.bring(name, &mut step_view);
+            phases.extend(Some(rest).filter(Phase::has_content));
+        }
+        Self {
+            note: note(replay, part, step_view.unreadable.is_some()),
+            phases,
+        }
+    }
+}
+
+impl Phase {
+    /// Moves the phase's content from the step's line into the phase.
+    fn bring(&mut self, name: &str, step_view: &mut StepView) {
+        match name {
+            "DECIDE" => {
+                (self.thought, self.decision) =
+                    (step_view.thought.take(), step_view.decision.take())
+            }
+            "ACT" => {
+                self.actions = Some(std::mem::take(&mut step_view.actions))
+                    .filter(|actions| !actions.is_empty())
+            }
+            "REDUCE" => self.diff = step_view.diff.take(),
+            _ => self.critics = std::mem::take(&mut step_view.critics),
+        }
+    }
+
+    fn has_content(&self) -> bool {
+        let decides = self.thought.is_some() || self.decision.is_some();
+        decides || self.actions.is_some() || self.diff.is_some() || !self.critics.is_empty()
+    }
+}
+
+/// Returns the events of a part as a group, to split them into phases.
+pub(crate) fn group_of(part: &Part) -> Group {
+    Group {
+        first: part.first,
+        end: part.first + part.events,
+        ..Group::default()
+    }
+}
+
+/// Describes whatever is unusual about the step.
+fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
+    let total = replay.view.index.steps().len();
+    match (step(part.scene), is_unreadable) {
+        (Some(n), true) => Phrase::new()
+            .text("This step's line can't be parsed. ")
+            .link("Show the line", href::step(replay.view.key(), n)),
+        (Some(n), false) if n >= total && replay.alive() => {
+            Phrase::from("In progress. The step's line is written when it ends.")
+        }
+        (Some(n), false) if n >= total => Phrase::from(
+            "This step was never written to steps.jsonl. Only its events are recorded.",
+        ),
+        (Some(_), false) if part.events == 0 => {
+            Phrase::from("No events are recorded for this step, so it's shown as a whole.")
+        }
+        _ => Phrase::new(),
+    }
+}
+
+/// Builds a phase from its events.
+fn one(replay: &Replay<'_>, part: &Part, stretch: &Stretch, now: Option<usize>) -> Phase {
+    let index = replay.view.index;
+    let state = |first: usize, end: usize| match now {
+        Some(now) if now < first => PhaseState::Later,
+        Some(now) if now < end => PhaseState::Now,
+        _ => PhaseState::Done,
+    };
+    let (class, name) = phase(index.name(stretch.phase));
+    let offset = replay.view.offset(stretch.started);
+    let lasted = stretch.micros.map(micros).filter(|_| !offset.is_empty());
+    let here = now
+        .filter(|now| (stretch.first..stretch.end).contains(now))
+        .unwrap_or(stretch.first);
+    let from = here.saturating_sub(NAMED / 2).max(stretch.first);
+    let events = (from..(from + NAMED).min(stretch.end)).filter_map(|event| {
+        let head = index.events().get(event)?;
+        let stage = index.name(head.stage);
+        let stage = if stage.is_empty() {
+            index.name(head.phase)
+        } else {
+            stage
+        };
+        Some((
+            stage.to_owned(),
+            state(event, event + 1),
+            part.at + event - part.first,
+        ))
+    });
+    Phase {
+        class,
+        name,
+        when: [offset.as_str(), lasted.as_deref().unwrap_or_default()]
+            .join(" · ")
+            .trim_end_matches(" · ")
+            .to_owned(),
+        state: state(stretch.first, stretch.end),
+        events: events.collect(),
+        lines: Some((stretch.end - stretch.first, stretch.first)),
+        details: details(replay, stretch),
+        ..Phase::default()
+    }
+}
+
+/// Describes the events of a phase from what the index holds.
+fn details(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
+    let index = replay.view.index;
+    let within = |event: usize| (stretch.first..stretch.end).contains(&event);
+    let mut details = Vec::new();
+    for segment in index.segments() {
+        if let Some((_, init)) = segment.init.as_ref().filter(|(event, _)| within(*event)) {
+            details.extend(
+                init.task
+                    .as_deref()
+                    .map(|task| Phrase::new().text("Task: ").text(task)),
+            );
+        }
+        if let Some((_, stop)) = segment.stop.as_ref().filter(|(event, _)| within(*event)) {
+            let reason = stop.reason.as_deref().unwrap_or("no reason recorded");
+            let mut says_stop = Phrase::new().text("The run stops: ").code(reason);
+            if let Some(detail) = stop.detail.as_deref() {
+                says_stop = says_stop.text(", ").text(detail);
+            }
+            details.push(says_stop);
+        }
+        if let Some((_, end, _)) = segment.end.as_ref().filter(|(event, _, _)| within(*event)) {
+            details.push(
+                Phrase::new()
+                    .text("The run ended: ")
+                    .code(end.reason.as_deref().unwrap_or("no reason recorded")),
+            );
+        }
+        if segment.teardown.is_some_and(within) && segment.end.is_none() {
+            details.push(Phrase::from(
+                "The engine stopped with an exception. Its tools were closed, but no END event was written.",
+            ));
+        }
+    }
+    let group = index
+        .group_at(stretch.first)
+        .and_then(|at| index.groups().get(at));
+    if let Some((_, text)) = group
+        .and_then(|group| group.error.as_ref())
+        .filter(|(name, _)| *name == stretch.phase)
+    {
+        details.push(Phrase::new().strong("Error: ").text(&**text));
+    }
+    let ends_on = |stage: &str| {
+        let last = stretch
+            .end
+            .checked_sub(1)
+            .and_then(|at| index.events().get(at));
+        last.is_some_and(|event| index.name(event.stage) == stage)
+    };
+    if index.name(stretch.phase) == "CHECK_STOP" && ends_on("continue") {
+        details.push(Phrase::from("No stop rule fired. The run continues."));
+    }
+    let own = replay
+        .part
+        .and_then(|(part, _)| part.group)
+        .and_then(|at| index.groups().get(at));
+    if let (Some(group), Some(own)) = (group, own)
+        && group.first != own.first
+    {
+        details.push(Phrase::new().dim("from a step that was never recorded"));
+    }
+    details
+}
+
+/// `GET /runs/{key}/replay`
+pub(crate) async fn page(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    let shell = shell(&state, &run);
+    with_view(&state, &run, move |view| {
+        let replay = Replay::new(view, query(&params)?).map_err(|why| no_place(view, &why))?;
+        html(&ReplayPage {
+            pulse: next(view, shell.revision),
+            shell: Shell {
+                title: view.title(&replay.title()),
+                ..shell
+            },
+            replay,
+        })
+    })
+    .await
+}
+
+/// `GET /runs/{key}/replay/part`
+pub(crate) async fn part(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    with_view(&state, &run, move |view| {
+        let replay = Replay::new(view, query(&params)?).map_err(|why| no_place(view, &why))?;
+        html(&ReplayPart {
+            pulse: None,
+            replay,
+        })
+    })
+    .await
+}
+
+/// `GET /runs/{key}/replay/live`: the same position in the updated run, or the new end for a reader
+/// who was at the end.
+pub(crate) async fn pulse(
+    State(state): State<AppState>,
+    run: Result<RunParam, WebError>,
+    params: Params,
+) -> Answer {
+    // The run disappeared while the page was open. Reloading the page shows the error.
+    let Ok(RunParam(run)) = run else {
+        return Ok(load_again());
+    };
+    // Read before the index, so that changes made in between trigger another request.
+    let revision = run.revision_now();
+    with_view(&state, &run, move |view| {
+        let mut query = ReplayQuery {
+            nearest: true,
+            ..query(&params)?
+        };
+        if params.text("last") == "1" {
+            (query.step, query.event) = ("end".to_owned(), None);
+        }
+        let replay = Replay::new(view, query).map_err(|why| no_place(view, &why))?;
+        let say = run_ended(view, params.text("ended"));
+        let pulse = Some(Pulse {
+            say,
+            ..next(view, revision)
+        });
+        html(&ReplayPart { pulse, replay })
+    })
+    .await
+}
+
+/// Returns the next pulse. The form fields next to the breakpoints carry the cursor.
+fn next(view: &RunView<'_>, revision: u64) -> Pulse {
+    let base = format!("{}/live", href::replay(view.key()));
+    let url = href::with_query(
+        &base,
+        &[("ended", ended(view)), ("since", &revision.to_string())],
+    );
+    Pulse {
+        url,
+        revision,
+        ..Pulse::default()
+    }
+}
+
+fn query(params: &Params) -> Result<ReplayQuery, WebError> {
+    let mut breaks = params.all("break").unwrap_or_default();
+    breaks.extend(params.all("add").unwrap_or_default());
+    breaks.retain(|text| !text.trim().is_empty());
+    breaks.truncate(MAX_BREAKS);
+    let given = std::mem::take(&mut breaks);
+    for text in given {
+        if !breaks.contains(&text) {
+            breaks.push(text);
+        }
+    }
+    Ok(ReplayQuery {
+        step: params.text("step").to_owned(),
+        event: params.number("event")?,
+        at: params.number("at")?,
+        events: signed(params, "events")?,
+        steps: signed(params, "steps")?,
+        speed: params.text("speed").to_owned(),
+        clock: params.text("clock").to_owned(),
+        breaks,
+        key: params.text("key").to_owned(),
+        nearest: false,
+    })
+}
+
+/// Limits the breakpoints, because each is evaluated on every step.
+const MAX_BREAKS: usize = 20;
+
+/// Parses a distance: a whole number that may be negative.
+fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
+    match params.text(name) {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| {
+            let detail = format!("{name} must be a whole number. Negative numbers go back.");
+            WebError::bad_request("Invalid number", &detail).named(text)
+        }),
+    }
+}
+
+fn no_place(view: &RunView<'_>, why: &NoPlace) -> WebError {
+    let key = view.key();
+    WebError::not_found(why.what, &why.instead)
+        .named(&why.named)
+        .link("Replay from the start", href::replay(key))
+        .link("Open the run", href::run(key))
 }

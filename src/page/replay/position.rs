@@ -2,7 +2,6 @@
 
 use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::replay::{Scene, Track};
-use crate::page::replay::step;
 use crate::page::run_view::RunView;
 
 /// The query of a replay.
@@ -111,4 +110,13 @@ fn at_step(
         });
     }
     Ok(part.at + event.min(part.positions() - 1))
+}
+
+/// Returns the ordinal of a step.
+pub(crate) fn step(scene: Scene) -> Option<usize> {
+    if let Scene::Step(n) = scene {
+        Some(n)
+    } else {
+        None
+    }
 }

@@ -10,10 +10,11 @@ use axum::response::IntoResponse;
 use crate::analysis::why::why as explain;
 use crate::live::Run;
 use crate::model::TraceFile;
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::Answer;
-use crate::page::extract::{Params, RunParam};
-use crate::page::json::json;
+use crate::page::extract::RunParam;
+use crate::page::params::Params;
 use crate::page::run::handler::with_view;
 use crate::page::run::{json as document, json_files, json_raw};
 

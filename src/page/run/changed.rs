@@ -12,12 +12,9 @@ use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::{href, text};
-use crate::page::run::steps::LEFT;
 use crate::page::run_view::RunView;
+use crate::page::step::fill::LEFT;
 
-/// Lists of files that may be built at a time. Each reads all lines of a run, and other pages need
-/// threads too.
-pub(crate) const MAX_WALKS: usize = 2;
 /// Files per page.
 const FILES: usize = 100;
 /// Edits of a file per page.

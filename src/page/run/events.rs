@@ -14,10 +14,7 @@ use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::json_tree::JsonView;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
-use crate::page::run_view::RunView;
-
-/// Events per page.
-pub(crate) const PER_PAGE: usize = 200;
+use crate::page::run_view::{EVENTS_PER_PAGE as PER_PAGE, RunView};
 
 /// Phases that can be chosen, at most. An engine has about twenty.
 const MAX_PHASES: usize = 100;

@@ -4,9 +4,9 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
-use crate::analysis::health;
+use crate::analysis::health::{self, FileIssue};
 use crate::model::json::Json;
-use crate::model::{Issue, IssueKind, ManifestState, Record, TraceFile};
+use crate::model::{IssueKind, ManifestState, Record, TraceFile};
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::{Link, Phrase, Sign};
@@ -219,7 +219,7 @@ fn in_short(rule: &Json<'_>) -> String {
 #[template(path = "run/issues.html")]
 pub(crate) struct IssuesTab<'a> {
     view: &'a RunView<'a>,
-    issues: Vec<Issue>,
+    issues: Vec<FileIssue>,
     /// The index of the first issue shown.
     first: usize,
 }
@@ -236,7 +236,7 @@ impl<'a> IssuesTab<'a> {
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = &Issue> {
+    fn rows(&self) -> impl Iterator<Item = &FileIssue> {
         self.issues.iter().skip(self.first).take(PER_PAGE)
     }
 
@@ -289,7 +289,7 @@ impl<'a> IssuesTab<'a> {
         }
     }
 
-    fn level(&self, issue: &Issue) -> Sign {
+    fn level(&self, issue: &FileIssue) -> Sign {
         level(
             issue.kind,
             &format!("{}: {}", word(issue.kind), issue.kind.words()),
@@ -297,7 +297,7 @@ impl<'a> IssuesTab<'a> {
     }
 
     /// Links the step or event with the issue.
-    fn place(&self, issue: &Issue) -> Option<Link> {
+    fn place(&self, issue: &FileIssue) -> Option<Link> {
         let (view, number) = (self.view, issue.line?);
         match issue.file {
             TraceFile::Steps => {

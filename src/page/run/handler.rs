@@ -4,10 +4,9 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use askama::Template;
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::overview::Overview;
 use crate::analysis::related::nearest;
@@ -15,10 +14,12 @@ use crate::analysis::summary::Summary;
 use crate::analysis::timing::Begins;
 use crate::live::{Library, Run};
 use crate::model::RunKey;
+use crate::page::answer::{html, load_again};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{Params, RunParam, StepParam, no_such_step};
+use crate::page::extract::{RunParam, StepParam, no_such_step};
+use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::strip::Strip;
 use crate::page::part::text::one_line;
@@ -34,7 +35,7 @@ use crate::page::run::timeline::Timeline;
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
 use crate::page::run_view::{RelatedRun, RunView};
-use crate::page::runs::handler::{now, shown_roots};
+use crate::page::shell::now;
 use crate::page::shell::{NavItem, Pulse, Shell};
 use crate::page::state::fill::state_tab;
 use crate::page::step::fill::{StepPlace, step_facts, step_view};
@@ -138,16 +139,10 @@ pub(crate) fn related_runs(library: &Library, summary: &Summary) -> Vec<RelatedR
         .collect()
 }
 
-pub(crate) fn html(page: &impl Template) -> Answer {
-    page.render()
-        .map(|html| Html(html).into_response())
-        .map_err(|error| WebError::fault(&error))
-}
-
 /// Returns the shell of this run's pages. The handler sets the title.
 pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
     Shell {
-        root: shown_roots(state),
+        root: state.shown_roots(),
         stream: Some(format!("{}/events", href::run(run.key().as_str()))),
         revision: run.revision_now(),
         boot: state.boot.to_string(),
@@ -155,11 +150,6 @@ pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
         place: NavItem::Run,
         ..Shell::default()
     }
-}
-
-/// Returns a response that makes the page reload itself, for changes that a pulse can't insert.
-pub(crate) fn load_again() -> Response {
-    [(HeaderName::from_static("hx-refresh"), "true")].into_response()
 }
 
 /// Returns whether the run has ended, for the address of the next pulse. The page then announces

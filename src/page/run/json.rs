@@ -6,29 +6,15 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::analysis::columns::RunRow;
 use crate::analysis::copies::CopyDifferences;
-use crate::analysis::health;
+use crate::analysis::health::{self, FileIssue};
 use crate::analysis::summary::Summary;
 use crate::format::uncut;
 use crate::model::Index;
 use crate::model::json_line::Line;
-use crate::page::json::time;
-use crate::page::runs::json::RunRow;
+use crate::model::time::utc;
 use crate::page::step::json::segment_of;
-
-/// An issue in the files of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Issue {
-    pub file: &'static str,
-    /// The line number, from 1.
-    pub line: Option<u64>,
-    /// The offset of the line in the file, in bytes.
-    pub offset: Option<u64>,
-    pub reason: String,
-    pub kind: &'static str,
-    /// Whether data is lost. Otherwise the issue is only a note.
-    pub problem: bool,
-}
 
 /// A run, with more fields than in lists.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -47,7 +33,7 @@ pub(crate) struct Run<'a> {
     /// The text of a manifest that isn't JSON.
     manifest_text: Option<Line<'a>>,
     /// The issues in file order. Of those found while reading, only the first thousand are listed.
-    issues_list: Vec<Issue>,
+    issues_list: Vec<FileIssue>,
     /// The runs inside the directory, usually one.
     segments: Vec<Segment>,
 }
@@ -79,21 +65,9 @@ pub(crate) fn run<'a>(summary: &'a Summary, index: &Index, manifest: Option<&'a 
         manifest,
         manifest_repaired: repaired,
         manifest_text,
-        issues_list: issues(index),
+        issues_list: health::issues(index),
         segments: segments(summary, index),
     }
-}
-
-pub(crate) fn issues(index: &Index) -> Vec<Issue> {
-    let issue = |issue: crate::model::Issue| Issue {
-        file: index.format().file_name(issue.file),
-        line: issue.line,
-        offset: issue.offset,
-        kind: issue.kind.label(),
-        problem: issue.kind.is_problem(),
-        reason: issue.reason,
-    };
-    health::issues(index).into_iter().map(issue).collect()
 }
 
 fn segments(summary: &Summary, index: &Index) -> Vec<Segment> {
@@ -119,7 +93,7 @@ fn segments(summary: &Summary, index: &Index) -> Vec<Segment> {
             first_step: steps.get(&at).map(|(first, _)| *first),
             first_event: segment.first_event,
             steps: steps.get(&at).map_or(0, |(_, steps)| *steps),
-            started_at: events.clone().find_map(|event| event.ts).and_then(time),
+            started_at: events.clone().find_map(|event| event.ts).and_then(utc),
             stop_reason: recorded
                 .or(summary
                     .verdict

@@ -11,11 +11,13 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
-use crate::page::extract::Params;
+use crate::page::params::Params;
 use crate::page::part::sign::Link;
 use crate::page::part::{href, text};
-use crate::page::run::steps::WINDOW;
 use crate::page::run_view::RunView;
+
+/// Rows of a new page.
+pub(crate) const WINDOW: usize = 60;
 
 /// The sort orders: the name in the address and the label on the page.
 const SORTS: [(&str, &str); 5] = [

@@ -14,7 +14,6 @@ use crate::page::part::json_tree::{JsonView, find};
 use crate::page::part::prompt::{Message, system};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::RunView;
-use crate::page::step::fill::manifest_text;
 use crate::page::step::messages::input;
 
 /// Records that are read at the start of another tool's run. The system prompt and the tools come
@@ -99,7 +98,7 @@ impl SetupTab {
             let list = crate::format::event(&record).messages;
             out.prompt(list.map_or("", |list| list.text), "/payload/messages", fold);
         }
-        if let Some(text) = manifest_text(view.lines)
+        if let Some(text) = view.lines.manifest_text()
             && let Some(manifest) = Json::parse(&text)
         {
             fold.elsewhere(ValueLinks::below(&href::manifest(view.key())));

@@ -18,22 +18,15 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
 use crate::page::run::marks::Marks;
 use crate::page::run::pending::{PendingSlot, name};
-use crate::page::run::pick::{Pick, Picker};
+use crate::page::run::pick::{Pick, Picker, WINDOW};
 use crate::page::run_view::{RunView, micros, phase};
 use crate::page::shell::Status;
 use crate::page::step::StepView;
-use crate::page::step::fill::{StepPlace, step_view};
+use crate::page::step::fill::{COPIED, LEFT, StepPlace, step_view};
 use crate::page::step::messages::{compaction_in_words, compactions_before};
 
-/// Rows of a new page.
-pub(crate) const WINDOW: usize = 60;
 /// Rows that a page holds after loading more, at most.
 pub(crate) const HELD: usize = 120;
-
-/// The label of a step on an abandoned branch.
-pub(crate) const LEFT: &str = "abandoned: the run was rewound to before this step";
-/// The label of a step copied from another run.
-pub(crate) const COPIED: &str = "copied from another run and counted there";
 
 /// The steps `first..end`, which have a row on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

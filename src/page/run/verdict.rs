@@ -199,13 +199,9 @@ impl<'a> Verdict<'a> {
         }
         let first = health::issues(self.view.index)
             .into_iter()
-            .min_by_key(|issue| !issue.kind.is_problem());
+            .min_by_key(|issue| !issue.problem);
         let first = first.map_or_else(String::new, |issue| {
-            format!(
-                " {}: {}",
-                self.view.index.format().file_name(issue.file),
-                issue.reason
-            )
+            format!(" {}: {}", issue.name, issue.reason)
         });
         Phrase::new()
             .link(words, href::tab(self.view.key(), "issues"))

@@ -1,17 +1,54 @@
 //! Serves the run table as JSON.
 
-use axum::extract::State;
+use std::collections::BTreeMap;
 
-use crate::analysis::query::Query;
-use crate::analysis::select::{Selection, Window, groups, select};
-use crate::live::SkippedTotal;
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::analysis::columns::RunRow;
+use crate::analysis::query::{Ignored, Query};
+use crate::analysis::select::{Group, Selection, Window, groups, select};
+use crate::analysis::summary::Summary;
+use crate::live::{Skipped, SkippedTotal};
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::Params;
-use crate::page::json::json;
-use crate::page::runs::fill::group;
+use crate::page::params::Params;
+use crate::page::runs::fill::list::ROWS;
 use crate::page::runs::handler::{group as grouped, listed, sort};
-use crate::page::runs::json::{GroupRow, RunRow, Runs, Skipped};
+
+/// A page of the run list.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(bound = "T: AsRef<Summary>")]
+#[schemars(rename = "Runs", bound = "T: AsRef<Summary>")]
+pub(crate) struct Runs<'a, T> {
+    pub revision: u64,
+    pub total: usize,
+    /// The number of runs that the query matches.
+    pub matched: usize,
+    pub runs: Vec<RunRow<'a>>,
+    /// The value of `after` for the next page.
+    pub next: Option<String>,
+    /// With `group`: a page of groups, in place of `runs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<Group<'a, T>>>,
+    /// The number of groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups_total: Option<usize>,
+    /// The number of duplicates of listed runs: files with the same records. They aren't counted as
+    /// runs.
+    pub copies: usize,
+    /// Terms of the query that weren't understood. They don't filter.
+    pub ignored: Vec<Ignored>,
+    /// The first skipped items: files that look like traces but aren't read, directories without a
+    /// run, and objects that a store didn't deliver.
+    pub skipped: Vec<Skipped>,
+    /// The number of skipped items.
+    pub skipped_total: usize,
+    /// The number of skipped files, by reason.
+    pub skipped_files: BTreeMap<String, usize>,
+}
 
 /// Runs per response by default.
 const DEFAULT_LIMIT: usize = 100;
@@ -35,7 +72,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
     let window = Window {
         limit,
         after: after_key,
-        rows: group::ROWS,
+        rows: ROWS,
     };
     let groups = grouped(&params)?.map(|by| groups(&runs, &query, by, sort, window));
     let selection = match &groups {
@@ -50,9 +87,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         return Err(WebError::bad_request("Invalid cursor:", detail).named(after));
     }
     let roots = state.library.status().roots;
-    let skipped = roots
-        .iter()
-        .flat_map(|root| root.skipped.iter().map(Skipped::from));
+    let skipped = roots.iter().flat_map(|root| root.skipped.iter());
     let mut skipped_total = SkippedTotal::default();
     roots
         .iter()
@@ -60,11 +95,6 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
     // Objects that a store didn't deliver are neither directories nor runs.
     let stores = || roots.iter().filter_map(|root| root.mirror.as_ref());
     let left_out = stores().flat_map(|store| store.odd.iter());
-    let left_out = left_out.map(|odd| Skipped {
-        path: odd.key.clone(),
-        reason: odd.reason.clone(),
-        kind: "object",
-    });
     json(&Runs {
         revision,
         total: selection.total,
@@ -75,13 +105,11 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
             .map(|row| RunRow(&row.summary))
             .collect(),
         next: selection.next,
-        groups: groups
-            .as_ref()
-            .map(|groups| groups.groups.iter().map(GroupRow::new).collect()),
         groups_total: groups.as_ref().map(|groups| groups.count),
+        groups: groups.map(|groups| groups.groups),
         copies: state.library.runs().len() - state.library.counted().len(),
         ignored: query.ignored,
-        skipped: skipped.chain(left_out).take(MAX_SKIPPED).collect(),
+        skipped: skipped.chain(left_out).take(MAX_SKIPPED).cloned().collect(),
         skipped_total: skipped_total.all() + stores().map(|store| store.odd_total).sum::<usize>(),
         skipped_files: skipped_total.files,
     })

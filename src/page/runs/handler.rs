@@ -1,27 +1,24 @@
 //! Serves the run table, and the error pages for unknown addresses.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use axum::extract::{OriginalUri, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
-use crate::analysis::closest::closest;
 use crate::analysis::columns::{COLUMNS, Column, Shown, chosen, in_order};
-use crate::analysis::format::visible_line;
 use crate::analysis::query::{Query, Sort, Test};
 use crate::analysis::select::{is_cursor, select};
 use crate::live::Mode;
+use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::Params;
-use crate::page::run::handler::html;
+use crate::page::params::Params;
+use crate::page::runs::csv::{fields, write_csv};
 use crate::page::runs::fill as list;
-use crate::page::runs::fill::stores::Store;
-use crate::page::runs::fill::{ListContext, Listed, Root, Watch};
-use crate::page::runs::json::{fields, write_csv};
-use crate::page::shell::{NavItem, Shell, Skipped};
+use crate::page::runs::fill::list::{ListContext, Listed, Root, Store, Watch};
+use crate::page::shell::{Skipped, now};
 
 /// `GET /`
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
@@ -139,8 +136,8 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         group: group(params)?,
         limit: params
             .number("limit")?
-            .unwrap_or(list::WINDOW)
-            .clamp(1, list::MAX_ROWS),
+            .unwrap_or(list::list::WINDOW)
+            .clamp(1, list::list::MAX_ROWS),
         after: Some(params.text("after").to_owned()).filter(|after| !after.is_empty()),
         revision,
         boot: state.boot.to_string(),
@@ -250,46 +247,6 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
         state.library.counted()
     };
     runs.iter().map(listed).collect()
-}
-
-/// Returns the current time, in microseconds since the epoch.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// Returns the roots as the user typed them.
-pub(crate) fn shown_roots(state: &AppState) -> String {
-    let roots = state.library.status().roots;
-    roots
-        .iter()
-        .map(|root| visible_line(&root.path.to_string_lossy()).into_owned())
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// Returns the shell of a page without a run or a stream.
-pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
-    Shell {
-        root: shown_roots(state),
-        boot: state.boot.to_string(),
-        place,
-        ..Shell::default()
-    }
-}
-
-/// Returns the error for an unknown key. It lists the runs with the most similar names, and its
-/// page waits for the run.
-pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
-    let runs = state.library.runs();
-    let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
-    let detail = format!("There is no run with this name in {}.", shown_roots(state));
-    WebError::not_found("No run named", &detail)
-        .named(key)
-        .close_to(close.map(|run| run.summary()).collect())
-        .awaiting(key)
 }
 
 /// Answers requests for unknown addresses.

@@ -1,8 +1,9 @@
 //! Reads facts about critics that only the line of a step has: the spelling of scores, reasons,
 //! patches.
 
-use crate::model::Record;
 use crate::model::step::{CriticOutput, Value};
+use crate::model::{Record, TraceFile};
+use crate::page::run_view::RunView;
 
 /// The texts of a critic's output, as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +47,20 @@ fn read(output: &CriticOutput<'_>) -> CriticText {
         reason: text(output.reason),
         patch: patches.join(" · "),
     }
+}
+
+/// Returns the critic outputs in the line of step `n`. Empty if the line can't be read.
+pub(crate) fn critic_texts_at(view: &RunView<'_>, n: usize) -> Vec<CriticText> {
+    let span = view
+        .index
+        .steps()
+        .get(n)
+        .map(|step| step.span)
+        .unwrap_or_default();
+    view.lines
+        .short_line(TraceFile::Steps, span)
+        .map(|line| critic_texts(&line))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

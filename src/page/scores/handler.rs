@@ -10,19 +10,21 @@ use axum::response::IntoResponse;
 
 use crate::analysis::scores::recorded_scores;
 use crate::model::{Lines as _, TraceFile};
+use crate::page::answer::json;
+use crate::page::answer::{html, load_again};
 use crate::page::app::AppState;
-use crate::page::compare::handler::with_views;
+use crate::page::compare::with_views;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{Params, RunParam};
-use crate::page::json::json;
+use crate::page::extract::RunParam;
+use crate::page::params::Params;
 use crate::page::part::href;
-use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_view};
+use crate::page::run::handler::{ended, run_ended, shell, with_view};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::run_view::RunView;
-use crate::page::runs::handler as pages;
 use crate::page::scores::csv::{CsvRun, write_csv};
+use crate::page::scores::query::Query;
 use crate::page::scores::several::SeveralPage;
-use crate::page::scores::{Query, ScoresBody, ScoresPage, ScoresPulse};
+use crate::page::scores::{ScoresBody, ScoresPage, ScoresPulse};
 use crate::page::shell::{NavItem, Pulse, Shell};
 
 const TAB: &str = "scores";
@@ -183,7 +185,7 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
     } else {
         StatusCode::OK
     };
-    let shell = pages::shell(&state, NavItem::Scores);
+    let shell = state.shell(NavItem::Scores);
     with_views(&state, found, move |views| {
         let query = Query {
             before: None,

@@ -5,11 +5,11 @@ use crate::analysis::scores::{Lane, Sums, course, in_words};
 use crate::model::CriticAction;
 use crate::page::part::text::Line;
 use crate::page::run_view::RunView;
-use crate::page::scores::Query;
 use crate::page::scores::plot::{
     Along, Dot, Frame, Level, Request, Spot, Trace, VisibleRange, WIDTH, bare, ticks_between,
     with_requests,
 };
+use crate::page::scores::query::Query;
 use crate::page::scores::threshold_handle::ThresholdHandle;
 
 pub(crate) const FRAME: Frame = Frame {

@@ -10,29 +10,33 @@ mod heat;
 mod lane;
 pub(crate) mod overlay;
 pub(crate) mod plot;
+pub(crate) mod query;
 mod several;
-mod table;
 #[cfg(test)]
 mod tests;
 mod threshold_handle;
+
+use std::ops::Range;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::scores::{Intervention, MAX_CRITICS, Pair, Rank, Scores, agreement, in_words};
-use crate::model::{CriticAction, TraceFile};
+use crate::analysis::scores::{
+    Intervention, Lane, MAX_CRITICS, Pair, Point, Rank, Scores, agreement, in_words,
+};
+use crate::model::CriticAction;
 use crate::page::part::chart::series_of;
 use crate::page::part::href;
-use crate::page::part::sign::Sign;
+use crate::page::part::sign::{Link, Sign};
 use crate::page::part::text::{self, one_line};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::run_view::RunView;
-use crate::page::scores::critic_texts::{CriticText, critic_texts};
+use crate::page::scores::critic_texts::{CriticText, critic_texts_at};
 use crate::page::scores::heat::Heat;
 use crate::page::scores::lane::LaneView;
-use crate::page::scores::plot::{Along, Px, Request, VisibleRange, tick_class};
-use crate::page::scores::table::Table;
+use crate::page::scores::plot::{Along, Px, Request, tick_class};
+use crate::page::scores::query::Query;
 use crate::page::shell::{Pulse, Shell};
 use crate::stop::{CriticBelow, StopSpec};
 
@@ -44,69 +48,6 @@ const MAX_REQUESTS: usize = 50;
 const MAX_WITHOUT_MAP: usize = 3;
 /// Longer patches and reasons are truncated in the list; characters.
 const REASON_CHARS: usize = 160;
-
-/// The parameters of a scores page.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Query {
-    /// The threshold as typed. May be empty.
-    pub threshold: String,
-    /// The critic that the threshold is for. Empty for all critics.
-    pub critic: String,
-    /// The table ends before this step. By default it shows the last steps.
-    pub before: Option<usize>,
-    /// The visible part of the axis, in steps or in percent of the run.
-    pub from: Option<usize>,
-    pub to: Option<usize>,
-    /// The current step of the other tabs, which this page ignores.
-    pub step: Option<usize>,
-}
-
-impl Query {
-    /// Returns the threshold, if it is a number.
-    pub(crate) fn threshold(&self) -> Option<f64> {
-        self.threshold
-            .trim()
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite())
-    }
-
-    /// Returns whether the typed threshold isn't a number.
-    pub(crate) fn is_wrong(&self) -> bool {
-        !self.threshold.trim().is_empty() && self.threshold().is_none()
-    }
-
-    /// Returns the threshold that applies to a critic.
-    pub(crate) fn threshold_of(&self, critic: &str) -> Option<f64> {
-        self.threshold()
-            .filter(|_| self.critic.is_empty() || self.critic == critic)
-    }
-
-    /// Returns the visible part of an axis from 0 to `end`: the requested range, or the whole axis.
-    pub(crate) fn visible(&self, end: f64) -> VisibleRange {
-        VisibleRange::new(self.from, self.to, end).unwrap_or(VisibleRange::WHOLE)
-    }
-
-    /// Returns whether the requested range has fewer than two of the run's steps.
-    pub(crate) fn is_empty_range(&self, steps: usize) -> bool {
-        VisibleRange::new(self.from, self.to, steps.saturating_sub(1) as f64).is_none()
-    }
-
-    /// Returns the address of `path` with these parameters and others.
-    pub(crate) fn address(&self, path: &str, others: &[(&str, &str)]) -> String {
-        let [before, from, to, step] = [self.before, self.from, self.to, self.step]
-            .map(|at| at.map(|at| at.to_string()).unwrap_or_default());
-        let fields = [
-            ("threshold", self.threshold.as_str()),
-            ("critic", &self.critic),
-            ("before", &before),
-            ("from", &from),
-            ("to", &to),
-            ("step", &step),
-        ];
-        href::with_query(path, &[&fields[..], others].concat())
-    }
-}
 
 #[derive(Template)]
 #[template(path = "scores/page.html")]
@@ -352,20 +293,6 @@ fn change(intervention: &Intervention) -> String {
     }
 }
 
-/// Returns the critic outputs in the line of step `n`. Empty if the line can't be read.
-fn critic_texts_at(view: &RunView<'_>, n: usize) -> Vec<CriticText> {
-    let span = view
-        .index
-        .steps()
-        .get(n)
-        .map(|step| step.span)
-        .unwrap_or_default();
-    view.lines
-        .short_line(TraceFile::Steps, span)
-        .map(|line| critic_texts(&line))
-        .unwrap_or_default()
-}
-
 fn or_no_score(score: Option<f64>) -> String {
     score.map_or_else(|| "no score".to_owned(), format::score)
 }
@@ -386,4 +313,195 @@ fn rank(pair: &Pair) -> (String, &'static str) {
         _ => "one rises when the other falls",
     };
     (format::score(rank), words)
+}
+
+/// Steps that fit side by side on a laptop.
+const WINDOW: usize = 24;
+
+/// Scores by step, with a row for each critic.
+pub(crate) struct Table<'a> {
+    body: &'a ScoresBody<'a>,
+    /// The visible steps.
+    pub steps: Range<usize>,
+    /// The critic outputs of the steps where a critic gave no number.
+    read: Vec<(usize, Vec<CriticText>)>,
+}
+
+/// A critic's output for one step.
+pub(crate) struct Cell {
+    pub text: String,
+    /// The recorded score, if it has more decimals than `text`.
+    pub exact: Option<String>,
+    /// Whether the score is below the threshold.
+    pub is_low: bool,
+    pub request: Request,
+}
+
+impl<'a> Table<'a> {
+    /// Builds the table of the steps before `query.before`, or of the last steps.
+    pub(crate) fn new(body: &'a ScoresBody<'a>) -> Self {
+        let total = body.scores.steps;
+        let end = body
+            .query
+            .before
+            .filter(|before| *before > 0)
+            .map_or(total, |before| before.min(total));
+        let steps = end.saturating_sub(WINDOW)..end;
+        let heads = body.view.index.steps();
+        let has_no_number = |n: &usize| {
+            heads
+                .get(*n)
+                .is_some_and(|step| step.critics.iter().any(|mark| mark.score.is_none()))
+        };
+        let read = steps
+            .clone()
+            .filter(has_no_number)
+            .map(|n| (n, critic_texts_at(body.view, n)))
+            .collect();
+        Self { body, steps, read }
+    }
+
+    /// States which steps are visible.
+    pub(crate) fn about(&self) -> String {
+        let (shown, total, label) = (self.steps.len(), self.body.scores.steps, |n| {
+            self.body.view.label(n)
+        });
+        if shown == total {
+            return format!("all {}", format::counted(total, "step"));
+        }
+        let (first, last) = (
+            label(self.steps.start),
+            label(self.steps.end.saturating_sub(1)),
+        );
+        format!(
+            "steps {first} to {last}, {shown} of {}",
+            format::count(total as u64)
+        )
+    }
+
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.body.scores.lanes.iter().take(MAX_LANES)
+    }
+
+    pub(crate) fn cells(&self, lane: &Lane) -> Vec<Cell> {
+        self.steps.clone().map(|n| self.cell(lane, n)).collect()
+    }
+
+    fn cell(&self, lane: &Lane, n: usize) -> Cell {
+        let from = lane.points.partition_point(|point| point.n < n);
+        let here = || {
+            lane.points
+                .iter()
+                .skip(from)
+                .take_while(|point| point.n == n)
+        };
+        let join = |texts: Vec<String>| texts.join(" / ");
+        let text = join(
+            here()
+                .map(|point| {
+                    point
+                        .score
+                        .map_or_else(|| self.recorded(point), format::score)
+                })
+                .collect(),
+        );
+        let exact = join(
+            here()
+                .filter_map(|point| point.score)
+                .map(|score| score.to_string())
+                .collect(),
+        );
+        let threshold = self.body.query.threshold_of(&lane.name);
+        let is_low = |point: &Point| {
+            point
+                .score
+                .zip(threshold)
+                .is_some_and(|(score, threshold)| score < threshold)
+        };
+        Cell {
+            is_low: here().any(is_low),
+            request: here()
+                .map(Request::of)
+                .find(|request| *request != Request::None)
+                .unwrap_or_default(),
+            exact: Some(exact).filter(|exact| exact.len() > text.len()),
+            text: if text.is_empty() {
+                format::MISSING.to_owned()
+            } else {
+                text
+            },
+        }
+    }
+
+    /// Returns a non-numeric score as recorded in its line.
+    fn recorded(&self, point: &Point) -> String {
+        let critic_texts = self
+            .read
+            .iter()
+            .find(|(n, _)| *n == point.n)
+            .and_then(|(_, critic_texts)| critic_texts.get(point.place));
+        let score = critic_texts
+            .map(|critic_texts| critic_texts.score.clone())
+            .filter(|score| !score.is_empty());
+        score.unwrap_or_else(|| "no score".to_owned())
+    }
+
+    /// Returns how far the critics differ at each step. Returns `None` if there is only one critic.
+    pub(crate) fn spread(&self) -> Option<Vec<Option<f64>>> {
+        let several = self.on_scale() > 1;
+        several.then(|| {
+            self.body
+                .scores
+                .spread()
+                .get(self.steps.clone())
+                .unwrap_or_default()
+                .to_vec()
+        })
+    }
+
+    /// States which critics the spread is based on, if not on all.
+    pub(crate) fn spread_of(&self) -> &'static str {
+        if self.on_scale() < self.body.scores.lanes.len() {
+            " (critics on a 0 to 1 scale)"
+        } else {
+            ""
+        }
+    }
+
+    fn on_scale(&self) -> usize {
+        self.body
+            .scores
+            .lanes
+            .iter()
+            .filter(|lane| lane.fits())
+            .count()
+    }
+
+    /// Links to the first, earlier, later and last steps, if they exist.
+    pub(crate) fn windows(&self) -> Vec<Link> {
+        let (Range { start, end }, total) = (self.steps.clone(), self.body.scores.steps);
+        let windows = [
+            ("First", start > WINDOW, Some(WINDOW.min(total))),
+            ("← Earlier", start > 0, Some(start.max(WINDOW))),
+            (
+                "Later →",
+                end < total,
+                Some(end + WINDOW).filter(|before| *before < total),
+            ),
+            ("Last", end + WINDOW < total, None),
+        ];
+        let path = href::scores(self.body.view.key());
+        let link = |(words, _, before)| {
+            let query = Query {
+                before,
+                ..self.body.query.clone()
+            };
+            Link::new(words, format!("{}#numbers", query.address(&path, &[])))
+        };
+        windows
+            .into_iter()
+            .filter(|(_, exists, _)| *exists)
+            .map(link)
+            .collect()
+    }
 }

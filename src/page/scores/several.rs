@@ -11,9 +11,9 @@ use crate::analysis::scores::{At, Series, aligned, in_words, series};
 use crate::analysis::summary::Summary;
 use crate::page::part::{href, text};
 use crate::page::run_view::RunView;
-use crate::page::scores::Query;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, letter};
 use crate::page::scores::plot::ticks_between;
+use crate::page::scores::query::Query;
 use crate::page::shell::Shell;
 
 /// Runs in one overlay, at most.

@@ -11,15 +11,15 @@ use axum::response::IntoResponse;
 
 use crate::analysis::query::Query;
 use crate::analysis::search::{MAX_HITS, Needle};
+use crate::page::answer;
+use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::Params;
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
-use crate::page::json;
-use crate::page::run::handler::html;
-use crate::page::runs::handler::shell;
+use crate::page::params::Params;
+
 use crate::page::search::json::document;
 use crate::page::search::{Body, Context, SHOWN, Search, SearchPage, SearchPart, Standing};
 use crate::page::shell::{NavItem, Shell};
@@ -34,7 +34,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
     };
     let shell = Shell {
         title: context.title(),
-        ..shell(&state, NavItem::Search)
+        ..state.shell(NavItem::Search)
     };
     let page = show(&state, context, job, move |body| {
         html(&SearchPage { shell, body })
@@ -56,7 +56,7 @@ pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answe
         return Err(WebError::bad_request("Invalid search text", why));
     }
     show(&state, context, job, |body| {
-        json::json(&document(body.context, body.standing))
+        answer::json(&document(body.context, body.standing))
     })
     .await
 }

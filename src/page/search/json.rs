@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::analysis::query::Ignored;
 use crate::analysis::search::{self, LineMatch, Tally};
 use crate::model::TraceFile;
-use crate::page::json::time;
+use crate::model::time::utc;
 use crate::page::part::job::State;
 use crate::page::search::{Context, Standing};
 
@@ -91,7 +91,7 @@ pub(crate) fn document<'a>(context: &'a Context, standing: Option<&'a Standing>)
     Search {
         number: status.map(|status| status.number),
         ignored: &context.ignored,
-        as_of: status.and_then(|status| time(status.number)),
+        as_of: status.and_then(|status| utc(status.number)),
         changed: status.map_or(0, |status| status.changed),
         ..found(
             &context.text,

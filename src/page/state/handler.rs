@@ -4,10 +4,11 @@ use axum::extract::State;
 
 use crate::analysis::format::{capitalised, visible_line};
 use crate::analysis::{self, state::its_keys};
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{Params, StepParam};
-use crate::page::json::json;
+use crate::page::extract::StepParam;
+use crate::page::params::Params;
 use crate::page::run::handler::with_view;
 
 /// `GET /api/runs/{key}/state/{n}`

@@ -4,10 +4,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use crate::model::{MAX_LINE_BYTES, TraceFile};
+use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{Params, RunParam, StepParam};
-use crate::page::json::json;
+use crate::page::extract::{RunParam, StepParam};
+use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::run::handler::with_view;
 use crate::page::step::json as document;

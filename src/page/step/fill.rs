@@ -11,8 +11,8 @@ use crate::model::json::Json;
 use crate::model::names::capped;
 use crate::model::step::{Call, Value as TraceValue};
 use crate::model::{
-    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord,
-    Step, StepHead, TraceFile,
+    CriticAction, EventHead, EventKind, Fate, MAX_LINE_BYTES, Record, Span, StateRecord, Step,
+    StepHead, TraceFile,
 };
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
 use crate::page::part::href;
@@ -20,12 +20,18 @@ use crate::page::part::json_tree::find;
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
-use crate::page::run::steps::{COPIED, LEFT};
 use crate::page::run_view::{RunView, micros, phase};
-use crate::page::step::messages::{compaction_in_words, compactions_before, new_messages, prompt};
+use crate::page::step::messages::{
+    compaction_in_words, compactions_before, event_of, new_messages, prompt,
+};
 use crate::page::step::{
     Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value,
 };
+
+/// The label of a step on an abandoned branch.
+pub(crate) const LEFT: &str = "abandoned: the run was rewound to before this step";
+/// The label of a step copied from another run.
+pub(crate) const COPIED: &str = "copied from another run and counted there";
 
 /// Where a step is shown, which determines its links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,14 +169,6 @@ fn line(view: &RunView<'_>, span: Span) -> Result<Vec<u8>, String> {
         ));
     }
     view.lines.line(TraceFile::Steps, span)
-}
-
-/// Returns the manifest as text, repaired to valid JSON if possible. `None` if it can't be read.
-pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
-    lines
-        .manifest()
-        .ok()
-        .map(|bytes| Record::read(bytes).text.into_owned())
 }
 
 fn read_line(
@@ -311,18 +309,6 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
         place: format!("in {phase}").into(),
         outcome: Phrase::from(outcome),
     })
-}
-
-/// Returns the first event of this kind in a group, with its index.
-pub(super) fn event_of(
-    view: &RunView<'_>,
-    group: &Group,
-    kind: EventKind,
-) -> Option<(usize, Record<'static>)> {
-    let events = view.index.events().range(group.first..group.end);
-    let (offset, event) = events.enumerate().find(|(_, event)| event.kind == kind)?;
-    let record = view.lines.record(TraceFile::Events, event.span).ok()?;
-    Some((group.first + offset, record))
 }
 
 /// Returns the line after the title of step `n`: the number of steps, its time, and its tokens.

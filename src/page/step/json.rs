@@ -5,10 +5,11 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::model::time::utc;
+
 use crate::analysis::timing::{began, took};
 use crate::model::json_line::Line;
 use crate::model::{self, CallEnd, CriticAction, EventHead, Index, Symbol};
-use crate::page::json::time;
 
 /// The summary of a step in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -161,7 +162,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         tokens: index.tokens_of(n),
         tokens_estimated: index.tokens_of(n).map(|_| index.tokens_estimated(n)),
         cost_usd: step.cost_usd,
-        started_at: group.and_then(|group| began(index, group)).and_then(time),
+        started_at: group.and_then(|group| began(index, group)).and_then(utc),
         duration_ms: group.and_then(took).map(|micros| micros as f64 / 1e3),
         segment: segment_of(index, n),
         fate: step.fate.as_str(),
@@ -261,7 +262,7 @@ pub(crate) fn event<'a>(index: &Index, n: usize, line: &'a [u8]) -> Option<Event
         phase: recorded(index.name(phase)),
         stage: recorded(index.name(stage)),
         ok,
-        at: ts.and_then(time),
+        at: ts.and_then(utc),
         line: number,
         offset: span.offset,
         event,

@@ -14,7 +14,6 @@ use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
 use crate::page::run_view::RunView;
-use crate::page::step::fill::event_of;
 
 /// Limits the rounds searched for the previous prompt.
 const MAX_ROUNDS: usize = 50;
@@ -495,4 +494,16 @@ fn words_in(content: &Json<'_>) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Returns the first event of this kind in a group, with its index.
+pub(super) fn event_of(
+    view: &RunView<'_>,
+    group: &Group,
+    kind: EventKind,
+) -> Option<(usize, Record<'static>)> {
+    let events = view.index.events().range(group.first..group.end);
+    let (offset, event) = events.enumerate().find(|(_, event)| event.kind == kind)?;
+    let record = view.lines.record(TraceFile::Events, event.span).ok()?;
+    Some((group.first + offset, record))
 }

@@ -13,18 +13,19 @@ use axum::response::IntoResponse;
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{SweepSpec, Typed};
+use crate::page::answer;
+use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::Params;
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
-use crate::page::json;
-use crate::page::run::handler::html;
-use crate::page::runs::handler::shell;
+use crate::page::params::Params;
+
 use crate::page::shell::{NavItem, Shell};
 use crate::page::sweep::json::document;
-use crate::page::sweep::{Context, Form, Standing, SweepPage, SweepPart, SweepTask, View};
+use crate::page::sweep::task::Standing;
+use crate::page::sweep::{Context, Form, SweepPage, SweepPart, SweepTask, View};
 
 /// Limits the critics to choose from.
 const MAX_CRITICS: usize = 100;
@@ -38,7 +39,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
         Err(Refused::Rule(why)) => (StatusCode::BAD_REQUEST, Err(why)),
         Err(Refused::Other(error)) => return Err(error),
     };
-    let shell = shell(&state, NavItem::WhatIf);
+    let shell = state.shell(NavItem::WhatIf);
     let page = show(&state, form, job, move |view| {
         html(&SweepPage {
             shell: Shell {
@@ -63,7 +64,7 @@ pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answe
     let form = form(&params);
     let job = ask(&state, &form, &params).await?;
     let document = |view: View<'_>| {
-        json::json(
+        answer::json(
             &view
                 .standing
                 .map(|standing| document(view.context, &standing)),

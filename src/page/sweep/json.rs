@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use crate::analysis::query::Ignored;
 use crate::analysis::sweep::{Effect, Sweep as Sums};
-use crate::page::json::time;
+use crate::model::time::utc;
 use crate::page::part::job::State;
+use crate::page::sweep::Context;
+use crate::page::sweep::task::Standing;
 use crate::page::sweep::words::{answer, best};
-use crate::page::sweep::{Context, Standing};
 
 /// The effect that one rule would have had on all runs.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -86,7 +87,7 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
         number: standing.status.number,
         done: standing.done,
         total: standing.total,
-        as_of: time(standing.status.number),
+        as_of: utc(standing.status.number),
         changed: standing.status.changed,
         query: context.query.to_string(),
         ignored: &context.query.ignored,

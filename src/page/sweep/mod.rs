@@ -17,12 +17,12 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::tz::TimeZone;
 
-pub(crate) use task::SweepTask;
+pub(crate) use task::{Standing, SweepTask};
 
 use crate::analysis::format::{count, counted};
 use crate::analysis::query::Query;
-use crate::analysis::sweep::{PreparedSweep, Sweep, sweep_rules};
-use crate::page::part::job::{AsOf, Progress, Status};
+use crate::analysis::sweep::sweep_rules;
+use crate::page::part::job::{AsOf, Progress};
 use crate::page::part::{href, text};
 use crate::page::shell::Shell;
 use crate::page::sweep::curve::Curve;
@@ -75,17 +75,6 @@ pub(crate) struct Context {
     known: usize,
     selected: usize,
     zone: TimeZone,
-}
-
-/// The progress of the question.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing<'a> {
-    status: Status,
-    done: usize,
-    total: usize,
-    prepared: &'a PreparedSweep,
-    /// The sums, once available.
-    sweep: Option<&'a Sweep>,
 }
 
 /// A question and its answer. Without a `standing`, nothing was asked.

@@ -7,6 +7,7 @@ use crate::analysis::sweep::{PreparedSweep, Sweep};
 use crate::live::Run;
 use crate::page::jobs::over::Over;
 use crate::page::jobs::{State, Task, Turn};
+use crate::page::part::job::Status;
 
 /// Rules, and the runs to evaluate them on.
 #[derive(Debug)]
@@ -88,4 +89,15 @@ impl Task for SweepTask {
         self.say(self.over.runs.len(), Some(sweep));
         State::Done
     }
+}
+
+/// The progress of the question.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) status: Status,
+    pub(crate) done: usize,
+    pub(crate) total: usize,
+    pub(crate) prepared: &'a PreparedSweep,
+    /// The sums, once available.
+    pub(crate) sweep: Option<&'a Sweep>,
 }

@@ -4,7 +4,7 @@ use crate::analysis::format;
 use crate::analysis::headline::Headline;
 use crate::analysis::sweep::{Choice, Effect, Measure, Sweep, SweepRule, reasons};
 use crate::page::part::job::State;
-use crate::page::sweep::Standing;
+use crate::page::sweep::task::Standing;
 
 /// Returns the limit that saves the most without losing an answer: its rule as written, and its
 /// effect.

@@ -4,12 +4,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::whatif::{report, rule_set};
+use crate::page::answer::json;
+use crate::page::answer::{html, load_again};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{Params, RunParam};
-use crate::page::json::json;
+use crate::page::extract::RunParam;
+use crate::page::params::Params;
 use crate::page::part::href;
-use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_view};
+use crate::page::run::handler::{ended, run_ended, shell, with_view};
 use crate::page::run::head::{RunHead, Tabs};
 use crate::page::run::{RunPulse, TabUpdate};
 use crate::page::run_view::RunView;

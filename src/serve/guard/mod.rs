@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::page::app::AppState;
 use crate::page::error::WebError;
+use crate::page::error_page::respond;
 use crate::page::extract::is_api_path;
 use crate::serve::listen::MAX_HEAD_BYTES;
 use crate::serve::token::Token;
@@ -203,9 +204,7 @@ pub(crate) async fn admit(
     let mut response = match (checked, &gate) {
         (Ok(()), Some(gate)) if key == Key::InAddress => gate.welcome(uri),
         (Ok(()), _) => return next.run(request).await,
-        (Err(refusal), _) => refusal
-            .for_strangers()
-            .respond(&state, is_api_path(uri.path())),
+        (Err(refusal), _) => respond(refusal.for_strangers(), &state, is_api_path(uri.path())),
     };
     add_headers(response.headers_mut());
     response

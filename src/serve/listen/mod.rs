@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::live::Library;
-use crate::page::download::MAX_DOWNLOADS;
+use crate::page::app::MAX_DOWNLOADS;
 pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
 pub(super) use crate::serve::listen::connections::connection_pool::in_turn;
 use crate::serve::listen::connections::{Limits, accept};

@@ -4,6 +4,8 @@
 //! them to the length that the caller asked for. Nothing here changes a trace.
 
 mod bound;
+mod calls;
+mod server;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,8 @@ use tokio::sync::watch;
 use crate::error::{Error, Kind};
 use crate::live::Library;
 use crate::page::app::AppState;
-use session::{Board, Session};
+use server::Board;
+use session::Session;
 use transport::Transport;
 
 /// Threads for blocking work: making answers, and reading the standard input.

@@ -7,6 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::beneath::{self, Dir, Kind};
 use super::dir::RunDir;
 use super::frames;
@@ -40,15 +43,29 @@ pub const MAX_SKIPPED: usize = 1_000;
 /// The most distinct reasons for skipped files. Further reasons are combined into one.
 const MAX_REASONS: usize = 50;
 
-/// A file or directory that isn't shown as a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file, a directory, or an object of a store that isn't shown as a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Skipped {
-    /// The path relative to the root.
+    /// The path below its root, or the key below its prefix.
     pub path: String,
-    /// The reason, in a few words.
+    // In a few words.
+    #[allow(missing_docs, reason = "the API has no text for it")]
     pub reason: String,
-    /// Whether it is a file that looks like a trace.
-    pub is_file: bool,
+    /// `file`, `directory` or `object`.
+    #[schemars(with = "String")]
+    pub kind: SkippedKind,
+}
+
+/// What is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkippedKind {
+    /// A file that looks like a trace.
+    File,
+    /// A directory.
+    Directory,
+    /// An object of a store that may belong to a trace but isn't fetched.
+    Object,
 }
 
 /// How many files and directories of a root aren't shown as runs.
@@ -90,9 +107,9 @@ impl SkippedTotal {
 impl RootScan {
     /// Counts a skipped file or directory, and lists it if there's room.
     fn skip(&mut self, skipped: Skipped) {
-        match skipped.is_file {
-            true => self.skipped_total.count(cause(&skipped.reason), 1),
-            false => self.skipped_total.directories += 1,
+        match skipped.kind {
+            SkippedKind::Directory => self.skipped_total.directories += 1,
+            _ => self.skipped_total.count(cause(&skipped.reason), 1),
         }
         self.skipped.push(skipped);
         // The list must not depend on the order of the walk.
@@ -103,8 +120,10 @@ impl RootScan {
 
     fn keep_listed(&mut self) {
         self.skipped
-            .sort_by(|a, b| b.is_file.cmp(&a.is_file).then_with(|| a.path.cmp(&b.path)));
-        let files = self.skipped.partition_point(|skipped| skipped.is_file);
+            .sort_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
+        let files = self
+            .skipped
+            .partition_point(|skipped| skipped.kind == SkippedKind::File);
         let directories = self.skipped.split_off(files);
         self.skipped.truncate(MAX_SKIPPED);
         self.skipped
@@ -563,7 +582,7 @@ impl RootScanner {
                         found.skip(Skipped {
                             path: visit.key.clone(),
                             reason,
-                            is_file: false,
+                            kind: SkippedKind::Directory,
                         });
                     }
                     match known {
@@ -663,11 +682,11 @@ impl Visit {
     }
 
     fn judge(&self, listing: &Listing, root: &Path, found: &mut RootScan) {
-        let skip = |found: &mut RootScan, path: &str, reason: &str, is_file| {
+        let skip = |found: &mut RootScan, path: &str, reason: &str, kind| {
             found.skip(Skipped {
                 path: path.to_owned(),
                 reason: reason.to_owned(),
-                is_file,
+                kind,
             });
         };
         for link in &listing.links {
@@ -675,7 +694,7 @@ impl Visit {
                 found,
                 &format!("{}/{link}", self.key),
                 "a link to a directory (not followed)",
-                false,
+                SkippedKind::Directory,
             );
         }
         // A root that is itself a run is named after its directory.
@@ -707,7 +726,11 @@ impl Visit {
                 RunKey::new(&self.below(name, listing).key)
             };
             if found.runs.contains_key(&key) {
-                skip(found, key.as_str(), SAME_NAME, whole.is_none());
+                let kind = match whole {
+                    Some(_) => SkippedKind::Directory,
+                    None => SkippedKind::File,
+                };
+                skip(found, key.as_str(), SAME_NAME, kind);
                 continue;
             }
             let tool = tool.for_directory(|file| self.dir.join(file).is_file());
@@ -728,7 +751,12 @@ impl Visit {
                 _ => continue,
             };
             has_skipped = true;
-            skip(found, &self.below(&file.name, listing).key, reason, true);
+            skip(
+                found,
+                &self.below(&file.name, listing).key,
+                reason,
+                SkippedKind::File,
+            );
         }
         let holders = listing
             .holders()
@@ -738,7 +766,7 @@ impl Visit {
             let held = match holder.listing() {
                 Ok(held) => held,
                 Err(error) => {
-                    skip(found, &file_key, &error.to_string(), true);
+                    skip(found, &file_key, &error.to_string(), SkippedKind::File);
                     // If a file can't be read right now, its last listing stays.
                     match holder.last_listing().filter(|_| !is_lasting(&error)) {
                         Some(held) => held,
@@ -747,7 +775,7 @@ impl Visit {
                 }
             };
             if let Some(fault) = &held.fault {
-                skip(found, &file_key, fault, true);
+                skip(found, &file_key, fault, SkippedKind::File);
             }
             let run = RunDir::of_tool(root.to_owned(), self.below.clone(), name.clone(), tool);
             for member in held.members() {
@@ -756,7 +784,7 @@ impl Visit {
                     .map_or_else(|| file_key.clone(), |member| format!("{file_key}/{member}"));
                 let key = RunKey::new(&key);
                 if found.runs.contains_key(&key) {
-                    skip(found, key.as_str(), SAME_NAME, true);
+                    skip(found, key.as_str(), SAME_NAME, SkippedKind::File);
                     continue;
                 }
                 let member = Member::new(Arc::clone(holder), member);
@@ -768,7 +796,7 @@ impl Visit {
         if listing.is_run {
             let key = own_key();
             if found.runs.contains_key(&key) {
-                return skip(found, &self.key, SAME_NAME, false);
+                return skip(found, &self.key, SAME_NAME, SkippedKind::Directory);
             }
             found
                 .runs
@@ -780,12 +808,17 @@ impl Visit {
             && listing.tools().next().is_none()
         {
             match (listing.subdirs.is_empty(), self.depth == MAX_DEPTH) {
-                (true, _) => skip(found, &self.key, "contains no trace files", false),
+                (true, _) => skip(
+                    found,
+                    &self.key,
+                    "contains no trace files",
+                    SkippedKind::Directory,
+                ),
                 (false, true) => skip(
                     found,
                     &self.key,
                     "nested deeper than the board searches",
-                    false,
+                    SkippedKind::Directory,
                 ),
                 (false, false) => {}
             }

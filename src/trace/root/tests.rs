@@ -23,7 +23,7 @@ fn runs_at_any_depth_up_to_eight() {
         [Skipped {
             path: "empty".to_owned(),
             reason,
-            is_file: false
+            kind: SkippedKind::Directory
         }]
     );
     fs::remove_dir_all(root.path().join("a/sub")).unwrap();

@@ -2,6 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::analysis::columns::RunRow;
 use crate::analysis::query::Sort;
 use crate::analysis::related::nearest;
 use crate::analysis::select::{in_order, ranked};
@@ -11,14 +15,15 @@ use crate::analysis::summary::Summary;
 /// one.
 const MAX_DEPTH: usize = 32;
 
-/// A run in a group.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A run in its group. `depth` is the number of its ancestors in the group.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(bound = "T: AsRef<Summary>")]
+#[schemars(rename = "Member", bound = "T: AsRef<Summary>")]
 pub struct Member<'a, T> {
-    /// The run.
-    pub run: &'a T,
-    /// How many generations the run is below the topmost of its ancestors in the group; 0 if the
-    /// group contains none of them.
-    pub depth: usize,
+    pub(crate) depth: usize,
+    #[serde(flatten, serialize_with = "super::document::row")]
+    #[schemars(with = "RunRow<'a>")]
+    pub(crate) run: &'a T,
 }
 
 /// The parent and child relations of all runs.

@@ -5,7 +5,10 @@
 //! shown. When grouping by parent, a group is a run with all its descendants.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::cursor::{self, Cursor, SortKey, place};
 use super::{Selection, in_order, order, ranked};
@@ -14,10 +17,12 @@ use crate::analysis::query::{Query, Sort};
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::Outcome;
 
+mod document;
 mod family;
 #[cfg(test)]
 mod tests;
 
+use document::Total;
 use family::Family;
 pub use family::Member;
 
@@ -40,31 +45,44 @@ pub struct Groups<'a, T> {
     pub after_ignored: bool,
 }
 
-/// Runs that are grouped together.
-#[derive(Debug, Clone, PartialEq)]
+/// Runs that belong together.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(bound = "T: AsRef<Summary>")]
+#[schemars(rename = "GroupRow", bound = "T: AsRef<Summary>")]
 pub struct Group<'a, T> {
-    /// The common value; empty if they don't record one.
+    /// The value that they have in common.
+    // Empty if they don't record one.
+    #[serde(serialize_with = "document::name")]
+    #[schemars(with = "Option<String>")]
     pub name: &'a str,
-    /// The common ancestor, if runs are grouped by parent and it's on the board.
+    /// The key of the run that all of them descend from, if they are grouped by that.
+    // `None` if that run isn't on the board.
+    #[serde(rename = "key", serialize_with = "document::key")]
+    #[schemars(with = "Option<String>")]
     pub head: Option<&'a T>,
     /// Whether the group is a single run without parent or children, so that it isn't presented as
     /// a group.
+    #[serde(skip)]
     pub is_alone: bool,
-    /// The number of matching runs.
-    pub runs: usize,
-    /// The number of failed runs.
-    pub failed: usize,
+    // The number of matching ones.
+    pub(crate) runs: usize,
+    pub(crate) failed: usize,
     /// The number of runs that may still write.
     pub alive: usize,
-    /// The number of other files that contain copies of these runs. Copies aren't counted as runs
-    /// and add to no sum.
+    /// The number of duplicates of these runs: files with the same records. They aren't included in
+    /// any sum.
+    #[serde(rename = "twins")]
     pub copies: usize,
-    /// The number of runs that begin with steps copied from another run. Those steps count in that
-    /// run.
+    /// The number of runs that begin with steps copied from another run. Copied steps count only in
+    /// that run.
     pub branches: usize,
-    /// The newest change, in microseconds since the epoch.
-    pub newest: Option<i64>,
-    /// The sums by column.
+    // In microseconds since the epoch.
+    #[serde(rename = "updated_at", serialize_with = "document::time")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) newest: Option<i64>,
+    /// The total of each field.
+    #[serde(serialize_with = "document::totals")]
+    #[schemars(with = "BTreeMap<&str, Total>")]
     pub sums: Vec<(&'static Column, Sum)>,
     /// The first runs of the group.
     pub rows: Vec<Member<'a, T>>,

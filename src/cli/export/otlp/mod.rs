@@ -493,7 +493,10 @@ impl<'a> Trace<'a> {
 ///
 /// # Errors
 /// Fails if the run records no times, or with errors from writing.
-pub(super) fn write(view: &RunView<'_>, out: &mut dyn Write) -> Result<(), super::Failure> {
+pub(super) fn write(
+    view: &RunView<'_>,
+    out: &mut dyn Write,
+) -> Result<(), crate::cli::command::Failure> {
     let trace = Trace::new(*view)?;
     let (before, after) = trace.around();
     write!(out, "{before}")?;

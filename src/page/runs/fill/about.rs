@@ -9,8 +9,8 @@ use crate::analysis::verdict::RunStatus;
 use crate::live::SkippedTotal;
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
+use crate::page::runs::fill::list::{List, ListContext, MAX_ROWS, ROWS, WINDOW, Watch};
 use crate::page::runs::fill::row::{duration, line};
-use crate::page::runs::fill::{List, ListContext, MAX_ROWS, WINDOW, Watch, group};
 use crate::page::shell::{Skipped, Status, When};
 
 /// The order of statuses in the bar, from success to failure.
@@ -283,7 +283,7 @@ impl List<'_> {
         let window = WINDOW.min(ctx.limit);
         let limit = (ctx.limit + window).min(MAX_ROWS);
         let rows = if self.groups.is_some() {
-            (limit - ctx.limit) / group::ROWS
+            (limit - ctx.limit) / ROWS
         } else {
             limit - ctx.limit
         };

@@ -1,13 +1,15 @@
 //! Builds the controls that select runs: the search box, the filters, the column heads, and
 //! suggestions if nothing matches.
 
+use askama::Template;
+use askama::filters::HtmlSafe;
+
 use crate::analysis::columns::{COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
 use crate::analysis::verdict::RunStatus;
+use crate::page::runs::fill::list::{List, ListContext};
 use crate::page::runs::fill::row::line;
-use crate::page::runs::fill::{List, ListContext};
-use crate::page::runs::{Chip, Facet};
 use crate::page::shell::Status;
 
 /// Filters of a group that are always shown, at most, in addition to the active ones.
@@ -16,6 +18,54 @@ const MAX_CHIPS: usize = 6;
 const MAX_MORE: usize = 60;
 /// Terms that the page suggests dropping, at most. Each one requires a pass over all runs.
 const MAX_DROPS: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Facet {
+    pub name: &'static str,
+    /// The filters that are always shown.
+    pub chips: Vec<Chip>,
+    /// The filters behind `n more`.
+    pub more: Vec<Chip>,
+}
+
+impl Facet {
+    /// Summarises the active filters, for places that show nothing else.
+    pub(crate) fn chosen(&self) -> String {
+        let on: Vec<&str> = self
+            .chips
+            .iter()
+            .chain(&self.more)
+            .filter(|chip| chip.active)
+            .map(|chip| &*chip.label)
+            .collect();
+        if on.is_empty() {
+            "any".to_owned()
+        } else {
+            on.join(", ")
+        }
+    }
+}
+
+/// One filter: a link that adds its term to the query, or removes it.
+#[derive(Debug, Template)]
+#[template(path = "runs/chip.html")]
+pub(crate) struct Chip {
+    pub label: String,
+    /// The number of matching runs, if the filter excludes any.
+    pub count: Option<usize>,
+    pub href: String,
+    /// Whether the query has the term.
+    pub active: bool,
+    pub status: Option<Status>,
+}
+
+impl HtmlSafe for Chip {}
+
+impl Chip {
+    fn count(&self) -> Option<String> {
+        self.count.map(|number| format::count(number as u64))
+    }
+}
 
 impl List<'_> {
     /// Returns the address of the list with `value` of `field` added to the query or removed from

@@ -8,12 +8,10 @@ use crate::analysis::format::{self, counted, visible_line};
 use crate::analysis::query::{Query, Test};
 use crate::analysis::select::{Group, Member};
 use crate::analysis::summary::Cost;
+use crate::page::runs::fill::list::{List, Listed};
 use crate::page::runs::fill::row::{Row, class, line};
-use crate::page::runs::fill::{List, Listed};
 use crate::page::shell::When;
 
-/// Rows of a group that are shown.
-pub(crate) const ROWS: usize = 5;
 /// Longer names aren't linked; bytes.
 const MAX_LINKED: usize = 1_000;
 

@@ -6,119 +6,82 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
+use askama::Template;
+use askama::filters::HtmlSafe;
 
-use crate::analysis::columns::{Column, Kind, Shown as ShownColumn, shown as shown_columns};
+use crate::analysis::columns::Shown as ShownColumn;
 use crate::analysis::format;
-use crate::analysis::query::{Query, Sort};
-use crate::analysis::select::{Groups, Selection, Survey, Window, groups, select, survey};
-use crate::analysis::summary::Summary;
-use crate::live::SkippedTotal;
+use crate::analysis::query::Sort;
 use crate::page::part::href;
-use crate::page::runs::fill::row::Row;
+use crate::page::runs::fill::group::GroupRows;
+use crate::page::runs::fill::list::{List, ListContext, Listed, columns_of, optional};
+use crate::page::runs::fill::row::{Row, class, line};
 use crate::page::runs::fill::shown::Shown;
-use crate::page::runs::fill::stores::Store;
-use crate::page::runs::{RunsBody, RunsPage, RunsParts, RunsPulse, RunsUpdate};
-use crate::page::shell::{NavItem, Pulse, Shell, Skipped};
+use crate::page::shell::{NavItem, Pulse, Shell, Status};
 
 pub(crate) mod about;
 pub(crate) mod filters;
 pub(crate) mod group;
+pub(crate) mod list;
 pub(crate) mod row;
 pub(crate) mod shown;
 pub(crate) mod stores;
 #[cfg(test)]
 mod tests;
 
-/// Rows in a window by default.
-pub(crate) const WINDOW: usize = 200;
-/// Rows on a page, at most. More would be slow to draw and to read.
-pub(crate) const MAX_ROWS: usize = 1_000;
-
 /// The address of the revision stream.
 const STREAM: &str = "/events";
-/// The address of the pulse.
-const PULSE: &str = "/live/runs";
-
-/// The inputs of the page other than the runs.
-#[derive(Debug, Clone)]
-pub(crate) struct ListContext {
-    pub roots: Vec<Root>,
-    /// The roots that are object stores.
-    pub stores: Vec<Store>,
-    /// Directories with traces of other tools that were detected but not opened.
-    pub elsewhere: Vec<(&'static str, String)>,
-    pub watch: Watch,
-    /// When the roots were last scanned, in microseconds since the epoch.
-    pub looked: Option<i64>,
-    /// During indexing: the number of runs read so far, and the number of all runs.
-    pub indexing: Option<(usize, usize)>,
-    /// The current time, in microseconds since the epoch.
-    pub now: i64,
-    pub zone: TimeZone,
-    /// `q`: the query as typed.
-    pub query: String,
-    pub sort: Sort,
-    /// `group`: the column to group runs by.
-    pub group: Option<&'static Column>,
-    /// `limit`: the rows in a window.
-    pub limit: usize,
-    /// `after`: where the previous window ended.
-    pub after: Option<String>,
-    /// The revision, read before the runs. A change in between is then only sent twice.
-    pub revision: u64,
-    /// The id of this start of the server.
-    pub boot: String,
-    /// `since`: the revision that the page shows. Only pulses have it.
-    pub since: Option<u64>,
-    /// `mark`: the keys of marked runs.
-    pub marks: Vec<String>,
-    /// `rows`: the rows that the page shows, from the pulse's address. Only pulses have it.
-    pub rows: Option<String>,
-    /// `columns`: the names of the optional columns that the page shows. Only pulses have it.
-    pub columns: String,
-    /// `cols`: the columns that the user chose. Empty for the default columns.
-    pub chosen: Vec<ShownColumn>,
+/// The page at `/`.
+#[derive(Template)]
+#[template(path = "runs/page.html")]
+pub(crate) struct RunsPage<'a> {
+    pub shell: Shell,
+    pub pulse: Pulse,
+    pub body: RunsBody<'a>,
 }
 
-/// A watched root.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Root {
-    /// The root as the user typed it.
-    pub shown: String,
-    /// Why it can't be read: `it does not exist yet`.
-    pub fault: Option<String>,
-    /// The first skipped files and directories.
-    pub skipped: Vec<Skipped>,
-    /// The numbers of skipped files and directories.
-    pub skipped_total: SkippedTotal,
+/// The page below the bar (`#runs`): the table and its controls, or the reason why there is no
+/// table.
+#[derive(Template)]
+#[template(path = "runs/runs_body.html")]
+pub(crate) struct RunsBody<'a> {
+    pub list: Rc<List<'a>>,
+    /// One window of rows. Empty if the runs are grouped.
+    pub rows: Vec<Row<'a>>,
+    /// One window of groups.
+    pub groups: Vec<GroupRows<'a>>,
 }
 
-/// How the board notices changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Watch {
-    /// Through notifications of the operating system.
-    Native,
-    /// By scanning repeatedly, for this reason.
-    Poll(String),
-    /// Not at the moment, for this reason.
-    Stalled(String),
+impl HtmlSafe for RunsBody<'_> {}
+
+/// The response to the pulse of the page at `/`.
+#[derive(Template)]
+#[template(path = "runs/runs_pulse.html")]
+pub(crate) struct RunsPulse<'a> {
+    pub pulse: Pulse,
+    pub list: Rc<List<'a>>,
+    pub update: RunsUpdate<'a>,
 }
 
-/// A run with the revisions at which it changed and was found.
-#[derive(Debug, Clone)]
-pub(crate) struct Listed {
-    pub summary: Arc<Summary>,
-    /// The revision at which it last changed.
-    pub revision: u64,
-    /// The revision at which it was found. No two runs share one.
-    pub born: u64,
+pub(crate) enum RunsUpdate<'a> {
+    /// The page shows none of the changes.
+    Nothing,
+    /// The whole body, because the kind of page changed: the first run appeared, the last one
+    /// vanished, or the filter started or stopped matching any runs.
+    Whole(RunsBody<'a>),
+    /// Single rows, and the totals.
+    Parts(RunsParts<'a>),
 }
 
-impl AsRef<Summary> for Listed {
-    fn as_ref(&self) -> &Summary {
-        &self.summary
-    }
+pub(crate) struct RunsParts<'a> {
+    /// Changed rows of the page, which are replaced in place.
+    pub changed: Vec<Row<'a>>,
+    /// New rows for the top of the table, in display order.
+    pub fresh: Vec<Row<'a>>,
+    /// Element ids (`href::run_id`) of rows to remove.
+    pub gone: Vec<String>,
+    /// The number of rows on the page after the update.
+    pub rows: usize,
 }
 
 /// Returns the page at `/`.
@@ -167,151 +130,7 @@ pub(crate) fn pulse<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPulse<'
     }
 }
 
-impl ListContext {
-    /// Returns the roots as the user typed them.
-    pub(crate) fn root(&self) -> String {
-        let roots: Vec<_> = self
-            .roots
-            .iter()
-            .map(|root| format::visible_line(&root.shown))
-            .collect();
-        roots.join(", ")
-    }
-
-    /// Returns the address of the list with another query, sort order or window. Omits defaults.
-    pub(crate) fn url(&self, query: &str, sort: Sort, after: &str) -> String {
-        self.url_by(self.group, query, sort, after)
-    }
-
-    /// Returns the address of the list with another grouping, query, sort order or window.
-    pub(crate) fn url_by(
-        &self,
-        group: Option<&Column>,
-        query: &str,
-        sort: Sort,
-        after: &str,
-    ) -> String {
-        let pairs = self.pairs(query, sort, after);
-        let mut pairs: Vec<_> = pairs
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        pairs.push(("group", group.map_or("", |group| group.name)));
-        pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
-        href::with_query("/", &pairs)
-    }
-
-    fn pulse_url(&self, rows: &str, columns: &str) -> String {
-        let after = self.after.as_deref().unwrap_or_default();
-        let pairs = self.pairs(&self.query, self.sort, after);
-        let mut pairs: Vec<_> = pairs
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        let since = self.revision.to_string();
-        pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
-        pairs.push(("group", self.group.map_or("", |group| group.name)));
-        pairs.extend([
-            ("since", since.as_str()),
-            ("rows", rows),
-            ("columns", columns),
-        ]);
-        href::with_query(PULSE, &pairs)
-    }
-
-    /// Returns the names of the chosen columns, in the format of the address.
-    pub(crate) fn cols(&self) -> String {
-        self.chosen
-            .iter()
-            .map(|(column, _)| column.name)
-            .collect::<Vec<_>>()
-            .join(",")
-    }
-
-    fn pairs(&self, query: &str, sort: Sort, after: &str) -> [(&'static str, String); 5] {
-        let unless = |usual: bool, text: String| if usual { String::new() } else { text };
-        [
-            ("q", query.to_owned()),
-            ("sort", unless(sort == Sort::default(), sort.to_string())),
-            (
-                "limit",
-                unless(self.limit == WINDOW, self.limit.to_string()),
-            ),
-            ("after", after.to_owned()),
-            ("cols", self.cols()),
-        ]
-    }
-}
-
-/// The runs that the query selects.
-pub(crate) struct List<'a> {
-    pub ctx: &'a ListContext,
-    pub runs: &'a [Listed],
-    pub query: Query,
-    pub selection: Selection<'a, Listed>,
-    /// The groups, if the runs are grouped. `selection` has the first runs of each.
-    pub groups: Option<Groups<'a, Listed>>,
-    pub survey: Survey,
-    pub columns: Arc<[ShownColumn]>,
-}
-
-/// Returns the columns of a table of `rows`.
-fn columns_of(ctx: &ListContext, rows: &[&Listed]) -> Arc<[ShownColumn]> {
-    if ctx.chosen.is_empty() {
-        shown_columns(rows).into()
-    } else {
-        ctx.chosen.as_slice().into()
-    }
-}
-
-/// Returns the names of the optional columns.
-fn optional(columns: &[ShownColumn]) -> String {
-    let names = columns
-        .iter()
-        .filter(|(_, cell)| cell.optional)
-        .map(|(column, _)| column.name);
-    names.collect::<Vec<_>>().join(",")
-}
-
 impl<'a> List<'a> {
-    fn new(ctx: &'a ListContext, runs: &'a [Listed]) -> Self {
-        let query = Query::parse(&ctx.query);
-        let after = ctx.after.as_deref();
-        let window = Window {
-            limit: ctx.limit / group::ROWS,
-            after,
-            rows: group::ROWS,
-        };
-        let groups = ctx
-            .group
-            .map(|by| groups(runs, &query, by, ctx.sort, window));
-        let selection = match &groups {
-            Some(groups) => groups.selection(),
-            None => select(runs, &query, ctx.sort, ctx.limit, after),
-        };
-        let survey = survey(runs, &query);
-        let columns = columns_of(ctx, &selection.rows);
-        Self {
-            ctx,
-            runs,
-            query,
-            selection,
-            groups,
-            survey,
-            columns,
-        }
-    }
-
-    /// Returns the title: `Runs (130)`, or with a filter `Runs (12 of 130)`.
-    pub(crate) fn title(&self) -> String {
-        format!("Runs ({})", self.matched())
-    }
-
-    /// Returns whether this is the first window.
-    fn is_first(&self) -> bool {
-        self.ctx.after.is_none() || self.selection.after_ignored
-    }
-
     /// Returns the rows that the page shows, for its pulse. Empty for groups, where a change of one
     /// run affects more than its row.
     fn shown(&self) -> String {
@@ -326,16 +145,6 @@ impl<'a> List<'a> {
     /// `columns`.
     fn pulse(&self, rows: &str, columns: &[ShownColumn], fresh: usize) -> Pulse {
         self.pulse_at(self.ctx.pulse_url(rows, &optional(columns)), fresh)
-    }
-
-    fn pulse_at(&self, url: String, fresh: usize) -> Pulse {
-        Pulse {
-            url,
-            revision: self.ctx.revision,
-            count: fresh,
-            noun: "run",
-            say: None,
-        }
     }
 
     fn body(self: &Rc<Self>, is_new: impl Fn(&Listed) -> bool) -> RunsBody<'a> {
@@ -425,42 +234,5 @@ impl<'a> List<'a> {
             self.pulse(&shown::write(&all, self.runs), &columns, fresh.len()),
             RunsUpdate::Parts(parts),
         ))
-    }
-
-    /// Describes the sort order and the grouping: `Runs, newest change first`, `Runs by steps, most
-    /// first`.
-    pub(crate) fn caption(&self) -> String {
-        let group = self
-            .ctx
-            .group
-            .map_or_else(String::new, |by| format!(", grouped by {}", by.label));
-        format!("{}{group}", self.in_order())
-    }
-
-    fn in_order(&self) -> String {
-        let Sort { by, .. } = self.ctx.sort;
-        let (largest, smallest) = match by.kind {
-            Kind::Time(_) => {
-                let end = if self.ctx.sort.is_descending() {
-                    "newest"
-                } else {
-                    "oldest"
-                };
-                return format!("Runs, {end} {} first", by.label);
-            }
-            Kind::Word(_) | Kind::Text(_) | Kind::List(_) => ("Z to A", "A to Z"),
-            Kind::Score(_) | Kind::Usd(_) => ("highest first", "lowest first"),
-            Kind::Millis(_) => ("longest first", "shortest first"),
-            Kind::Count(_) | Kind::Flag(_) => ("most first", "fewest first"),
-        };
-        format!(
-            "Runs by {}, {}",
-            by.label,
-            if self.ctx.sort.is_descending() {
-                largest
-            } else {
-                smallest
-            }
-        )
     }
 }

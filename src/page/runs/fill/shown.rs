@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use crate::page::runs::fill::Listed;
+use crate::page::runs::fill::list::Listed;
 
 /// A longer text is omitted from the address; bytes. The next pulse then sends the whole body.
 const MAX_BYTES: usize = 4_000;

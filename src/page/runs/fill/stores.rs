@@ -4,17 +4,9 @@
 use std::time::Instant;
 
 use crate::analysis::format::{self, count, counted};
-use crate::live::MirrorStatus;
-use crate::page::runs::fill::ListContext;
+use crate::page::runs::fill::list::{ListContext, Store};
 use crate::page::runs::fill::row::line;
 use crate::page::shell::{Skipped, When};
-
-/// The state of an object store, and when it was taken.
-#[derive(Debug, Clone)]
-pub(crate) struct Store {
-    pub status: MirrorStatus,
-    pub read_at: Instant,
-}
 
 impl Store {
     fn micros(&self, moment: Instant, now: i64) -> i64 {
@@ -112,7 +104,7 @@ impl Store {
     /// Lists the skipped objects, and counts them.
     pub(crate) fn odd(&self) -> (Vec<Skipped>, String) {
         let named = self.status.odd.iter().map(|odd| Skipped {
-            name: line(&odd.key),
+            name: line(&odd.path),
             reason: line(&odd.reason),
         });
         let behind = self.status.odd_total.saturating_sub(self.status.odd.len());

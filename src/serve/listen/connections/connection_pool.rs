@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::page::app::AppState;
 use crate::page::error::WebError;
+use crate::page::error_page::respond;
 use crate::page::extract::is_api_path;
 
 /// How long a request waits for its turn.
@@ -252,7 +253,7 @@ pub(crate) async fn in_turn(
         let detail = "Too many requests are being handled at the same time.";
         let busy = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
             .hint("Try again in a moment.");
-        let mut refusal = busy.respond(&state, is_api_path(path));
+        let mut refusal = respond(busy, &state, is_api_path(path));
         refusal
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));

@@ -1,14 +1,18 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
+use jiff::tz::TimeZone;
 
 use crate::analysis::columns::{Column, UPDATED};
 use crate::analysis::select::sample::{many, run};
+use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
+use crate::live::SkippedTotal;
 use crate::model::Origin;
+use crate::page::runs::fill::list::*;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
-use crate::page::shell::Status;
+use crate::page::shell::{Skipped, Status};
 use crate::page::tests::{HOSTILE, Tag, by_id, check_page, tags};
 
 mod bar;

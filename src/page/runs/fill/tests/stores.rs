@@ -2,8 +2,9 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::live::MirrorStatus;
-use crate::mirror::{Odd, Trouble};
-use crate::page::runs::fill::stores::Store;
+use crate::live::{Skipped, SkippedKind};
+use crate::mirror::Trouble;
+use crate::page::runs::fill::list::Store;
 
 fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
     let read_at = Instant::now() + Duration::from_secs(3_600);
@@ -74,8 +75,9 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
             hint: Some("ask for the right to".to_owned()),
             since,
         });
-        status.odd = vec![Odd {
-            key: hostile(),
+        status.odd = vec![Skipped {
+            kind: SkippedKind::Object,
+            path: hostile(),
             reason: "its name would lead outside the cache".to_owned(),
         }]
         .into();

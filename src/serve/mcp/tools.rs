@@ -1,24 +1,19 @@
 //! The tools of the server: what each takes, and which document of the API it returns.
 
-mod run;
-mod search;
-
 use std::borrow::Cow;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
 use rmcp::model::ToolAnnotations;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde::Deserializer;
-use serde::de::{self, DeserializeOwned, Unexpected, Visitor};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::bound::bounded;
-use super::session::Session;
+use super::calls;
+use super::session::{Document, Session, Trouble};
 use crate::error::in_plain_words;
 use crate::model::json::Json;
-use crate::page::part::href;
 
 /// The default length of an answer, about 10,000 tokens.
 const DEFAULT_BYTES: usize = 32_000;
@@ -27,74 +22,6 @@ const MOST_BYTES: usize = 1 << 20;
 /// The argument that all tools take.
 const MAX_BYTES: &str = "max_bytes";
 
-/// Why a call failed, and what to do.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Trouble {
-    pub(super) what: String,
-    pub(super) because: String,
-    pub(super) hints: Vec<String>,
-}
-
-impl Trouble {
-    fn new(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            ..Self::default()
-        }
-    }
-
-    fn because(self, because: impl Into<String>) -> Self {
-        Self {
-            because: because.into(),
-            ..self
-        }
-    }
-
-    fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
-        self
-    }
-
-    /// Reads an error of the API.
-    fn of_problem(problem: &Json<'_>) -> Self {
-        let text = |name| {
-            problem
-                .get(name)
-                .and_then(Json::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let hints = problem
-            .get("hints")
-            .and_then(Json::as_array)
-            .unwrap_or_default();
-        let hints = hints
-            .iter()
-            .filter_map(Json::as_str)
-            .map(str::to_owned)
-            .collect();
-        Self {
-            what: text("title"),
-            because: text("detail"),
-            hints,
-        }
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.what)?;
-        if !self.because.is_empty() {
-            write!(f, "\nbecause: {}", self.because)?;
-        }
-        self.hints
-            .iter()
-            .try_for_each(|hint| write!(f, "\nhint: {hint}"))
-    }
-}
-
-/// A document of the API.
-type Document = Result<String, Trouble>;
 type Asked<'a> = Pin<Box<dyn Future<Output = Document> + Send + 'a>>;
 
 /// A tool that a client may call.
@@ -113,9 +40,9 @@ const TOOLS: [Tool; 7] = [
         description: "Lists runs, newest first, each with its key, its verdict in a sentence, and its numbers. To get the \
             next page, pass `next` from the result as `after`. `ignored` lists terms of the query that weren't understood; they \
             don't filter.",
-        schema: schema::<run::ListRuns>,
+        schema: schema::<calls::ListRuns>,
         ask: |session, arguments| {
-            Box::pin(async move { run::list(session, read(arguments)?).await })
+            Box::pin(async move { calls::list(session, read(arguments)?).await })
         },
     },
     Tool {
@@ -123,9 +50,9 @@ const TOOLS: [Tool; 7] = [
         title: "Explain why a run stopped",
         description: "Explains why a run stopped: the verdict and whether it was recorded or inferred, the evidence with step \
             numbers, how close each stop rule was, contradictions in the trace, and the first sign of trouble.",
-        schema: schema::<run::Why>,
+        schema: schema::<calls::Why>,
         ask: |session, arguments| {
-            Box::pin(async move { run::why(session, read(arguments)?).await })
+            Box::pin(async move { calls::why(session, read(arguments)?).await })
         },
     },
     Tool {
@@ -133,18 +60,18 @@ const TOOLS: [Tool; 7] = [
         title: "Show steps",
         description: "Shows one step of a run as recorded: thought, calls, results, errors. Without `n`, lists summaries of \
             the steps, one page at a time.",
-        schema: schema::<run::Step>,
+        schema: schema::<calls::Step>,
         ask: |session, arguments| {
-            Box::pin(async move { run::step(session, read(arguments)?).await })
+            Box::pin(async move { calls::step(session, read(arguments)?).await })
         },
     },
     Tool {
         name: "state",
         title: "Show the state",
         description: "Shows the state after a step, and which step last wrote each key. With `key`, shows the history of one value.",
-        schema: schema::<run::State>,
+        schema: schema::<calls::State>,
         ask: |session, arguments| {
-            Box::pin(async move { run::state(session, read(arguments)?).await })
+            Box::pin(async move { calls::state(session, read(arguments)?).await })
         },
     },
     Tool {
@@ -152,9 +79,9 @@ const TOOLS: [Tool; 7] = [
         title: "Search all runs",
         description: "Finds a text in everything that runs recorded. Returns the run, step, field and surrounding text of each \
             hit. `state` in the result is `done`, or `running` if the search timed out before it was complete.",
-        schema: schema::<search::Search>,
+        schema: schema::<calls::Search>,
         ask: |session, arguments| {
-            Box::pin(async move { search::search(session, read(arguments)?).await })
+            Box::pin(async move { calls::search(session, read(arguments)?).await })
         },
     },
     Tool {
@@ -162,9 +89,9 @@ const TOOLS: [Tool; 7] = [
         title: "Compare two runs",
         description: "Shows where two runs diverge, and how their settings and numbers differ. Includes the aligned steps \
             around the point of divergence.",
-        schema: schema::<run::Diff>,
+        schema: schema::<calls::Diff>,
         ask: |session, arguments| {
-            Box::pin(async move { run::diff(session, read(arguments)?).await })
+            Box::pin(async move { calls::diff(session, read(arguments)?).await })
         },
     },
     Tool {
@@ -172,9 +99,9 @@ const TOOLS: [Tool; 7] = [
         title: "Try other stop rules",
         description: "Shows where other stop rules would have ended a run, how much that would have saved, and whether the \
             answer would have been lost. Rules are re-evaluated on the recorded steps. Nothing is executed.",
-        schema: schema::<run::WhatIf>,
+        schema: schema::<calls::WhatIf>,
         ask: |session, arguments| {
-            Box::pin(async move { run::whatif(session, read(arguments)?).await })
+            Box::pin(async move { calls::whatif(session, read(arguments)?).await })
         },
     },
 ];
@@ -285,31 +212,6 @@ fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
         .map_err(|error| Trouble::new(UNREAD).because(in_plain_words(&error.to_string())))
 }
 
-/// Reads a number of an argument. Serde's own error names the type in the code.
-fn whole_number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
-    value.deserialize_u64(WholeNumber).map(Some)
-}
-
-struct WholeNumber;
-
-impl Visitor<'_> for WholeNumber {
-    type Value = usize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0")
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<usize, E> {
-        let invalid = |_| E::invalid_value(Unexpected::Unsigned(number), &self);
-        usize::try_from(number).map_err(invalid)
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<usize, E> {
-        let invalid = |_| E::invalid_value(Unexpected::Signed(number), &self);
-        usize::try_from(number).map_err(invalid)
-    }
-}
-
 /// The JSON schema of a tool's arguments.
 fn schema<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -350,17 +252,5 @@ fn plain(field: &mut Map<String, Value>) {
     }
     if let Some(Value::String(text)) = field.get_mut("description") {
         *text = text.replace('\n', " ");
-    }
-}
-
-/// Gets a document of the API.
-async fn get(session: &Session, path: &str, query: &[(&str, &str)]) -> Document {
-    match session.inside.get(&href::with_query(path, query)).await {
-        Ok((true, body)) => Ok(body),
-        Ok((false, body)) => Err(Json::parse(&body).map_or_else(
-            || Trouble::new(body.clone()),
-            |problem| Trouble::of_problem(&problem),
-        )),
-        Err(why) => Err(Trouble::new("can't return the result").because(why)),
     }
 }

@@ -2,6 +2,7 @@ use std::io;
 
 use serde_json::{Value, json};
 
+use crate::analysis::columns::RunRow;
 use crate::analysis::life::ExternalFacts;
 use crate::analysis::scores::recorded_scores;
 use crate::analysis::summary::summary;
@@ -12,7 +13,6 @@ use crate::model::Index;
 use crate::model::json_line::Line;
 use crate::page::run::json::run;
 use crate::page::run::json_raw::write_raw;
-use crate::page::runs::json::RunRow;
 use crate::page::step::json::{event, events_of, step, step_head, step_heads};
 
 const STEPS: [&str; 4] = [

@@ -1,52 +1,51 @@
-//! Defines the JSON document that compares two runs.
+//! Provides the JSON document that compares two runs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::compare::{Config, Relation, Row, Setting, compare, config, measures_of_two};
+use super::{Config, Measure, Relation, Row, Setting, compare, config, measures_of_two};
+use crate::analysis::columns::RunRow;
 use crate::analysis::summary::Summary;
 use crate::model::json::Json;
 use crate::model::{Index, Lines};
-use crate::page::run_view::RunView;
-use crate::page::runs::json::RunRow;
-use crate::page::step::fill::manifest_text;
 
 /// One of the runs, with the data to compare.
-pub(crate) struct Side<'a> {
+#[derive(Debug)]
+pub struct Side<'a> {
+    /// Its summary.
     pub summary: &'a Summary,
+    /// Its index.
     pub index: &'a Index,
     /// The text of its manifest, if it can be read.
     manifest: Option<String>,
 }
 
 impl<'a> Side<'a> {
-    pub(crate) fn new(summary: &'a Summary, index: &'a Index, lines: &dyn Lines) -> Self {
+    /// Reads the manifest of a run.
+    pub fn new(summary: &'a Summary, index: &'a Index, lines: &dyn Lines) -> Self {
         Self {
             summary,
             index,
-            manifest: manifest_text(lines),
+            manifest: lines.manifest_text(),
         }
-    }
-
-    pub(crate) fn of(view: &RunView<'a>) -> Self {
-        Self::new(view.summary, view.index, view.lines)
     }
 }
 
-pub(crate) fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
+/// Compares the settings of two runs.
+pub fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
     let [one, other] = [a, b].map(|side| side.manifest.as_deref().and_then(Json::parse));
     config((a.summary, one.as_ref()), (b.summary, other.as_ref()))
 }
 
 /// Two runs side by side.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Compared<'a> {
+pub struct Compared<'a> {
     a: RunRow<'a>,
     b: RunRow<'a>,
     /// The differences in a sentence.
     summary: String,
     /// Whether a step or a setting differs. Ids, times and numbers don't count.
-    differs: bool,
+    pub differs: bool,
     /// The settings that differ.
     config: Vec<Setting>,
     /// How many more settings differ.
@@ -78,6 +77,19 @@ struct Metric {
     b_estimated: bool,
 }
 
+impl Metric {
+    fn new((a, b): (Measure, Measure)) -> Self {
+        Self {
+            name: a.id,
+            a: a.value,
+            b: b.value,
+            delta: b.value.zip(a.value).map(|(b, a)| b - a),
+            a_estimated: a.is_estimate,
+            b_estimated: b.is_estimate,
+        }
+    }
+}
+
 /// A row of the comparison, identified by the ordinals of its steps.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RowPlace {
@@ -86,9 +98,8 @@ struct RowPlace {
     what: Relation,
 }
 
-/// Compares two runs. Also returns whether a step or a setting differs, ignoring ids, times and
-/// numbers.
-pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> (bool, Compared<'a>) {
+/// Compares two runs.
+pub fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
     let comparison = compare(a.index, b.index);
     let config = settings(a, b);
     let at = |row: Option<usize>| {
@@ -99,34 +110,19 @@ pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> (bool, Compared<'a>) {
             what: row.relation,
         })
     };
-    let metrics =
-        measures_of_two((a.summary, a.index), (b.summary, b.index)).map(|(one, other)| {
-            let delta = other.value.zip(one.value).map(|(other, one)| other - one);
-            let (a_estimated, b_estimated) = (one.is_estimate, other.is_estimate);
-            Metric {
-                name: one.id,
-                a: one.value,
-                b: other.value,
-                delta,
-                a_estimated,
-                b_estimated,
-            }
-        });
-    let differs = comparison.first.is_some() || !config.differs.is_empty();
-    let (first, unlike) = (at(comparison.first), at(comparison.before));
-    let compared = Compared {
+    let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index));
+    Compared {
         a: RunRow(a.summary),
         b: RunRow(b.summary),
         summary: comparison.sentence(a.index, b.index),
-        differs,
+        differs: comparison.first.is_some() || !config.differs.is_empty(),
         config: config.differs,
         config_more: config.more,
         config_equal: config.equal.len(),
-        metrics: metrics.collect(),
-        aligned: comparison.rows,
+        metrics: metrics.map(Metric::new).collect(),
         common_prefix: comparison.common,
-        first_divergence: first,
-        first_unlike: unlike,
-    };
-    (differs, compared)
+        first_divergence: at(comparison.first),
+        first_unlike: at(comparison.before),
+        aligned: comparison.rows,
+    }
 }

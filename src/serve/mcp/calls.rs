@@ -1,12 +1,15 @@
-//! Tools about the table of runs, one run, and two runs.
+//! The arguments of each tool, and how it is answered from documents of the API.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use tokio::time::Instant;
 
-use super::super::session::Session;
-use super::{Document, Trouble, get, whole_number};
+use super::session::{Document, Session, Trouble};
 use crate::model::RunKey;
 use crate::model::json::Json;
 use crate::page::part::href;
@@ -18,6 +21,12 @@ const RUNS: usize = 30;
 const STEPS: usize = 50;
 /// How many rows are shown before and after the point where two runs diverge.
 const AROUND: usize = 5;
+/// How many hits an answer has by default.
+const HITS: usize = 40;
+/// The time limit of a search. After it the answer has the hits so far.
+const SEARCH_TIME: Duration = Duration::from_secs(30);
+/// The pause between polls of a search. Each poll waits for a while too.
+const SEARCH_AGAIN: Duration = Duration::from_millis(50);
 /// The columns of a list of runs. The other tools have the rest.
 const FIELDS: [&str; 33] = [
     "key",
@@ -137,6 +146,19 @@ pub(super) struct WhatIf {
     rules: Vec<String>,
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    /// The exact text to find. Case-insensitive for ASCII only
+    text: String,
+    /// Searches only the runs that match this query. Same syntax as in list_runs
+    #[serde(default)]
+    query: String,
+    /// Maximum number of hits. Default: 40
+    #[serde(default, deserialize_with = "whole_number")]
+    limit: Option<usize>,
+}
+
 pub(super) async fn list(session: &Session, args: ListRuns) -> Document {
     let limit = args.limit.unwrap_or(RUNS).to_string();
     let query = [
@@ -145,7 +167,7 @@ pub(super) async fn list(session: &Session, args: ListRuns) -> Document {
         ("limit", &limit),
         ("after", &args.after),
     ];
-    let runs = get(session, "/api/runs", &query).await?;
+    let runs = session.get("/api/runs", &query).await?;
     if args.whole {
         return Ok(runs);
     }
@@ -169,7 +191,7 @@ pub(super) async fn list(session: &Session, args: ListRuns) -> Document {
 
 pub(super) async fn why(session: &Session, args: Why) -> Document {
     let key = run(session, &args.run)?;
-    with_key(get(session, &below(&key, "why"), &[]).await?, &key)
+    with_key(session.get(&below(&key, "why"), &[]).await?, &key)
 }
 
 pub(super) async fn step(session: &Session, args: Step) -> Document {
@@ -179,16 +201,18 @@ pub(super) async fn step(session: &Session, args: Step) -> Document {
             |number: Option<usize>| number.map(|number| number.to_string()).unwrap_or_default();
         let (after, limit) = (number(args.after), number(args.limit.or(Some(STEPS))));
         return with_key(
-            get(
-                session,
-                &below(&key, "steps"),
-                &[("after", &after), ("limit", &limit)],
-            )
-            .await?,
+            session
+                .get(
+                    &below(&key, "steps"),
+                    &[("after", &after), ("limit", &limit)],
+                )
+                .await?,
             &key,
         );
     };
-    let step = get(session, &below(&key, &format!("steps/{n}")), &[]).await?;
+    let step = session
+        .get(&below(&key, &format!("steps/{n}")), &[])
+        .await?;
     if args.events {
         return with_key(step, &key);
     }
@@ -209,14 +233,11 @@ pub(super) async fn state(session: &Session, args: State) -> Document {
     };
     let part = format!("state/{n}");
     let asked = match args.key.as_str() {
-        "" => get(session, &below(&key, &part), &[]).await?,
+        "" => session.get(&below(&key, &part), &[]).await?,
         value => {
-            get(
-                session,
-                &below(&key, &format!("{part}/history")),
-                &[("key", value)],
-            )
-            .await?
+            session
+                .get(&below(&key, &format!("{part}/history")), &[("key", value)])
+                .await?
         }
     };
     with_key(asked, &key)
@@ -224,7 +245,7 @@ pub(super) async fn state(session: &Session, args: State) -> Document {
 
 /// The ordinal of the last step. It can't be counted: a run with skipped steps has more steps than ordinals.
 async fn last_step(session: &Session, key: &RunKey) -> Result<usize, Trouble> {
-    let steps = get(session, &below(key, "steps"), &[("limit", "1")]).await?;
+    let steps = session.get(&below(key, "steps"), &[("limit", "1")]).await?;
     let total = Json::parse(&steps).and_then(|steps| steps.get("total").and_then(Json::as_f64));
     let last = total.and_then(|total| (total as usize).checked_sub(1));
     last.ok_or_else(|| Trouble::new(format!("{key} has no recorded steps")))
@@ -232,12 +253,9 @@ async fn last_step(session: &Session, key: &RunKey) -> Result<usize, Trouble> {
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {
     let (a, b) = (run(session, &args.a)?, run(session, &args.b)?);
-    let compared = get(
-        session,
-        "/api/compare",
-        &[("a", a.as_str()), ("b", b.as_str())],
-    )
-    .await?;
+    let compared = session
+        .get("/api/compare", &[("a", a.as_str()), ("b", b.as_str())])
+        .await?;
     let whole = Json::parse(&compared).unwrap_or(Json::Null);
     let number = |name: &str| {
         whole
@@ -290,11 +308,53 @@ pub(super) async fn whatif(session: &Session, args: WhatIf) -> Document {
         .iter()
         .map(|rule| ("rule", rule.as_str()))
         .collect();
-    get(session, &below(&key, "whatif"), &rules).await
+    session.get(&below(&key, "whatif"), &rules).await
+}
+
+/// Full-text search. Polls until the search is done or its time is up.
+pub(super) async fn search(session: &Session, args: Search) -> Document {
+    if args.text.is_empty() {
+        return Err(
+            Trouble::new("text is empty").hint("use list_runs to find runs by their properties")
+        );
+    }
+    let limit = args.limit.unwrap_or(HITS).to_string();
+    let ask = async |cancel: &str| {
+        let query = [
+            ("q", args.text.as_str()),
+            ("in", &args.query),
+            ("limit", &limit),
+            ("cancel", cancel),
+        ];
+        session.get("/api/search", &query).await
+    };
+    let end = Instant::now() + SEARCH_TIME;
+    loop {
+        let found = ask("").await?;
+        let (is_open, number) = {
+            let found = Json::parse(&found).unwrap_or(Json::Null);
+            let is_open = found.get("state").and_then(Json::as_str) == Some("running");
+            (
+                is_open,
+                found
+                    .get("number")
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            )
+        };
+        if !is_open {
+            return Ok(found);
+        }
+        if Instant::now() >= end {
+            let _ = ask(&number).await;
+            return Ok(found);
+        }
+        tokio::time::sleep(SEARCH_AGAIN).await;
+    }
 }
 
 /// Finds the run that a client names.
-pub(super) fn run(session: &Session, text: &str) -> Result<RunKey, Trouble> {
+fn run(session: &Session, text: &str) -> Result<RunKey, Trouble> {
     named(&session.state.library, text).map_err(|close| {
         let trouble = Trouble::new(format!("no run named {text}"));
         let trouble = close.iter().fold(trouble, |trouble, key| {
@@ -329,4 +389,29 @@ fn picked(document: &str, other: impl Fn(&str, Json<'_>) -> Option<String>) -> S
         Some(format!("{}:{value}", Json::String(name)))
     });
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// Reads a number of an argument. Serde's own error names the type in the code.
+fn whole_number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    value.deserialize_u64(WholeNumber).map(Some)
+}
+
+struct WholeNumber;
+
+impl Visitor<'_> for WholeNumber {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<usize, E> {
+        let invalid = |_| E::invalid_value(Unexpected::Unsigned(number), &self);
+        usize::try_from(number).map_err(invalid)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<usize, E> {
+        let invalid = |_| E::invalid_value(Unexpected::Signed(number), &self);
+        usize::try_from(number).map_err(invalid)
+    }
 }

@@ -1,0 +1,106 @@
+//! Defines which handler answers each address.
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+
+use super::{backpressure, events, health, openapi, statics};
+use crate::page::app::AppState;
+use crate::page::{
+    compare, error_page, export, extract, jump, keys, replay, run, runs, scores, search, state,
+    step, sweep, whatif,
+};
+
+/// Routes for all callers, without admission checks.
+pub(super) fn answers(state: AppState) -> Router {
+    let pages = Router::new()
+        .route("/", get(runs::handler::runs))
+        .route("/live/runs", get(runs::handler::runs_pulse))
+        .route("/runs.csv", get(runs::handler::runs_csv))
+        .route("/compare", get(compare::page))
+        .route("/compare/replay", get(compare::lockstep))
+        .route("/live/compare", get(compare::part))
+        .route("/whatif", get(sweep::handler::page))
+        .route("/live/whatif", get(sweep::handler::part))
+        .route("/search", get(search::handler::page))
+        .route("/live/search", get(search::handler::part))
+        .route("/scores", get(scores::handler::several))
+        .route("/keys", get(keys::page))
+        .route("/keys/part", get(keys::part))
+        .route("/runs/{key}", get(run::handler::page))
+        .route("/runs/{key}/", get(run::handler::page))
+        .route("/runs/{key}/live", get(run::handler::pulse))
+        .route("/runs/{key}/whatif", get(whatif::handler::page))
+        .route("/runs/{key}/whatif/live", get(whatif::handler::pulse))
+        .route("/runs/{key}/replay", get(replay::page))
+        .route("/runs/{key}/replay/part", get(replay::part))
+        .route("/runs/{key}/replay/live", get(replay::pulse))
+        .route("/runs/{key}/scores", get(scores::handler::page))
+        .route("/runs/{key}/scores/live", get(scores::handler::pulse))
+        .route("/runs/{key}/scores.csv", get(scores::handler::csv))
+        .route("/runs/{key}/export.html", get(export::handler::page))
+        .route("/runs/{key}/steps/part", get(run::handler::rows_part))
+        .route("/runs/{key}/steps/{n}", get(run::handler::step))
+        .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
+        .route("/runs/{key}/steps/{n}/value", get(run::source::step_value))
+        .route("/runs/{key}/steps/{n}/raw", get(run::source::step_raw))
+        .route(
+            "/runs/{key}/steps/{n}/assets/{asset}",
+            get(run::source::asset),
+        )
+        .route(
+            "/runs/{key}/events/{n}/value",
+            get(run::source::event_value),
+        )
+        .route("/runs/{key}/events/{n}/raw", get(run::source::event_raw))
+        .route(
+            "/runs/{key}/manifest/value",
+            get(run::source::manifest_value),
+        )
+        .route("/runs/{key}/manifest/raw", get(run::source::manifest_raw))
+        .fallback(runs::handler::not_found);
+    let api = Router::new()
+        .route("/openapi.json", get(openapi::document))
+        .route("/runs", get(runs::api::runs))
+        .route("/compare", get(compare::api))
+        .route("/whatif", get(sweep::handler::json))
+        .route("/search", get(search::handler::json))
+        .route("/jump", get(jump::api))
+        .route("/runs/{key}", get(run::api::run))
+        .route("/runs/{key}/steps", get(step::api::steps))
+        .route("/runs/{key}/steps/{n}", get(step::api::step))
+        .route("/runs/{key}/scores", get(scores::handler::api))
+        .route("/runs/{key}/state/{n}", get(state::handler::api))
+        .route(
+            "/runs/{key}/state/{n}/history",
+            get(state::handler::history),
+        )
+        .route("/runs/{key}/why", get(run::api::why))
+        .route("/runs/{key}/files", get(run::api::files))
+        .route("/runs/{key}/whatif", get(whatif::handler::api))
+        .route("/runs/{key}/raw", get(run::api::raw))
+        .fallback(health::not_found);
+    Router::new()
+        .nest("/api", api)
+        .route("/healthz", get(health::healthz))
+        // Plain-text responses can't name an icon, so browsers request this path.
+        .route(
+            "/favicon.ico",
+            get(|| async { axum::http::StatusCode::NO_CONTENT }),
+        )
+        .route("/events", get(events::library))
+        .route("/runs/{key}/events", get(events::run))
+        .route("/static/{version}/{*name}", get(statics::file))
+        .merge(pages)
+        .layer(from_fn_with_state(
+            backpressure::ResponseLimits::default(),
+            backpressure::limit_buffered_responses,
+        ))
+        .layer(from_fn_with_state(state.clone(), extract::load_runs))
+        .layer(from_fn_with_state(state.clone(), error_page::show))
+        // Innermost, so that the response to a panic gets the common headers too.
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(
+            error_page::panicked,
+        ))
+        .with_state(state)
+}
