@@ -444,7 +444,7 @@ fn checks<'a>(reward: &Reward<'a>) -> [(&'static str, &'static str, Vec<Check<'a
         ("assertions met", "assertion", each(reward.env_assertions)),
         ("statements met", "statement", each(reward.nl_assertions)),
         (
-            "information given",
+            "told as asked",
             "communication check",
             each(reward.communicate_checks),
         ),

@@ -222,13 +222,67 @@ fn help_of_every_command() {
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
       steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  "two words"
     Fields:
-      run path run_id manifest_status liveness outcome status stop verdict verdict_second
-      contradictions certainty steps events segments errors max_steps max_steps_from tokens input
-      cached output reasoning untold tokens_estimated model_calls calls tool_errors cost cost_recorded
-      cost_estimated duration duration_at_least score critic model models title task parent
-      continues format writer project turns children files started updated issues
-      problems partial duplicate_of also_at copies_say copied_from copied agent tool err
-      state.KEY changed
+      run                The run's key: its path below the root
+      path               Where its files are
+      run_id             The id that the trace records
+      manifest_status    The status recorded in manifest.json
+      liveness           Whether it may still write: finished, running, stalled, died, …
+      outcome            How it ended: completed, truncated, halted, failed, cancelled, unknown
+      status             The word in the status column: answered, limit, error, died, …
+      stop               The recorded stop reason
+      verdict            Why it stopped, in a sentence
+      verdict_second     Another fact about the end
+      contradictions     The number of contradictions between its records
+      certainty          Whether the verdict is recorded, inferred or unknown
+      steps              The number of steps
+      events             The number of events
+      segments           The number of runs in the same directory
+      errors             The number of steps with an error
+      max_steps          The step limit
+      max_steps_from     Who set the step limit
+      tokens             The tokens used
+      input              The input tokens
+      cached             The input tokens read from a cache
+      output             The output tokens
+      reasoning          The reasoning tokens
+      untold             The number of steps that don't record their tokens
+      tokens_estimated   Whether the tokens are estimates
+      model_calls        The number of model replies
+      calls              The number of tool calls
+      tool_errors        The number of failed tool calls
+      cost               The cost in US dollars, recorded or estimated
+      cost_recorded      The recorded cost in US dollars
+      cost_estimated     The cost estimated from tokens and prices
+      duration           How long it took
+      duration_at_least  The shortest time it may have taken, if the exact time is unknown
+      score              The last score of a critic
+      critic             The names of its critics
+      model              The model
+      models             The models, if there are several
+      title              The title that the trace records
+      task               The task
+      parent             The run that started it
+      continues          The run that it continues
+      format             The format of its trace
+      writer             The tool that wrote the trace
+      project            The project directory
+      turns              The number of turns
+      children           The number of runs that it started
+      files              The number of files that it changed
+      started            When it started
+      updated            When its files last changed
+      issues             The number of issues in its files: problems and notes
+      problems           The number of issues that lose data
+      partial            Whether it's still being indexed
+      duplicate_of       The run that has the same records and is counted instead
+      also_at            Where its duplicates are
+      copies_say         How its duplicates differ
+      copied_from        The run from which its first steps are copied
+      copied             The number of steps copied from another run
+      agent              The names of its agents
+      tool               The names of the tools that it called
+      err                Whether a step has an error
+      state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models title task partial also_at
       copies_say agent tool err state.KEY
@@ -260,7 +314,7 @@ fn help_of_every_command() {
       <RUN>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
 
     Options:
-          --step <N>         Show one step in full, by its ordinal (from 0)
+          --step <N>         Show one step in full; steps are counted from 0
           --events           Show the events of the run or step
           --format <FORMAT>  The output format; md is a transcript for pasting [default: text] [possible values: text, md, json]
           --json             Print one JSON document; same as `--format json`
@@ -310,11 +364,11 @@ fn help_of_every_command() {
     insta::assert_snapshot!(help(&["diff", "--help"]), @r#"
     Show where two runs diverge and how they differ; exits with 1 if they do
 
-    Usage: board diff [OPTIONS] <RUN> <RUN>
+    Usage: board diff [OPTIONS] <A> <B>
 
     Arguments:
-      <RUN>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
-      <RUN>  The other run
+      <A>  A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)
+      <B>  The other run
 
     Options:
           --json           Print one JSON document
@@ -353,8 +407,10 @@ fn help_of_every_command() {
       keyword=TEXT                       the answer contains the keyword
       content_match=REGEX                the model's text is not empty and matches the pattern
       stop_on_tool=NAME                  an action has exactly this name
-      {"type":"any_of","of":[RULE, ..]}  any member is true
-      {"type":"all_of","of":[RULE, ..]}  every member that isn't off is true
+      {"type":"any_of","of":[RULE, ..]}  any rule in the list is true; its members are JSON
+      {"type":"all_of","of":[RULE, ..]}  all rules in the list are true, except those switched off
+    Example of a group:
+      {"type":"any_of","of":[{"type":"max_steps","steps":8},{"type":"keyword","keyword":"DONE"}]}
     "#);
     let demo = help(&["demo", "--help"]);
     let (usage, scenarios) = demo
@@ -428,7 +484,7 @@ fn a_wrong_number_or_address_is_explained() {
     for (args, words) in [
         (
             &["show", run, "--step", "x"][..],
-            "must be a whole number, such as 3",
+            "must be a whole number from 0",
         ),
         (
             &["serve", "--port", "70000"][..],

@@ -105,7 +105,7 @@ fn an_unfinished_run_lives_as_long_as_its_process() {
     assert_eq!(died["liveness"], "died");
     assert_eq!(
         died["verdict"],
-        "Died in step 1: its process is gone, and no events follow ACT"
+        "Died in step 1 while running hang; its process is gone"
     );
     assert_eq!(
         waiting["liveness"], "stalled",
@@ -136,7 +136,7 @@ fn programs_read_the_rule_that_ended_a_run() {
     let (done, shown) = typed(&["show", "refused"], dir.path());
     assert_eq!(done, 0);
     assert!(
-        shown.contains("ended by  budget.steps: 3 steps, limit 3, set by the task"),
+        shown.contains("ended by  budget.steps: 3 steps, limit 3 (set by the task)"),
         "{shown}"
     );
     let (clean, checked) = typed(

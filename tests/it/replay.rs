@@ -118,7 +118,10 @@ fn what_is_no_place_is_not_found_and_what_there_is_is_said() {
     for (query, says) in [
         ("step=7", "It has 7 steps, numbered from 0 to 6"),
         ("step=x", "It has 7 steps, numbered from 0 to 6"),
-        ("step=0&event=11", "It has 10 events, 1 to 10."),
+        (
+            "step=0&event=11",
+            "It has 10 events, numbered from 1 to 10.",
+        ),
         ("step=0&speed=9", "Use 0.5, 1, 2, 5, 20, 100 or 500."),
         ("step=0&clock=sun", "Use step, time or gaps."),
     ] {

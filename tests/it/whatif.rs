@@ -365,7 +365,7 @@ fn the_command_refuses_what_it_cannot_ask() {
         ),
         (
             "structured_output=README.md",
-            "because: the schema file README.md is not JSON",
+            "because: the schema file README.md isn't JSON",
             "hint: for example: ",
         ),
         (

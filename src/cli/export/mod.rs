@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// file; - for stdout
     #[arg(long, value_name = "URL|FILE")]
     otlp: Option<PathBuf>,
-    /// Open the page at this step, counted from 0
+    /// Open the page at this step; steps are counted from 0
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>, conflicts_with_all = ["atif", "otlp"])]
     step: Option<usize>,
     /// Open the page with this many events of the step replayed; 1 is the first

@@ -58,7 +58,7 @@ const MAX_PIECE_BYTES: usize = 2_000;
 pub(super) struct Args {
     #[arg(value_name = "RUN", help = super::command::RUN)]
     run: PathBuf,
-    /// Show one step in full, counted from 0
+    /// Show one step in full; steps are counted from 0
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>)]
     step: Option<usize>,
     /// Show the events of the run or step

@@ -126,7 +126,7 @@ fn a_token_limit_of_300_in_init_and_9000_in_the_manifest_are_both_named() {
         &board(&["why", run]),
         &[
             "(9,000 and 300)",
-            "591 of 300 tokens according to the INIT event",
+            "591 tokens, limit 300 according to the INIT event",
         ],
     );
     assert_contradicts(

@@ -122,10 +122,7 @@ mod limits {
         assert_denied(&run(4), "4 of 4 model calls");
         assert_says(
             &told(&run(5)).0,
-            &[
-                "Model call limit reached",
-                "5 model calls, limit 4 model calls",
-            ],
+            &["Model call limit reached", "5 model calls, limit 4"],
         );
     }
 

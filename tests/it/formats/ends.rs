@@ -264,10 +264,7 @@ fn an_error_of_codex_is_what_its_class_says_and_not_what_its_message_mentions() 
         with(file, "rollout-a.jsonl", &[line]).row.verdict.sentence
     };
     let limit = "Incomplete response returned, reason: max_output_tokens";
-    assert!(
-        session("other".into(), limit)
-            .starts_with("The reply in step 0 reached its output token limit")
-    );
+    assert!(session("other".into(), limit).contains(" reached its output token limit: Incomplete"));
     let quoted = "the context window and max_output_tokens and content_filter are no members of this request";
     assert!(session("other".into(), quoted).starts_with("Failed with an error"));
     assert!(session("bad_request".into(), limit).starts_with("Failed with an API error"));

@@ -129,7 +129,7 @@ fn which_limit_was_exceeded_is_told_by_the_figures() {
     .expect("written");
     assert_eq!(
         read(&path).row.verdict.sentence,
-        "Step limit reached after step 0: 1 step"
+        "Step limit reached after step 0: 1 step, limit 1"
     );
 }
 

@@ -127,7 +127,7 @@ fn limits_are_recorded_with_their_figures() {
     let steps = read(&conversation(2)).row.verdict;
     assert_eq!(
         &*steps.sentence,
-        "Step limit reached after step 2: 3 iterations"
+        "Step limit reached after step 2: 3 iterations, limit 3"
     );
     let cost = read(&conversation(4)).row.verdict;
     assert_eq!(

@@ -78,7 +78,10 @@ fn a_limit_is_told_by_the_state_of_the_agent() {
     let verdict = &run.row.verdict;
     assert_eq!(
         (&*verdict.sentence, verdict.certainty.as_str()),
-        ("Step limit reached after step 1: 2 iterations", "recorded")
+        (
+            "Step limit reached after step 1: 2 iterations, limit 2",
+            "recorded"
+        )
     );
     let step = run.step(1);
     assert_eq!(

@@ -154,7 +154,7 @@ fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
     let run = session(&[lines.as_slice(), &[failed]].concat());
     assert_eq!(
         run.row.verdict.sentence,
-        "Failed with an API error after step 0: API Error: 500"
+        "Failed with an API error after step 0: 500"
     );
 }
 
