@@ -42,16 +42,21 @@ impl Fingerprint {
         let parent = manifest.and_then(|manifest| manifest.parent.as_deref());
         // Sub-agents that start together may make the same request at the same moment.
         let agent = parent.and(id);
+        let is_timed = index.format().is_one_file();
         // Only programs whose sessions people resume begin a file with the records of an earlier
         // one. Evaluation runs may begin with the same call at the same recorded time.
-        let is_session = index.format().is_one_file() && index.format().is_session;
+        let is_session = is_timed && index.format().is_session;
         let first = index
             .identity_of(0)
             .filter(|_| is_session)
             .map(|first| hash(&(agent, first)));
         let is_untimed = index.format().is_untimed_stream();
-        // An id alone may be a name that people chose, and need not be unique.
-        let timed = || id.zip(index.first_ts()).map(|run| hash(&run));
+        // The id of a directory is a name that its writer chose, and it need not be unique.
+        let timed = || {
+            id.zip(index.first_ts())
+                .filter(|_| is_timed)
+                .map(|run| hash(&run))
+        };
         Self {
             first,
             run: if is_untimed {

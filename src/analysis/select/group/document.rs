@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::Sum;
+use super::sum::Sum;
 use crate::analysis::columns::{Column, RunRow, Value};
 use crate::analysis::summary::Summary;
 use crate::model::time::utc;

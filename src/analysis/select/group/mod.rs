@@ -12,19 +12,21 @@ use serde::Serialize;
 
 use super::cursor::{self, Cursor, SortKey, place};
 use super::{Selection, in_order, order, ranked};
-use crate::analysis::columns::{COLUMNS, Column, Kind, PARENT, Value};
+use crate::analysis::columns::{COLUMNS, Column, PARENT, Value};
 use crate::analysis::query::{Query, Sort};
-use crate::analysis::summary::{Cost, Summary};
+use crate::analysis::summary::Summary;
 use crate::model::Outcome;
 
 mod document;
 mod family;
+mod sum;
 #[cfg(test)]
 mod tests;
 
 use document::Total;
 use family::Family;
 pub use family::Member;
+pub use sum::Sum;
 
 /// One window of groups.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,19 +90,6 @@ pub struct Group<'a, T> {
     pub rows: Vec<Member<'a, T>>,
 }
 
-/// A sum over runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Sum {
-    /// The sum of the known values.
-    pub amount: f64,
-    /// The number of runs with a known value.
-    pub known: usize,
-    /// The number of those values that are lower bounds.
-    pub lower_bounds: usize,
-    /// Whether the sum includes an estimate.
-    pub is_estimate: bool,
-}
-
 /// Selects a window of groups, and how many runs of each to return.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a> {
@@ -126,46 +115,6 @@ impl<'a, T> Groups<'a, T> {
                 .collect(),
             next: self.next.clone(),
             after_ignored: self.after_ignored,
-        }
-    }
-}
-
-impl Sum {
-    fn add(&mut self, column: &Column, run: &Summary) {
-        let Some(number) = column.value(run) else {
-            return;
-        };
-        let amount = match number {
-            Value::Count(number) => number as f64,
-            Value::Millis(ms) => ms,
-            Value::Usd(cost) => {
-                self.is_estimate |= matches!(cost, Cost::Estimated(_));
-                cost.usd()
-            }
-            _ => return,
-        };
-        if amount.is_finite() {
-            self.amount += amount;
-            self.known += 1;
-            self.lower_bounds += usize::from(column.is_lower_bound(run));
-            self.is_estimate |= column.is_estimate(run);
-        }
-    }
-
-    /// Returns how many values are exact rather than lower bounds.
-    pub fn counted(&self) -> usize {
-        self.known - self.lower_bounds
-    }
-
-    /// Returns the sum as a value of its column, or `None` if no run has a value.
-    pub fn value(&self, column: &Column) -> Option<Value<'static>> {
-        match column.kind {
-            _ if self.known == 0 => None,
-            Kind::Count(_) => Some(Value::Count(self.amount as i64)),
-            Kind::Millis(_) => Some(Value::Millis(self.amount)),
-            Kind::Usd(_) if self.is_estimate => Some(Value::Usd(Cost::Estimated(self.amount))),
-            Kind::Usd(_) => Some(Value::Usd(Cost::Recorded(self.amount))),
-            _ => None,
         }
     }
 }
