@@ -72,7 +72,7 @@ fn the_settings_name_what_is_served_unless_the_command_line_does() {
     let text = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(2));
     assert!(
-        text.starts_with("board: bad.toml:2: unknown key `port`, expected one of"),
+        text.starts_with("board: bad.toml:2: unknown key `port`; use one of"),
         "{text}"
     );
     let said = command(home, &["serve", "--config", "none.toml"])
