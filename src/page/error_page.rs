@@ -36,13 +36,13 @@ pub(crate) async fn show(State(state): State<AppState>, request: Request, next: 
     let api = is_api_path(request.uri().path());
     let mut response = next.run(request).await;
     match response.extensions_mut().remove::<WebError>() {
-        Some(error) => respond(error, &state, api),
+        Some(error) => respond(&error, &state, api),
         None => response,
     }
 }
 
 /// Builds the response: a problem document for the API, or else a page.
-pub(crate) fn respond(error: WebError, state: &AppState, api: bool) -> Response {
+pub(crate) fn respond(error: &WebError, state: &AppState, api: bool) -> Response {
     let mut response = if api {
         error.0.problem()
     } else {

@@ -88,7 +88,7 @@ struct Frames<R: Read> {
 }
 
 enum Frame<R: Read> {
-    Zstandard(StreamingDecoder<BufReader<R>, FrameDecoder>),
+    Zstandard(Box<StreamingDecoder<BufReader<R>, FrameDecoder>>),
     Gzip(GzDecoder<BufReader<R>>),
 }
 
@@ -98,7 +98,7 @@ impl<R: Read> Frame<R> {
             return Ok(Self::Gzip(GzDecoder::new(input)));
         }
         zstandard(input)
-            .map(Self::Zstandard)
+            .map(|frame| Self::Zstandard(Box::new(frame)))
             .map_err(|error| unbegun("the compressed file", &error))
     }
 

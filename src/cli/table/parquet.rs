@@ -261,6 +261,7 @@ mod tests {
 
     use super::super::rows::Table;
     use super::*;
+    use crate::analysis::table::STEPS;
 
     /// A row of the steps table in which only these columns are known.
     fn line(known: &[(&str, Value)]) -> Vec<u8> {

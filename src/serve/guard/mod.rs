@@ -204,7 +204,7 @@ pub(crate) async fn admit(
     let mut response = match (checked, &gate) {
         (Ok(()), Some(gate)) if key == Key::InAddress => gate.welcome(uri),
         (Ok(()), _) => return next.run(request).await,
-        (Err(refusal), _) => respond(refusal.for_strangers(), &state, is_api_path(uri.path())),
+        (Err(refusal), _) => respond(&refusal.for_strangers(), &state, is_api_path(uri.path())),
     };
     add_headers(response.headers_mut());
     response

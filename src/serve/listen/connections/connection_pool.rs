@@ -253,7 +253,7 @@ pub(crate) async fn in_turn(
         let detail = "Too many requests are being handled at the same time.";
         let busy = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
             .hint("Try again in a moment.");
-        let mut refusal = respond(busy, &state, is_api_path(path));
+        let mut refusal = respond(&busy, &state, is_api_path(path));
         refusal
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
