@@ -45,7 +45,7 @@ pub(super) fn whole_number<T: std::str::FromStr>(text: &str) -> std::result::Res
         .map_err(|_| "must be a whole number from 0".to_owned())
 }
 
-/// Truncates to at most `max` characters, the last of which is then an ellipsis.
+/// Truncates a text longer than `max` characters, and ends it with an ellipsis.
 pub(super) fn cut(text: &str, max: usize) -> String {
     if first_chars(text, max).is_none() {
         return text.to_owned();

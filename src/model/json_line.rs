@@ -66,7 +66,7 @@ impl Serialize for Line<'_> {
     }
 }
 
-/// Serializes JSON text as a value, or null if there is none.
+/// Serializes JSON text as a value, or null without a text.
 pub(crate) fn embed<S: Serializer>(
     text: &Option<String>,
     serializer: S,

@@ -147,7 +147,7 @@ impl Index {
             .count();
     }
 
-    /// Stores the sums over the steps before `hole.to`, some of which will be dropped.
+    /// Stores the sums over the steps before `hole.to`. The steps in the hole are dropped afterwards.
     pub(super) fn settle_hole(&mut self, hole: Hole) {
         let mut base = std::mem::take(&mut self.base);
         for n in base.end..hole.to {

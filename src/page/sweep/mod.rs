@@ -67,7 +67,7 @@ pub(crate) struct Context {
     form: Form,
     /// The parsed query.
     query: Query,
-    /// Why nothing is evaluated: an invalid rule or limit.
+    /// The invalid rule or limit that prevents the evaluation.
     fault: Option<String>,
     /// The critics to choose from.
     critics: Vec<String>,
@@ -77,7 +77,7 @@ pub(crate) struct Context {
     zone: TimeZone,
 }
 
-/// A question and its answer. Without a `standing`, nothing was asked.
+/// A question and its answer. `standing` is missing until a question is asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     context: &'a Context,
@@ -112,7 +112,7 @@ impl HtmlSafe for Head<'_> {}
 #[template(path = "sweep/sweep_body.html")]
 pub(crate) struct Body<'a> {
     progress: Option<Progress>,
-    /// The curve of the varied rule, or the reason there is none.
+    /// The curve of the varied rule, or the reason why it can't be drawn.
     curve: Option<Result<Curve<'a>, &'static str>>,
     limits: Option<Table<'a>>,
     rules: Option<Table<'a>>,
