@@ -208,20 +208,6 @@ fn token(args: &Args) -> Result<Option<Token>> {
 /// Checks a root. One that doesn't exist yet is fine, but one that can never contain runs is an
 /// error.
 pub(super) fn check(root: &Path) -> Result<()> {
-    if root.to_str().is_some_and(crate::mirror::Address::is_meant) {
-        let error = Error::new(
-            Kind::Usage,
-            format!("{} can only be followed by `board serve`", root.display()),
-        );
-        return Err(error.hint("copy what you need from it, and pass that directory"));
-    }
-    if let Some((scheme, _)) = root.to_str().and_then(|root| root.split_once("://"))
-        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric())
-        && !root.exists()
-    {
-        let error = Error::new(Kind::Usage, format!("unknown scheme in {}", root.display()));
-        return Err(error.hint("use s3://, gs:// or az://, or a directory"));
-    }
     match std::fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => {
             match RootScanner::new(root.to_owned()).scan().fault {
