@@ -113,10 +113,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             format!("no runs in {}: {fault}", root.path.display()),
         );
         // The query may have been taken for the directory.
-        let is_query = root
-            .path
-            .to_string_lossy()
-            .contains([':', '<', '>', '=', ' ']);
+        let is_query = args.query.is_none() && has_field(&root.path.to_string_lossy());
         return Err(match is_query {
             true => error.hint(
                 "pass the directory or file first, then the query: board list ./runs 'steps>5'",
@@ -194,6 +191,12 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         }
     }
     Ok(0)
+}
+
+/// Returns whether a text contains a query's term on a field.
+fn has_field(text: &str) -> bool {
+    let terms = Query::parse(text).terms;
+    terms.iter().any(|term| !matches!(term.test, Test::Text(_)))
 }
 
 /// Describes terms on fields with few words that match no run's word, since they may be misspelt.
