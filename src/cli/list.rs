@@ -126,13 +126,8 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         .map(|root| (root.skipped, root.skipped_total))
         .unwrap_or_default();
     let query = Query::parse(args.query.as_deref().unwrap_or_default());
-    let (runs, counting) = (library.runs(), library.counted());
-    let copies = runs.len() - counting.len();
-    let runs = if asks_for_copies(&query) {
-        runs
-    } else {
-        counting
-    };
+    let with_copies = asks_for_copies(&query);
+    let (runs, copies) = library.listed(with_copies);
     let all: Vec<_> = runs.iter().map(|run| run.summary()).collect();
     let whole = Window {
         limit: usize::MAX,
@@ -185,7 +180,8 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         let heads: Vec<_> = heads
             .map(|group| ((!group.is_alone).then(|| head(group, look)), depths(group)))
             .collect();
-        write_text(out, &found.rows, &heads, &list, look)?;
+        let uncounted = if with_copies { 0 } else { copies };
+        write_text(out, &found.rows, &heads, &list, uncounted, look)?;
         for line in unmatched_terms(&query, &all) {
             writeln!(out, "{}", visible_line(&line))?;
         }
@@ -337,12 +333,14 @@ fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
 }
 
 /// Writes the list as text. `groups` contains the heading of each group, if it has one, and the
-/// indentation of its runs. It's empty if the runs aren't grouped.
+/// indentation of its runs. It's empty if the runs aren't grouped. `uncounted` is the number of
+/// duplicates that aren't in the list.
 fn write_text(
     out: &mut dyn Write,
     runs: &[&Arc<Summary>],
     groups: &[(Option<String>, Vec<usize>)],
     list: &Runs<'_, Arc<Summary>>,
+    uncounted: usize,
     look: &Look,
 ) -> io::Result<()> {
     let columns = columns(runs);
@@ -411,11 +409,11 @@ fn write_text(
         writeln!(out, "{}{}", "  ".repeat(depth), cells.join("  "))?;
     }
     let all = runs;
-    if list.copies > 0 {
-        let words = if list.copies == 1 {
+    if uncounted > 0 {
+        let words = if uncounted == 1 {
             "1 duplicate isn't counted"
         } else {
-            &format!("{} duplicates aren't counted", count(list.copies as u64))
+            &format!("{} duplicates aren't counted", count(uncounted as u64))
         };
         writeln!(out, "{}", look.paint(Ink::Dim, words))?;
     }

@@ -50,7 +50,7 @@ pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> A
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| {
         let query = Query::parse(params.text("q"));
-        let runs = listed(&of, &query);
+        let (runs, _) = listed(&of, &query);
         let found = select(&runs, &query, sort, usize::MAX, None);
         let columns = if cols.is_empty() {
             fields()
@@ -77,7 +77,7 @@ async fn show(
 ) -> Answer {
     blocking(move || {
         let context = context(&state, &params)?;
-        let runs = listed(&state, &Query::parse(&context.query));
+        let (runs, _) = listed(&state, &Query::parse(&context.query));
         make(&context, &runs)
     })
     .await
@@ -229,8 +229,9 @@ pub(crate) fn asks_for_copies(query: &Query) -> bool {
         .any(|term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"))
 }
 
-/// Returns all runs that count, with the revisions that the list needs.
-pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
+/// Returns the runs to list, with the revisions that the list needs, and the number of duplicates.
+/// A query for duplicates gets them too.
+pub(crate) fn listed(state: &AppState, query: &Query) -> (Vec<Listed>, usize) {
     let listed = |run: &std::sync::Arc<crate::live::Run>| {
         // Read the revision before the summary, as above.
         let revision = run.revision_now();
@@ -240,13 +241,8 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
             born: run.born(),
         }
     };
-    // A query for duplicates gets them too.
-    let runs = if asks_for_copies(query) {
-        state.library.runs()
-    } else {
-        state.library.counted()
-    };
-    runs.iter().map(listed).collect()
+    let (runs, copies) = state.library.listed(asks_for_copies(query));
+    (runs.iter().map(listed).collect(), copies)
 }
 
 /// Answers requests for unknown addresses.

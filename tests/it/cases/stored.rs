@@ -86,6 +86,10 @@ fn an_archived_session_is_one_run_and_says_where_it_is_stored() {
             .starts_with("sessions/"),
         "{copies}"
     );
+    // Here the duplicate is the run that is counted.
+    let asked = board(&["list", ARCHIVED, "duplicate_of:sessions"]);
+    assert!(asked.ends_with("\n1 of 2 runs\n"), "{asked}");
+    assert!(!asked.contains("counted"), "{asked}");
 }
 
 #[test]
