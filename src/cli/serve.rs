@@ -1,6 +1,6 @@
 //! `board serve`: serves the web board.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -221,12 +221,10 @@ pub(super) fn check(root: &Path) -> Result<()> {
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let warning = format!(
-                "board: warning: there is no directory {} yet; its runs appear once it exists\n",
+            tracing::warn!(
+                "there is no directory {} yet; its runs appear once it exists",
                 root.display()
             );
-            // Without stderr, there's nobody to warn.
-            let _ = io::stderr().write_all(super::visible(&warning).as_bytes());
             Ok(())
         }
         // Other problems, such as missing permissions, may be temporary and are shown on the page.
