@@ -205,29 +205,25 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
         if !matches!(field.kind, columns::Kind::Word(_)) {
             continue;
         }
-        let mut there = BTreeSet::new();
-        let mut values = BTreeSet::new();
-        for run in runs {
-            field.words(run, &mut |word| {
-                there.insert(word.to_lowercase());
-            });
-            if let Some(columns::Value::Text(word)) = field.value(run) {
-                values.insert(word.replace(' ', "_"));
-            }
-        }
-        let is_there = |word: &str| there.contains(&word.to_lowercase());
-        let missing: Vec<&str> = any
-            .iter()
-            .map(Needle::text)
-            .filter(|word| !is_there(word))
-            .collect();
-        if missing.len() < any.len() || there.is_empty() || there.len() > MAX_WORDS {
+        let alone = Query {
+            terms: vec![term.clone()],
+            ignored: Vec::new(),
+        };
+        // Other words for the same value match too, but aren't listed.
+        if runs.iter().any(|run| alone.matches(&**run)) {
             continue;
         }
+        let words = runs.iter().map(|run| field.word(run));
+        let words: BTreeSet<&str> = words.filter(|word| !word.is_empty()).collect();
+        if words.is_empty() || words.len() > MAX_WORDS {
+            continue;
+        }
+        let missing: Vec<&str> = any.iter().map(Needle::text).collect();
         let (name, missing) = (field.name, missing.join(","));
-        let values = values.into_iter().collect::<Vec<_>>().join(", ");
+        let values: Vec<_> = words.iter().map(|word| word.replace(' ', "_")).collect();
         lines.push(format!(
-            "no run has {name}:{missing}; the values are {values}"
+            "no run has {name}:{missing}; the values are {}",
+            values.join(", ")
         ));
     }
     lines

@@ -223,10 +223,26 @@ fn a_word_that_no_run_has_is_named() {
     skipped: empty: contains no trace files
     no run has stop:critic; the values are final
     "#);
+    for query in [
+        "stop:final",
+        "stop:FINAL,critic",
+        "status:completed",
+        "outcome:answered",
+    ] {
+        let listed = board(root.path(), &format!("list ROOT {query}")).1;
+        assert!(!listed.contains("no run has"), "{listed}");
+    }
+    // The value of a run without one has a word too.
+    fs::remove_dir_all(root.path().join("one")).unwrap();
+    fs::write(
+        root.path().join("two/manifest.json"),
+        r#"{"schema_version": "v1", "status": "running"}"#,
+    )
+    .unwrap();
+    let listed = board(root.path(), "list ROOT stop:critic").1;
     assert!(
-        !board(root.path(), "list ROOT stop:final")
-            .1
-            .contains("no run has")
+        listed.ends_with("\nno run has stop:critic; the values are none\n"),
+        "{listed}"
     );
 }
 
