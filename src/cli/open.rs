@@ -153,6 +153,11 @@ impl Opened {
         is_one.then(|| file.to_string_lossy().into_owned())
     }
 
+    /// Returns whether its records are lines, whose numbers an editor knows.
+    pub(super) fn has_lines(&self) -> bool {
+        !self.dir.is_document()
+    }
+
     /// Returns the run's display name: a directory's name, or a file's path as given, since many
     /// files have the same name.
     pub(super) fn name(&self) -> &str {
