@@ -91,7 +91,7 @@ mod inspect {
             .unwrap();
         assert_says(
             &String::from_utf8_lossy(&output.stdout),
-            &[words, "1 problem"],
+            &[words, &format!("{run}: 1 problem, 1 contradiction\n")],
         );
         // What a scorer took is in the usage too.
         let same = changed("in_usage_disagree/log.json", |log| {
