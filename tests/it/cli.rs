@@ -153,7 +153,7 @@ fn an_unknown_scheme_is_no_directory() {
         &["check", "s4://x"],
         &["scores", "s4://x"],
         &["diff", "s4://x", "s4://x"],
-        &["whatif", "s4://x"],
+        &["whatif", "s4://x", "--rule", "max_steps=8"],
         &["export", "s4://x"],
         &["serve", "s4://x"],
         &["mcp", "s4://x"],
