@@ -417,7 +417,7 @@ async fn the_lists_of_a_server_at_an_address_are_limited_together() {
     }
     let too_long = "the MCP server web: it lists more than 16 MiB of tools";
     assert_eq!(said, ["done", "done", too_long, too_long, too_long]);
-    assert_eq!(endpoint.seen().len(), 8, "the last list isn't requested");
+    assert_eq!(endpoint.seen().len(), 7, "the last list isn't requested");
 }
 
 #[tokio::test]
