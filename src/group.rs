@@ -26,6 +26,7 @@ impl Group {
 
     /// Gives the group up without killing it. Needed once its leader has been waited for: then its
     /// number may belong to another group.
+    #[cfg(feature = "cloud")]
     pub(crate) fn release(mut self) {
         #[cfg(unix)]
         {
