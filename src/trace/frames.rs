@@ -17,35 +17,21 @@ use super::limits::Bounded;
 use super::patience::Patience;
 use super::stamp::Stamp;
 use super::unpacked::Unpacked;
-use crate::format::is_lines;
+use crate::format::before_compression;
 
-/// The endings of compressed files.
-const ENDINGS: [&str; 2] = [".zst", ".gz"];
 /// The first byte of a gzip member (RFC 1952, section 2.3.1). A Zstandard frame begins with another
 /// one.
 const GZIP: u8 = 0x1f;
 
 /// Returns whether a file of this name is compressed as a whole, and treated as its text.
 pub(super) fn is_packed(name: &OsStr) -> bool {
-    before_compression(name).is_some()
+    name.to_str().and_then(before_compression).is_some()
 }
 
 /// Returns the file's name before compression.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
-    before_compression(name).unwrap_or(name)
-}
-
-fn before_compression(name: &OsStr) -> Option<&OsStr> {
-    let name = name.to_str()?;
-    let without = |ending: &str| {
-        let (plain, end) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
-        end.eq_ignore_ascii_case(ending).then_some(plain)
-    };
-    ENDINGS
-        .into_iter()
-        .find_map(without)
-        .filter(|plain| is_lines(plain))
-        .map(OsStr::new)
+    let plain = name.to_str().and_then(before_compression);
+    plain.map_or(name, OsStr::new)
 }
 
 /// The compressed bytes read to see the beginning of a text. Its first block has at most 128 KiB.
