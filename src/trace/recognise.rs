@@ -21,18 +21,12 @@ pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
         return Ok(Origin::Other);
     };
     let (file, _) = dir.file(name)?;
-    if frames::is_packed(name) {
-        let head = frames::head(file, format::HEAD_BYTES as u64)?;
-        return Ok(frames::plain(name)
-            .to_str()
-            .map_or(Origin::Other, |name| format::origin(name, &head)));
+    let head = frames::head(file, name, format::HEAD_BYTES as u64)?;
+    if !frames::is_packed(name) {
+        return Ok(format::origin(text, &head));
     }
-    let mut head = Vec::new();
-    io::Read::read_to_end(
-        &mut io::Read::take(file, format::HEAD_BYTES as u64),
-        &mut head,
-    )?;
-    Ok(format::origin(text, &head))
+    let plain = frames::plain(name).to_str().unwrap_or(text);
+    Ok(format::origin(plain, &head))
 }
 
 /// Returns the tool that wrote a file, if board reads its traces.
