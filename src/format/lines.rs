@@ -38,9 +38,7 @@ pub(super) fn with_lower_ending(name: &str) -> Cow<'_, str> {
         .iter()
         .find_map(|ending| Some((without_ending(name, ending)?, ending)));
     match known {
-        Some((start, ending)) if !name.ends_with(ending) => {
-            Cow::Owned(format!("{start}{ending}"))
-        }
+        Some((start, ending)) if !name.ends_with(ending) => Cow::Owned(format!("{start}{ending}")),
         _ => Cow::Borrowed(name),
     }
 }
@@ -53,6 +51,11 @@ pub fn may_be_trace(name: &str) -> bool {
 /// Returns whether a file of this name has a record on each line.
 pub(crate) fn is_lines(name: &str) -> bool {
     has_ending(name, &[".jsonl"])
+}
+
+/// Returns the name of a file of lines without its endings, compressed or not.
+pub(super) fn stem(name: &str) -> Option<&str> {
+    without_ending(before_compression(name).unwrap_or(name), ".jsonl")
 }
 
 /// Returns the name that a file of lines had before it was compressed, if it is compressed.
@@ -191,6 +194,15 @@ mod tests {
         }
         assert_eq!(before_compression("A.JSONL.GZ"), Some("A.JSONL"));
         assert_eq!(before_compression("a.json.gz"), None);
+        for (name, of) in [
+            ("a.jsonl", Some("a")),
+            ("a.b.JSONL", Some("a.b")),
+            ("a.jsonl.gz", Some("a")),
+            ("a.gz", None),
+            ("a.json", None),
+        ] {
+            assert_eq!(stem(name), of);
+        }
         assert!(may_be_trace("a.Jsonl.ZST") && !may_be_trace("a.eval.zst"));
     }
 

@@ -538,4 +538,29 @@ mod tests {
         assert_eq!(index.events_file().size, text.len() as u64);
         assert_eq!(index.passing_issues(), []);
     }
+
+    #[test]
+    fn copied_lines_are_found_in_a_compressed_session() {
+        let own = "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01";
+        let other = "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09";
+        let line = |id: &str, uuid: &str| {
+            format!(
+                "{{\"sessionId\":\"{id}\",\"uuid\":\"{uuid}\",\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":\"Go\"}},\"timestamp\":\"2026-05-04T09:00:00Z\"}}\n"
+            )
+        };
+        let text = line(other, "a") + &line(own, "b");
+        let packed = compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
+        for (ending, bytes) in [(".jsonl", text.as_bytes()), (".jsonl.zst", &packed)] {
+            let root = tempfile::tempdir().unwrap();
+            fs::write(root.path().join(format!("{own}{ending}")), bytes).unwrap();
+            let found = RootScanner::new(root.path().to_owned()).scan().runs;
+            let index = read(found.values().next().unwrap());
+            let copied = index
+                .manifest()
+                .get()
+                .and_then(|manifest| manifest.copied.as_ref());
+            let from = copied.and_then(|copied| copied.from.as_deref());
+            assert_eq!(from, Some(other), "{ending}");
+        }
+    }
 }

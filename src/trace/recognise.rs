@@ -1,6 +1,7 @@
 //! Identifies the tool that wrote a file, by the file's name and beginning.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -29,6 +30,19 @@ pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
     Ok(format::origin(plain, &head))
 }
 
+/// Returns the beginning of a file's text. For a compressed file, that's what it contains.
+///
+/// # Errors
+/// Fails if the file can't be opened or decompressed, or isn't a regular file.
+pub(crate) fn beginning(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    let path = fs::canonicalize(path)?;
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let (file, _) = Dir::open(parent, Path::new(""))?.file(name)?;
+    frames::head(file, name, bytes)
+}
+
 /// Returns the tool that wrote a file, if board reads its traces.
 ///
 /// # Errors
@@ -45,6 +59,12 @@ pub fn may_be_trace(path: &Path) -> bool {
     path.file_name()
         .and_then(OsStr::to_str)
         .is_some_and(format::may_be_trace)
+}
+
+/// Returns whether a path may be that of a file of lines, compressed or not.
+pub(crate) fn may_be_lines(path: &Path) -> bool {
+    let name = path.file_name().map(frames::plain).and_then(OsStr::to_str);
+    name.is_some_and(format::is_lines)
 }
 
 /// Returns whether a path ends in the name of one of the three files.
