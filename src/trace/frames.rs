@@ -540,6 +540,64 @@ mod tests {
     }
 
     #[test]
+    fn runs_in_a_compressed_file_are_those_of_its_text() {
+        for file in [
+            "sample_runs/tools/otlp/traces.jsonl",
+            "tests/cases/72-openhands-output-jsonl/output.jsonl",
+        ] {
+            let text = fs::read(file).unwrap();
+            let member = |text: &[u8]| {
+                let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+                packed.write_all(text).unwrap();
+                packed.finish().unwrap()
+            };
+            let scan = |name: &str, bytes: &[u8]| {
+                let root = tempfile::tempdir().unwrap();
+                fs::write(root.path().join(name), bytes).unwrap();
+                let found = RootScanner::new(root.path().to_owned()).scan();
+                (root, found)
+            };
+            let (_plain, plain) = scan("a.jsonl", &text);
+            assert!(
+                plain.runs.len() > 1 && plain.skipped.is_empty(),
+                "{plain:?}"
+            );
+            for (name, packed) in [
+                ("a.jsonl.gz", member(&text)),
+                (
+                    "a.jsonl.zst",
+                    compress_to_vec(&*text, CompressionLevel::Fastest),
+                ),
+            ] {
+                let (_root, found) = scan(name, &packed);
+                assert!(found.runs.keys().eq(plain.runs.keys()), "{found:?}");
+                assert_eq!(found.skipped, []);
+                for (dir, plain) in found.runs.values().zip(plain.runs.values()) {
+                    let (index, expected) = (read(dir), read(plain));
+                    assert!(!index.steps().is_empty());
+                    assert!(index.steps().iter().eq(expected.steps().iter()));
+                    let step = index.steps().iter().next().unwrap().span;
+                    let line = |dir: &RunDir, index: &Index| {
+                        dir.line(|| index, TraceFile::Steps, step).unwrap()
+                    };
+                    assert_eq!(line(dir, &index), line(plain, &expected));
+                    let all = |dir: &RunDir| dir.read_all(TraceFile::Events, 1 << 20).unwrap();
+                    assert_eq!(all(dir), all(plain));
+                    assert_eq!(index.passing_issues(), expected.passing_issues());
+                }
+            }
+            let packed = member(&text);
+            let (_root, found) = scan("a.jsonl.gz", &packed[..packed.len() - 20]);
+            assert!(!found.runs.is_empty());
+            let skipped = &found.skipped[0];
+            assert_eq!(
+                skipped.reason,
+                "the compressed file is damaged: it is truncated"
+            );
+        }
+    }
+
+    #[test]
     fn copied_lines_are_found_in_a_compressed_session() {
         let own = "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01";
         let other = "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a09";
