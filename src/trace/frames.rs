@@ -388,7 +388,7 @@ mod tests {
         fs::write(root.path().join("rollout-2.jsonl.zst"), bomb(1, 30)).unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan();
         let skipped = &found.skipped[0];
-        assert!(skipped.path == "rollout-2.jsonl", "{skipped:?}");
+        assert!(skipped.path == "rollout-2.jsonl.zst", "{skipped:?}");
         let index = read(found.runs.values().next().unwrap());
         assert_eq!((found.runs.len(), index.events().len()), (1, 1));
         let told = index
@@ -590,6 +590,7 @@ mod tests {
             let (_root, found) = scan("a.jsonl.gz", &packed[..packed.len() - 20]);
             assert!(!found.runs.is_empty());
             let skipped = &found.skipped[0];
+            assert_eq!(skipped.path, "a.jsonl.gz");
             assert_eq!(
                 skipped.reason,
                 "the compressed file is damaged: it is truncated"

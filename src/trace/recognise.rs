@@ -27,7 +27,18 @@ pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
         return Ok(format::origin(text, &head));
     }
     let plain = frames::plain(name).to_str().unwrap_or(text);
-    Ok(format::origin(plain, &head))
+    Ok(match format::origin(plain, &head) {
+        Origin::Run | Origin::Unclear => Origin::Skipped(PACKED.into()),
+        found => found,
+    })
+}
+
+/// The reason for a compressed file that is one of a run's three files.
+const PACKED: &str = "steps.jsonl and events.jsonl of a run are only read uncompressed";
+
+/// Returns whether a file is a compressed one of a run's three files.
+pub(super) fn is_packed_trace_file(name: &OsStr) -> bool {
+    frames::is_packed(name) && is_trace_file(Path::new(frames::plain(name)))
 }
 
 /// Returns the beginning of a file's text. For a compressed file, that's what it contains.
