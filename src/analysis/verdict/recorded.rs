@@ -2,12 +2,13 @@
 //! reason.
 
 use super::RunStatus;
+use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
 use crate::analysis::format::{amount, number};
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
-use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol};
+use crate::model::{Code, CriticAction, Index, Op, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
 
 /// Ends the sentence about a verdict that its own rules contradict.
@@ -26,13 +27,9 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
         unit @ ("ms" | "usd") => amount(limit, unit),
         _ => number(limit),
     };
-    let by = match stop.limit_from {
-        None => "",
-        Some(Origin::Task) => " (set by the task)",
-        Some(Origin::Engine) => " (set in the engine)",
-        Some(Origin::Cli) => " (set on the command line)",
-        Some(Origin::Default) => " (default)",
-    };
+    let by = stop.limit_from.map_or_else(String::new, |origin| {
+        format!(" ({})", LimitFrom::SetBy(origin).words())
+    });
     Some(format!("{measured}, limit {limit}{by}"))
 }
 
