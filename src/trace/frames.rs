@@ -88,7 +88,7 @@ type Input<R> = BufReader<Watched<R>>;
 
 enum Frame<R: Read> {
     Zstandard(Box<StreamingDecoder<Input<R>, FrameDecoder>>),
-    Gzip(GzDecoder<Input<R>>),
+    Gzip(Box<GzDecoder<Input<R>>>),
 }
 
 /// What a decoder found when it read the compressed bytes. The decoder's own errors don't show
@@ -158,7 +158,7 @@ fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
 impl<R: Read> Frame<R> {
     fn new(input: Input<R>, first: u8) -> io::Result<Self> {
         if first == GZIP {
-            return Ok(Self::Gzip(GzDecoder::new(input)));
+            return Ok(Self::Gzip(Box::new(GzDecoder::new(input))));
         }
         zstandard(input)
             .map(|frame| Self::Zstandard(Box::new(frame)))
