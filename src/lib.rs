@@ -66,37 +66,31 @@
 //!
 //! `cargo run --example NAME` writes its run to `./runs`.
 //!
-//! # Read a run
+//! # Explain a recorded run
 //!
-//! You need a directory, a reader and an index. From the index, `analysis` explains why the run
-//! ended:
+//! [`RecordedRun`](recorded::RecordedRun) reads a run of any supported tool and explains why it
+//! ended. The explanation is what `board why --json` prints:
 //!
 //! ```
-//! use std::path::Path;
-//! use std::time::Duration;
+//! use trace_board::recorded::RecordedRun;
 //!
-//! use trace_board::analysis::life::{ExternalFacts, life};
-//! use trace_board::analysis::verdict::verdict;
-//! use trace_board::model::Index;
-//! use trace_board::trace::{RunDir, RunReader};
-//!
-//! let dir = RunDir::alone(Path::new("sample_runs/qitos/q060_critic_stop"));
-//! // The run is finished, so there's no need to wait for the end of an unfinished last line.
-//! let mut reader = RunReader::settling(dir, Duration::ZERO);
-//! let mut index = Index::default();
-//! index.apply(reader.refresh(u64::MAX));
-//!
-//! let life = life(&index, ExternalFacts::default());
-//! assert_eq!(index.steps().len(), 4);
-//! assert!(verdict(&index, &life).sentence.starts_with("Stopped by the critic PolicyCritic (score 0.05)"));
+//! # fn main() -> trace_board::Result<()> {
+//! let run = RecordedRun::open("sample_runs/qitos/q060_critic_stop")?;
+//! let why = run.why();
+//! assert_eq!((run.index().steps().len(), why.step), (4, Some(3)));
+//! assert!(why.headline.starts_with("Stopped by the critic PolicyCritic (score 0.05)"));
+//! # Ok(())
+//! # }
 //! ```
+//!
+//! [`trace::RunReader`] follows a run that is still being written.
 //!
 //! # Features
 //!
 //! `board`, which is on by default, contains the whole program and the built-in JSON Schema
 //! validator of `structured_output`. `cloud` adds object stores, and `parquet` adds Parquet tables.
-//! Without features, the crate runs agents, writes traces and reads them in every format of
-//! [`mod@format`], but can't explain or show them.
+//! Without features, the crate runs agents, writes traces and reads those of every supported tool,
+//! but can't explain or show them.
 //!
 //! # Modules
 //!
@@ -106,48 +100,55 @@
 //! | [`stop`] | decides when to stop | |
 //! | [`trace`] | reads and writes trace files | |
 //! | [`model`] | the types of a trace | |
-//! | [`mod@format`] | reads each tool's trace format | |
 //! | [`error`] | errors with causes and hints | |
-//! | `analysis` | explains what a trace means | `board` |
+//! | `recorded` | reads a recorded run and explains why it ended | `board` |
 //! | `tools` | tools for agents: files and commands | `board` |
 //! | `llm` | calls models, and runs agents that a file describes | `board` |
-//! | `live` | watches runs for changes | `board` |
-//! | `mirror` | copies runs from object stores | `board` |
-//! | `serve` | the HTTP server | `board` |
+//!
+//! Everything else belongs to the program, and may change in any release.
 
 // On docs.rs, marks every item that needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "board")]
-pub mod analysis;
 pub mod engine;
 pub mod error;
-pub mod format;
 #[cfg(feature = "board")]
 pub mod llm;
 pub mod model;
+#[cfg(feature = "board")]
+pub mod recorded;
 pub mod stop;
 #[cfg(feature = "board")]
 pub mod tools;
 pub mod trace;
 
+// Parts of the program that its tests, fuzz targets and benchmarks use too.
 #[cfg(feature = "board")]
-pub(crate) mod cache_file;
+#[doc(hidden)]
+pub mod analysis;
 #[cfg(feature = "board")]
 #[doc(hidden)]
 pub mod cli;
+#[doc(hidden)]
+pub mod format;
+#[cfg(feature = "board")]
+#[doc(hidden)]
+pub mod live;
+#[cfg(feature = "board")]
+#[doc(hidden)]
+pub mod mirror;
+#[cfg(feature = "board")]
+#[doc(hidden)]
+pub mod serve;
+
+#[cfg(feature = "board")]
+pub(crate) mod cache_file;
 #[cfg(feature = "board")]
 pub(crate) mod group;
 #[cfg(feature = "board")]
 pub(crate) mod lines;
 #[cfg(feature = "board")]
-pub mod live;
-#[cfg(feature = "board")]
-pub mod mirror;
-#[cfg(feature = "board")]
 pub(crate) mod page;
-#[cfg(feature = "board")]
-pub mod serve;
 #[cfg(feature = "board")]
 pub(crate) mod wire;
 

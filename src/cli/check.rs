@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::command::{Done, write_json};
 use super::look::{Ink, Look};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::format::{count, counted, visible_line};
 use crate::analysis::health::{self, FileIssue};
 use crate::error::Error;
+use crate::recorded::RecordedRun;
 
 /// Check the files of runs for issues; exits with 1 if it finds any
 #[derive(Debug, clap::Args)]
@@ -54,7 +55,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut first_error = None;
     let (mut failed, mut found) = (0, false);
     for path in &args.runs {
-        let check = match Opened::open(path, look.now) {
+        let check = match open(path, look.now) {
             Ok(run) => of_run(&run),
             Err(error) if args.runs.len() == 1 => return Err(error.into()),
             // One invalid path must not hide the issues of the other runs.
@@ -89,7 +90,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
 }
 
-fn of_run(run: &Opened) -> Check {
+fn of_run(run: &RecordedRun) -> Check {
     Check {
         key: Some(run.summary.key.to_string()),
         path: run.summary.path.to_string(),

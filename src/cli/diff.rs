@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::compare::{
     Comparison, Config, Row, Side, compare, compared, measures_of_two, settings,
 };
 use crate::analysis::format::{MISSING, count, counted, visible_line};
+use crate::recorded::RecordedRun;
 
 /// The number of rows printed before and after the point of divergence.
 const AROUND: usize = 3;
@@ -36,7 +37,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let prices = args.settings.read()?.prices;
-    let open = |path| Opened::open(path, look.now).map(|run| run.priced(&prices));
+    let open = |path| open(path, look.now).map(|run| run.priced(&prices));
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     let [one, other] = &[&a, &b].map(|run| Side::new(&run.summary, &run.index, run));
     if args.json {
@@ -46,7 +47,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     let comparison = compare(&a.index, &b.index);
     let config = settings(one, other);
-    let name = |run: &Opened| look.paint(Ink::Heading, &visible_line(run.name()));
+    let name = |run: &RecordedRun| look.paint(Ink::Heading, &visible_line(run.name()));
     for (letter, run) in [("A", &a), ("B", &b)] {
         let mark = look.paint(
             ink_of(&run.summary.verdict),
@@ -72,8 +73,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn write_rows(
     out: &mut dyn Write,
     comparison: &Comparison,
-    a: &Opened,
-    b: &Opened,
+    a: &RecordedRun,
+    b: &RecordedRun,
     look: &Look,
 ) -> io::Result<()> {
     let Some(first) = comparison.first else {
@@ -115,7 +116,7 @@ fn write_rows(
 }
 
 /// Formats a step on one line: its label and its tool call.
-fn cell(run: &Opened, n: Option<usize>) -> String {
+fn cell(run: &RecordedRun, n: Option<usize>) -> String {
     let step = n.and_then(|n| Some((n, run.index.steps().get(n)?)));
     let Some((n, step)) = step else {
         return MISSING.to_owned();

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::open::Opened;
 use super::table::copies::{relations, whole};
 use crate::analysis::copies::marks;
 use crate::live::Listed;
 use crate::model::RunKey;
+use crate::recorded::RecordedRun;
 use crate::trace::{RunDir, beginning, may_be_lines};
 
 /// The maximum number of directories to check: that of the file, and those above it.
@@ -21,7 +21,7 @@ const MAX_FILES: usize = 50;
 /// A file with records of the run contains its id within this many bytes of its start.
 const HEAD_BYTES: u64 = 64 << 10;
 
-impl Opened {
+impl RecordedRun {
     /// Returns the run with its relations to nearby files applied.
     pub(super) fn with_near(self, path: &Path, now: i64) -> Self {
         let Some(id) = self

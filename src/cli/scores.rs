@@ -9,12 +9,13 @@ use serde::Serialize;
 
 use super::command::{Done, cut, write_json};
 use super::look::{Ink, Look};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::format::{MISSING, counted, score, visible_line};
 use crate::analysis::scores::{Lane, Point, RecordedScores, Scores, course, recorded_scores};
 use crate::error::Error;
 use crate::model::{CriticAction, RunScore, TraceFile};
 use crate::page::scores::csv::{CsvRun, write_csv};
+use crate::recorded::RecordedRun;
 
 /// The maximum width of a column, so that it doesn't push the others off the screen.
 const MAX_WIDTH: usize = 24;
@@ -49,12 +50,9 @@ struct Entries {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let mut runs: Vec<(String, Result<Opened, Error>)> = Vec::new();
+    let mut runs: Vec<(String, Result<RecordedRun, Error>)> = Vec::new();
     for path in &args.runs {
-        runs.push((
-            path.to_string_lossy().into_owned(),
-            Opened::open(path, look.now),
-        ));
+        runs.push((path.to_string_lossy().into_owned(), open(path, look.now)));
     }
     let failed = runs.iter().filter(|(_, run)| run.is_err()).count();
     // One invalid path must not hide the other runs.
@@ -82,20 +80,20 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
 }
 
-fn line(run: &Opened, n: usize) -> Option<Vec<u8>> {
+fn line(run: &RecordedRun, n: usize) -> Option<Vec<u8>> {
     run.line(TraceFile::Steps, run.index.steps().get(n)?.span)
         .ok()
 }
 
 fn write_documents(
-    runs: &[(String, Result<Opened, Error>)],
+    runs: &[(String, Result<RecordedRun, Error>)],
     out: &mut dyn Write,
 ) -> Result<(), super::command::Failure> {
-    let of = |run: &Opened| recorded_scores(&run.index, |n| line(run, n));
+    let of = |run: &RecordedRun| recorded_scores(&run.index, |n| line(run, n));
     if let [(_, Ok(run))] = runs {
         return write_json(out, &of(run));
     }
-    let entry = |(path, run): &(String, Result<Opened, Error>)| Entry {
+    let entry = |(path, run): &(String, Result<RecordedRun, Error>)| Entry {
         path: path.clone(),
         scores: run.as_ref().ok().map(of),
         error: run.as_ref().err().map(ToString::to_string),
@@ -108,9 +106,9 @@ fn write_documents(
     )
 }
 
-fn csv(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write) -> io::Result<()> {
+fn csv(runs: &[(String, Result<RecordedRun, Error>)], out: &mut dyn Write) -> io::Result<()> {
     let several = runs.len() > 1;
-    let good: Vec<(&str, &Opened)> = runs
+    let good: Vec<(&str, &RecordedRun)> = runs
         .iter()
         .filter_map(|(path, run)| Some((path.as_str(), run.as_ref().ok()?)))
         .collect();
@@ -132,7 +130,7 @@ fn csv(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write) -> io::Res
 
 fn text(
     path: &str,
-    run: Result<&Opened, &Error>,
+    run: Result<&RecordedRun, &Error>,
     look: &Look,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -309,7 +307,7 @@ fn said(point: &Point, odd: Option<&str>) -> String {
 
 /// Returns what is recorded instead of a number for each point of each lane. Reads lines only if
 /// there are such points.
-fn odd_scores(run: &Opened, lanes: &[Lane]) -> Vec<Vec<Option<String>>> {
+fn odd_scores(run: &RecordedRun, lanes: &[Lane]) -> Vec<Vec<Option<String>>> {
     let is_number = |lane: &Lane| lane.points.iter().all(|point| point.score.is_some());
     if lanes.iter().all(is_number) {
         return Vec::new();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::command::{Done, write_json};
 use super::look::{Ink, Look};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::format::lowered;
 use crate::analysis::format::{counted, visible_line};
 use crate::analysis::state::{
@@ -14,6 +14,7 @@ use crate::analysis::state::{
 use crate::error::{Error, Kind};
 use crate::model::Can;
 use crate::model::names::first_chars;
+use crate::recorded::RecordedRun;
 
 /// Longer values, in characters, are truncated in a list. `--json` prints them in full.
 const MAX_VALUE: usize = 300;
@@ -35,7 +36,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let run = Opened::open(&args.run, look.now)?;
+    let run = open(&args.run, look.now)?;
     let last = run.index.steps().len().checked_sub(1);
     let Some(n) = args.step.or(last) else {
         let none = lowered(run.summary.no_step(&run.index));
@@ -96,7 +97,7 @@ fn no_such_key(n: usize, path: &str, keys: &[String]) -> Error {
 
 fn write_state(
     out: &mut dyn Write,
-    run: &Opened,
+    run: &RecordedRun,
     n: usize,
     state: &StateAt,
     look: &Look,
@@ -195,7 +196,7 @@ fn write_state(
 
 fn write_history(
     out: &mut dyn Write,
-    run: &Opened,
+    run: &RecordedRun,
     n: usize,
     path: &str,
     History { changes, value, .. }: &History,

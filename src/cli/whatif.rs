@@ -11,13 +11,14 @@ use serde_json::Value;
 use super::command::{Done, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{
     RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, report, rule_set, typed,
 };
 use crate::error::{Error, Kind, Result};
+use crate::recorded::RecordedRun;
 use crate::stop::{RULES, Row, SpecError};
 
 /// The maximum size of a schema.
@@ -72,7 +73,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut seen: HashMap<(Fingerprint, Option<u64>), String> = HashMap::new();
     for path in &args.runs {
         let shown = path.to_string_lossy().into_owned();
-        match Opened::open(path, look.now) {
+        match open(path, look.now) {
             Ok(run) => {
                 let run = run.priced(&prices);
                 let print = run.summary.fingerprint;
@@ -191,7 +192,7 @@ const COLUMNS: [(&str, bool); 7] = [
 
 fn write_text(
     out: &mut dyn Write,
-    run: &Opened,
+    run: &RecordedRun,
     report: &WhatIfReport,
     look: &Look,
 ) -> io::Result<()> {
@@ -265,7 +266,7 @@ fn write_text(
         .try_for_each(|gap| writeln!(out, "  {}", look.paint(Ink::Dim, &visible_line(gap))))
 }
 
-fn cells(run: &Opened, answer: &RuleEffect, estimated: bool) -> [String; 7] {
+fn cells(run: &RecordedRun, answer: &RuleEffect, estimated: bool) -> [String; 7] {
     let result = &answer.result;
     let fires = result.fires();
     let step = match result.step.and_then(|step| usize::try_from(step).ok()) {

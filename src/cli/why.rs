@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use super::command::{Done, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::format::{MISSING, visible_line};
 use crate::analysis::health;
 use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{RuleStatus, Standing, Why, rules, why};
 use crate::model::{Index, Op, Origin};
+use crate::recorded::RecordedRun;
 
 /// Limits the differences listed for copies.
 const MAX_TOLD: usize = 20;
@@ -31,7 +32,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let run = Opened::open(&args.run, look.now)?
+    let run = open(&args.run, look.now)?
         .with_near(&args.run, look.now)
         .priced(&args.settings.read()?.prices);
     if args.json {
@@ -42,7 +43,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(run.exit_code())
 }
 
-fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
+fn write_text(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result<()> {
     let (summary, index) = (&run.summary, &run.index);
     let verdict = &summary.verdict;
     let explanation = why(summary, index, run);

@@ -55,6 +55,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "cache_file",
         ],
     ),
+    // What a program needs to explain one recorded run.
+    ("recorded", &["error", "model", "trace", "analysis"]),
     // Rules are named and explained in the page's words, and `analysis` evaluates them.
     (
         "page",
@@ -70,7 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "error", "model", "format", "trace", "stop", "engine", "llm", "analysis", "mirror",
-            "live", "page", "serve", "wire",
+            "live", "page", "serve", "wire", "recorded",
         ],
     ),
     ("main", &["error", "cli"]),
@@ -87,6 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "llm",
             "analysis",
             "mirror",
+            "recorded",
             "group",
             "lines",
             "live",

@@ -13,11 +13,12 @@ use serde::Serialize;
 use self::recordings::{RECORDINGS, Recording};
 use super::command::{Done, write_json};
 use super::look::{Ink, Look, ink_of};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::columns::RunRow;
 use crate::analysis::format::{counted, visible_line};
 use crate::error::{Error, Kind, Result};
 use crate::model::TraceFile;
+use crate::recorded::RecordedRun;
 
 /// The default recording for `--live`, long enough to watch.
 const LIVE: &str = "long";
@@ -208,7 +209,7 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
 fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Done {
     let runs = dirs
         .iter()
-        .map(|dir| Opened::open(dir, look.now))
+        .map(|dir| open(dir, look.now))
         .collect::<Result<Vec<_>>>()?;
     if args.json {
         let runs = runs.iter().map(|run| RunRow(&run.summary)).collect();
@@ -225,7 +226,7 @@ fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Do
     Ok(0)
 }
 
-fn write_line(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
+fn write_line(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result<()> {
     let width = name_width();
     let summary = &run.summary;
     let mark = summary.verdict.mark;

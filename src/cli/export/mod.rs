@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use super::command::{Done, Failure};
 use super::config::Settings;
 use super::look::Look;
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::format::visible_line;
 use crate::error::{Error, Kind};
 use crate::page::export::fill::{Export, write_export};
 use crate::page::run_view::RunView;
+use crate::recorded::RecordedRun;
 
 /// Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
 #[derive(Debug, clap::Args)]
@@ -83,7 +84,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         }
         scheme => to.filter(|_| scheme.is_some()),
     };
-    let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
+    let run = open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
     if let Some(n) = args.step {
         super::show::check_step(&run, n)?;
     }
@@ -140,7 +141,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<(), Failure> {
+fn write(args: &Args, run: &RecordedRun, look: &Look, out: &mut dyn Write) -> Result<(), Failure> {
     let cursor = args.step.map(|step| (step, args.event.unwrap_or(1)));
     if args.redact {
         let (copy, summary) = run.redacted()?;
@@ -189,7 +190,7 @@ fn is_http(scheme: &str) -> bool {
 }
 
 /// Sends the run as a trace.
-fn send(args: &Args, run: &Opened, look: &Look, url: &str, out: &mut dyn Write) -> Done {
+fn send(args: &Args, run: &RecordedRun, look: &Look, url: &str, out: &mut dyn Write) -> Done {
     let receiver = send::Receiver::new(url)?;
     let sent = if args.redact {
         let (copy, summary) = run.redacted()?;

@@ -12,13 +12,14 @@ use self::hangup::hung_up;
 use self::progress::Progress;
 use super::command::{Done, Failure, write_json};
 use super::look::{Look, colours};
-use super::open::Opened;
+use super::open::open;
 use crate::analysis::format::{counted, visible};
 use crate::engine::{Builder, Cancel, Earlier, RunResult};
 use crate::error::{Error, Kind, Result};
 use crate::llm::{
     AgentContext, AgentFile, EXAMPLE, FileAgent, Inherited, Secret, Work, close_process,
 };
+use crate::recorded::RecordedRun;
 use crate::serve::asked_to_stop;
 use crate::stop::{Outcome, StopVerdict};
 use crate::trace::RunWriter;
@@ -168,7 +169,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     runtime.block_on(servers.end());
     // Doesn't wait for a tool that blocks, such as a search.
     runtime.shutdown_background();
-    let trace = Opened::open(&dir, Timestamp::now().as_microsecond()).ok();
+    let trace = open(&dir, Timestamp::now().as_microsecond()).ok();
     let steps_begun = trace.as_ref().and_then(|run| run.summary.steps_known());
     let sentence = sentence(trace, &result);
     let completed = result.verdict.outcome == Outcome::Completed;
@@ -500,7 +501,7 @@ fn drive(
 
 /// Returns why the run stopped, as `board list` will show it. If the trace doesn't contain the end,
 /// returns the engine's own words.
-fn sentence(trace: Option<Opened>, result: &RunResult<Work>) -> String {
+fn sentence(trace: Option<RecordedRun>, result: &RunResult<Work>) -> String {
     let verdict = &result.verdict;
     let tells = |stop: &StopVerdict| (&stop.code, stop.step) == (&verdict.code, verdict.step);
     match trace {

@@ -4,7 +4,6 @@
 use std::io::{self, Write};
 
 use super::super::look::Look;
-use super::super::open::Opened;
 use crate::analysis::format::{count, counted, visible};
 use crate::analysis::why::why;
 use crate::page::part::action::{Block, Pair};
@@ -13,11 +12,12 @@ use crate::page::part::fold::{Folded, More};
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::messages::{Prompted, prompts_before};
+use crate::recorded::RecordedRun;
 
 /// Writes the run, or only step `only`.
 pub(super) fn write(
     out: &mut dyn Write,
-    run: &Opened,
+    run: &RecordedRun,
     only: Option<usize>,
     look: &Look,
 ) -> io::Result<()> {
@@ -52,7 +52,7 @@ fn write_asked(out: &mut dyn Write, prompts: &[Prompted]) -> io::Result<()> {
     })
 }
 
-fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
+fn write_head(out: &mut dyn Write, run: &RecordedRun) -> io::Result<()> {
     let summary = &run.summary;
     writeln!(
         out,
@@ -92,7 +92,7 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
     writeln!(out)
 }
 
-fn write_step(out: &mut dyn Write, run: &Opened, step_view: &StepView) -> io::Result<()> {
+fn write_step(out: &mut dyn Write, run: &RecordedRun, step_view: &StepView) -> io::Result<()> {
     let marks: Vec<&str> = step_view
         .marks
         .iter()

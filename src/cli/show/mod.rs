@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::command::{Done, Failure, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
-use super::open::Opened;
+use super::open::open;
 use super::outline;
 use crate::analysis::diff::{Kind as PieceKind, changes_of_step, same};
 use crate::analysis::format::{
@@ -31,6 +31,7 @@ use crate::model::{EventHead, EventKind, Index, Record, StepHead, TraceFile};
 use crate::page::run::json as run_json;
 use crate::page::step::fill::LEFT;
 use crate::page::step::json;
+use crate::recorded::RecordedRun;
 
 mod md;
 
@@ -91,7 +92,7 @@ struct Whole<'a> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let run = Opened::open(&args.run, look.now)?
+    let run = open(&args.run, look.now)?
         .with_near(&args.run, look.now)
         .priced(&args.settings.read()?.prices);
     let json = args.json || args.format == Format::Json;
@@ -135,7 +136,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 }
 
 /// Returns an error if the run has no step `n`.
-pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
+pub(super) fn check_step(run: &RecordedRun, n: usize) -> Result<()> {
     let there = match (run.index.steps().len(), kept_of_all(&run.index)) {
         (total, _) if n < total => return Ok(()),
         (0, _) => {
@@ -155,7 +156,7 @@ pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
 }
 
 /// Writes the verdict and the facts of the run, one per line.
-fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
+fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result<()> {
     let summary = &run.summary;
     let verdict = &summary.verdict;
     let mark = look.paint(ink_of(verdict), verdict.mark.word());
@@ -257,7 +258,7 @@ fn moment(micros: i64, look: &Look) -> Option<String> {
 }
 
 /// Describes what the files record about the end.
-fn recorded(run: &Opened) -> String {
+fn recorded(run: &RecordedRun) -> String {
     let summary = &run.summary;
     let has_manifest = !run.index.format().is_one_file();
     let status = match &summary.status {
@@ -291,7 +292,7 @@ fn rule(index: &Index) -> Option<String> {
     ))
 }
 
-fn steps(run: &Opened) -> String {
+fn steps(run: &RecordedRun) -> String {
     let summary = &run.summary;
     let steps = summary
         .steps_known()
@@ -317,7 +318,7 @@ fn steps(run: &Opened) -> String {
     format!("{steps}{limit}{nested}{failed}")
 }
 
-fn issues(run: &Opened) -> Option<String> {
+fn issues(run: &RecordedRun) -> Option<String> {
     let (issues, problems) = run.summary.issues;
     let path = run.summary.path.trim_end_matches('/');
     (issues > 0).then(|| {
@@ -327,7 +328,11 @@ fn issues(run: &Opened) -> Option<String> {
 }
 
 /// Writes a line for each step, followed by errors and critic requests.
-fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::Result<(), Failure> {
+fn write_steps(
+    out: &mut dyn Write,
+    run: &RecordedRun,
+    look: &Look,
+) -> std::result::Result<(), Failure> {
     let index = &run.index;
     let total = index.steps().len();
     if total == 0 {
@@ -494,7 +499,7 @@ fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String
 }
 
 /// Reads the line of an event.
-fn event_line(run: &Opened, n: usize) -> Result<Vec<u8>> {
+fn event_line(run: &RecordedRun, n: usize) -> Result<Vec<u8>> {
     let span = run
         .index
         .events()
@@ -507,7 +512,7 @@ fn event_line(run: &Opened, n: usize) -> Result<Vec<u8>> {
 /// Writes the step with its lines as one document.
 fn write_step_json(
     out: &mut dyn Write,
-    run: &Opened,
+    run: &RecordedRun,
     n: usize,
 ) -> std::result::Result<(), Failure> {
     let line = line_of(run, n)?;
@@ -521,7 +526,7 @@ fn write_step_json(
 /// Writes the step as text.
 fn write_step(
     out: &mut dyn Write,
-    run: &Opened,
+    run: &RecordedRun,
     n: usize,
     events: bool,
     look: &Look,
@@ -563,7 +568,7 @@ fn write_step(
     Ok(())
 }
 
-fn line_of(run: &Opened, n: usize) -> Result<Vec<u8>> {
+fn line_of(run: &RecordedRun, n: usize) -> Result<Vec<u8>> {
     let span = run
         .index
         .steps()
@@ -573,13 +578,18 @@ fn line_of(run: &Opened, n: usize) -> Result<Vec<u8>> {
     run.line(TraceFile::Steps, span)
 }
 
-fn events_of(run: &Opened, n: usize) -> Result<Vec<Vec<u8>>> {
+fn events_of(run: &RecordedRun, n: usize) -> Result<Vec<Vec<u8>>> {
     json::events_of(&run.index, n)
         .map(|at| event_line(run, at))
         .collect()
 }
 
-fn write_step_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::Result<()> {
+fn write_step_head(
+    out: &mut dyn Write,
+    run: &RecordedRun,
+    n: usize,
+    look: &Look,
+) -> io::Result<()> {
     let (Some(step), Some(head)) = (run.index.steps().get(n), json::step_head(&run.index, n))
     else {
         return Ok(());
@@ -749,7 +759,7 @@ fn write_changes(out: &mut dyn Write, diff: &Json<'_>, look: &Look) -> io::Resul
 /// Writes a table: number, time since the first event, step, phase and stage, and any error.
 fn write_events(
     out: &mut dyn Write,
-    run: &Opened,
+    run: &RecordedRun,
     look: &Look,
 ) -> std::result::Result<(), Failure> {
     let index = &run.index;
@@ -800,7 +810,7 @@ fn write_events(
 
 /// Returns an event's error or stop reason. Reads its line only if the index suggests that there's
 /// one.
-fn end_of(run: &Opened, n: usize, event: &EventHead) -> Result<Option<(Ink, String)>> {
+fn end_of(run: &RecordedRun, n: usize, event: &EventHead) -> Result<Option<(Ink, String)>> {
     let stops = matches!(
         event.kind,
         EventKind::RunEnd | EventKind::Stopped | EventKind::CriticStop
@@ -821,7 +831,7 @@ fn end_of(run: &Opened, n: usize, event: &EventHead) -> Result<Option<(Ink, Stri
 }
 
 /// Writes all events as one document, reading one line of the file at a time.
-fn write_events_json(out: &mut dyn Write, run: &Opened) -> std::result::Result<(), Failure> {
+fn write_events_json(out: &mut dyn Write, run: &RecordedRun) -> std::result::Result<(), Failure> {
     let total = run.index.events().len();
     write!(out, "{{\"total\":{total},\"events\":[")?;
     for n in 0..total {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::super::open::Opened;
 use crate::analysis::copies::{Keys, Mark, Relation, alike, keys, marks, relate};
 use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};
 use crate::live::Listed;
 use crate::model::Index;
+use crate::recorded::RecordedRun;
 use crate::trace::RunReader;
 
 /// The number of bytes read of each file to see how a run begins. A document is read in full.
@@ -74,7 +74,7 @@ fn begin(run: &Listed) -> Keys {
 }
 
 pub(in crate::cli) fn whole(run: &Listed, now: i64) -> Whole {
-    let opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), now);
+    let opened = RecordedRun::read(run.dir.clone(), &run.key, run.path.clone(), now);
     let steps = marks(&opened.index);
     (Arc::new(opened.summary), steps)
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::super::open::Opened;
 use super::copies;
 use super::read::{self, Made};
 use super::rows::{self, Format, Table};
@@ -14,6 +13,7 @@ use crate::analysis::table::{Run, RunSource};
 use crate::live::Listed;
 use crate::model::price::Prices;
 use crate::page::part::href;
+use crate::recorded::RecordedRun;
 
 /// Turns runs into rows.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Maker {
 
     /// Reads a run and sends its rows.
     pub(super) fn make(&self, run: &Listed, send: &mut dyn FnMut(Vec<u8>)) -> Made {
-        let mut opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), self.now)
+        let mut opened = RecordedRun::read(run.dir.clone(), &run.key, run.path.clone(), self.now)
             .priced(&self.prices);
         let size = read::size(&run.dir);
         let mut made = Made {
