@@ -14,7 +14,9 @@ use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
 use crate::model::words::words;
-use crate::model::{Certainty, CriticAction, EventKind, Index, Lines, Source, TraceFile};
+use crate::model::{
+    Certainty, CriticAction, EventKind, Index, Lines, Outcome, Source, TraceFile,
+};
 
 /// Limits the pieces of evidence.
 const MAX_EVIDENCE: usize = 6;
@@ -176,8 +178,11 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
     let text = match stop.source {
-        Source::Completion => format!("Accepted by the rule {}{by}{compared}", stop.criterion),
-        Source::Budget | Source::Policy => {
+        Source::Completion if stop.outcome == Outcome::Completed => {
+            format!("Accepted by the rule {}{by}{compared}", stop.criterion)
+        }
+        // A completion rule that fails also stops the run.
+        Source::Completion | Source::Budget | Source::Policy => {
             format!("Stopped by the rule {}{by}{compared}", stop.criterion)
         }
         // The code describes anything else: `final`, `critic_stop`, `recovery_exhausted`.

@@ -537,6 +537,37 @@ fn tokens_of_the_manifest_are_held_against_the_steps() {
     );
 }
 
+/// Returns how the evidence words a verdict of board's engine about a run of one step.
+fn rule_evidence(stop: &str) -> Vec<String> {
+    let end = format!(
+        r#"{{"step_id": 0, "phase": "END", "ok": false, "error": "e", "payload": {{"stop": {stop}}}}}"#
+    );
+    let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
+    let (_, why) = with(&calls("a").event(&end), &manifest).explained();
+    let of_rules = why
+        .evidence
+        .into_iter()
+        .filter(|piece| piece.kind == Kind::Rule);
+    of_rules.map(|piece| piece.text).collect()
+}
+
+#[test]
+fn a_completion_rule_that_fails_accepts_nothing() {
+    let by = |rest: &str| {
+        rule_evidence(&format!(
+            r#"{{"criterion": "short", "source": "completion", "gate": "after_step", "step": 0, {rest}}}"#
+        ))
+    };
+    assert_eq!(
+        by(r#""code": "short", "outcome": "completed", "detail": "its condition is true""#),
+        ["Accepted by the rule short: its condition is true"]
+    );
+    assert_eq!(
+        by(r#""code": "criterion_error", "outcome": "failed", "detail": "panicked: x""#),
+        ["Stopped by the rule short (criterion_error): panicked: x"]
+    );
+}
+
 impl Run {
     fn of(run: &Run) -> Self {
         Self {
