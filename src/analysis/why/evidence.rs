@@ -168,25 +168,23 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         .and_then(|segment| segment.end.as_ref())
         .map(|(event, ..)| *event);
     // `budget.steps` and `budget_steps` are the same name.
-    let is_one_name = stop.criterion.replace('.', "_") == stop.code.as_str();
-    let by = if is_one_name {
-        String::new()
-    } else {
-        format!(" ({})", stop.code)
+    let coded = |name: &str| match stop.code.as_str() {
+        code if name.replace('.', "_") == code => name.to_owned(),
+        code => format!("{name} ({code})"),
     };
     let compared = reading(stop)
         .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
     let text = match stop.source {
         Source::Completion if stop.outcome == Outcome::Completed => {
-            format!("Accepted by the rule {}{by}{compared}", stop.criterion)
+            format!("Accepted by the rule {}{compared}", coded(&stop.criterion))
         }
         // A completion rule that fails also stops the run.
         Source::Completion | Source::Budget | Source::Policy => {
-            format!("Stopped by the rule {}{by}{compared}", stop.criterion)
+            format!("Stopped by the rule {}{compared}", coded(&stop.criterion))
         }
-        // The code describes anything else: `final`, `critic_stop`, `recovery_exhausted`.
-        _ => format!("Stop reason {}{compared}", stop.code),
+        // Not a rule. The code may be more specific than the reason.
+        _ => format!("Stop reason {}{compared}", coded(&stop.stop_reason)),
     };
     evidence.push(Evidence {
         event,

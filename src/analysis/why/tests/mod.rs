@@ -568,6 +568,20 @@ fn a_completion_rule_that_fails_accepts_nothing() {
     );
 }
 
+#[test]
+fn a_code_is_not_worded_as_the_stop_reason() {
+    let by = |code: &str, reason: &str| {
+        rule_evidence(&format!(
+            r#"{{"criterion": "{code}", "source": "error", "step": 0, "code": "{code}", "stop_reason": "{reason}", "detail": "why"}}"#
+        ))
+    };
+    assert_eq!(
+        by("recovery_exhausted", "unrecoverable_error"),
+        ["Stop reason unrecoverable_error (recovery_exhausted): why"]
+    );
+    assert_eq!(by("final", "final"), ["Stop reason final: why"]);
+}
+
 impl Run {
     fn of(run: &Run) -> Self {
         Self {
