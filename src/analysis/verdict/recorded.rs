@@ -7,7 +7,9 @@ use crate::analysis::format::{amount, number};
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
-use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol};
+use crate::model::{
+    Code, CriticAction, Evidence, Gate, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol,
+};
 use crate::stop;
 
 /// Ends the sentence about a verdict that its own rules contradict.
@@ -209,7 +211,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
         },
-        Code::StopOnTool => match stop_on_tool(detail) {
+        Code::StopOnTool => match called_tool(facts.index, stop) {
             Some(tool) => format!("Stopped because the model called {tool}"),
             None => format!("Stopped because the model called a forbidden tool{}", why()),
         },
@@ -252,13 +254,17 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     }
 }
 
-/// Returns the tool's name in the detail of `stop_on_tool`, as this and earlier versions word it.
-fn stop_on_tool(detail: &str) -> Option<&str> {
-    detail.strip_prefix("the model called ").or_else(|| {
-        detail
-            .strip_prefix("the tool ")?
-            .strip_suffix(" was asked for")
-    })
+/// Returns the tool of the action that is a verdict's only evidence.
+fn called_tool<'a>(index: &'a Index, stop: &StopVerdict) -> Option<&'a str> {
+    let [Evidence::Action { step, action }] = &*stop.reading.evidence else {
+        return None;
+    };
+    let id = i64::try_from(*step).ok()?;
+    let (_, step) = newest_run(index)
+        .rev()
+        .find(|(_, step)| step.step_id == Some(id))?;
+    let call = step.calls.get(usize::try_from(*action).ok()?)?;
+    Some(index.name(call.name)).filter(|name| !name.is_empty())
 }
 
 /// Returns whether a detail only repeats that the condition of a rule in code was true, as this and

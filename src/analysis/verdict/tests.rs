@@ -337,6 +337,40 @@ fn every_code_reads_as_a_sentence() {
 }
 
 #[test]
+fn the_tool_that_ended_a_run_is_named_by_its_action() {
+    let step = r#"{"step_id": 0, "decision": {"mode": "act", "actions": [{"name": "look"}, {"name": "deploy"}]}, "facts": {}}"#;
+    let of = |detail: &str, evidence: &str| {
+        let stop = format!(
+            r#"{{"code": "stop_on_tool", "criterion": "stop[0]", "source": "policy", "step": 0, "detail": "{detail}",
+            "evidence": {evidence}}}"#
+        );
+        let end = format!(r#"{{"step_id": 0, "phase": "END", "payload": {{"stop": {stop}}}}}"#);
+        let manifest =
+            format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
+        judged(&[step], &[OPENS_0, &end], Some(&manifest)).sentence
+    };
+    let named = "Stopped because the model called deploy";
+    let deploy = r#"[{"step": 0, "action": 1}]"#;
+    assert_eq!(of("the model called deploy", deploy), named);
+    assert_eq!(
+        of("the model called deploy, and 8 steps, limit 8", deploy),
+        named
+    );
+    let both = "the tool deploy was asked for, and the tool look was asked for";
+    assert_eq!(
+        of(
+            both,
+            r#"[{"step": 0, "action": 1}, {"step": 0, "action": 0}]"#
+        ),
+        format!("Stopped because the model called a forbidden tool: {both}")
+    );
+    assert_eq!(
+        of("why", r#"[{"step": 0, "action": 7}]"#),
+        "Stopped because the model called a forbidden tool: why"
+    );
+}
+
+#[test]
 fn an_end_without_a_manifest_is_enough() {
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "error": "no task", "payload": {"stop_reason":
         "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
