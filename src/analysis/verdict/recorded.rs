@@ -242,6 +242,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::CancelledImmediate | Code::CancelledAfterStep if step.is_none() => {
             "Cancelled before the first step".to_owned()
         }
+        // The verdict names the last step that ran.
+        Code::CancelledImmediate if stop.gate == Some(Gate::BeforeStep) => {
+            format!("Cancelled{}", at("after"))
+        }
         Code::CancelledImmediate => format!("Cancelled{}", at("during")),
         Code::CancelledAfterStep => format!("Cancelled{}", at("after")),
         Code::Custom(name) if stop.outcome == Outcome::Completed => {

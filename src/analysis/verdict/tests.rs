@@ -371,6 +371,19 @@ fn the_tool_that_ended_a_run_is_named_by_its_action() {
 }
 
 #[test]
+fn a_run_cancelled_between_two_steps_was_in_neither() {
+    let at = |gate: &str| {
+        let stop = format!(
+            r#"{{"code": "cancelled_immediate", "source": "cancel", "gate": "{gate}", "step": 0}}"#
+        );
+        recorded_as("act", &stop).sentence
+    };
+    assert_eq!(at("before_step"), "Cancelled after step 0");
+    assert_eq!(at("after_decide"), "Cancelled during step 0");
+    assert_eq!(at("after_step"), "Cancelled during step 0");
+}
+
+#[test]
 fn an_end_without_a_manifest_is_enough() {
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "error": "no task", "payload": {"stop_reason":
         "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
