@@ -374,26 +374,19 @@ impl Facts<'_> {
                 self.place()
             );
         }
-        let last = match self.index.name(event.phase) {
-            "" => "an event without a phase",
-            phase => phase,
-        };
         let gone = if life.basis == Basis::Process {
             "; its process is gone"
         } else {
             ""
         };
-        let doing = self.group.map(|group| self.doing(group));
-        match doing.filter(|doing| !doing.is_empty()) {
+        match self.group.and_then(|group| self.doing(group)) {
             Some(doing) => {
-                // The tool was running when the records end.
-                let doing = match doing.strip_prefix("waiting for ") {
-                    Some(tool) => format!("running {tool}"),
-                    None => doing,
-                };
-                format!("Died {} while {doing}{gone}", self.place())
+                format!("Died {} while {}{gone}", self.place(), doing.in_the_past())
             }
-            None => format!("Died {}; the last event is {last}{gone}", self.place()),
+            None => {
+                let last = self.phase(Some(event));
+                format!("Died {}; the last event is {last}{gone}", self.place())
+            }
         }
     }
 
@@ -472,11 +465,10 @@ impl Facts<'_> {
 pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let facts = Facts::of(index);
     let group = facts.group.filter(|_| !facts.written)?;
-    let words = format!(
-        "{} isn't in steps.jsonl; it was {}",
-        capitalised(&facts.step_now()),
-        facts.doing(group)
-    );
+    let was = facts.doing(group).map_or_else(String::new, |doing| {
+        format!("; it was {}", doing.in_the_past())
+    });
+    let words = format!("{} isn't in steps.jsonl{was}", capitalised(&facts.step_now()));
     Some((group.end.checked_sub(1)?, words))
 }
 

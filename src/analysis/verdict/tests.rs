@@ -167,6 +167,17 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
 }
 
 #[test]
+fn a_phase_that_is_not_known_is_named_as_recorded() {
+    let odd = r#"{"step_id": 0, "phase": "DREAM_ON", "payload": {}}"#;
+    assert_eq!(
+        sentence(&[], &[odd], None).0,
+        "Died in step 0; the last event is DREAM_ON"
+    );
+    let running = judged_at(1, &[], &[odd], Some(r#"{"status": "running"}"#));
+    assert_eq!(running.sentence, "Step 0: the last event is DREAM_ON");
+}
+
+#[test]
 fn what_cannot_be_read_is_not_told_as_unwritten() {
     let index = |passing: Vec<Issue>| {
         let mut index = Index::default();
