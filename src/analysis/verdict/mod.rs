@@ -12,7 +12,7 @@ use super::format::{self, capitalised};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use super::newest::{has_unreadable_tail, is_answer_blank, kept_answer, label};
 use super::stated;
-use crate::model::{CallEnd, Certainty, Index, Outcome, StopReason};
+use crate::model::{CallEnd, Certainty, Ended, Index, Outcome, StopReason};
 
 pub(super) mod cause;
 mod claims;
@@ -158,27 +158,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         };
         return verdict(outcome, mark, certainty, facts.unreadable_tail());
     }
-    if let Some(ended) = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.ended.as_deref())
-    {
-        let (mark, sentence) = ended::read(&facts, ended);
-        let base = verdict(ended.outcome, mark, ended.certainty, sentence);
-        return Verdict {
-            stop_reason: Some(&*ended.word)
-                .filter(|word| !word.is_empty())
-                .map(Shared::from),
-            ..base
-        };
-    }
-    let is_over =
-        matches!(life.liveness, Liveness::Died | Liveness::Unknown) && facts.cut().is_none();
-    let presumed = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.presumed_end.as_deref());
-    if let Some(ended) = presumed.filter(|_| is_over) {
+    if let Some(ended) = facts.ended(life) {
         let (mark, sentence) = ended::read(&facts, ended);
         let base = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict {
@@ -296,6 +276,18 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
                 facts.no_reason(),
             ),
         },
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// Returns the end of another tool's run.
+    fn ended(&self, life: &Life) -> Option<&'a Ended> {
+        let manifest = self.index.manifest().get()?;
+        let is_over = matches!(life.liveness, Liveness::Died | Liveness::Unknown)
+            && !has_unreadable_tail(self.index)
+            && self.cut().is_none();
+        let presumed = manifest.presumed_end.as_deref().filter(|_| is_over);
+        manifest.ended.as_deref().or(presumed)
     }
 }
 
@@ -459,6 +451,11 @@ impl Facts<'_> {
             )
         })
     }
+}
+
+/// Returns the end of another tool's run: as recorded, or as presumed once no more records follow.
+pub(super) fn ended<'a>(index: &'a Index, life: &Life) -> Option<&'a Ended> {
+    Facts::of(index).ended(life)
 }
 
 /// Describes the last event of a step that has no line, with the event's index.

@@ -9,7 +9,7 @@ use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::newest::{are_steps_unknown, newest_run};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{RunStatus, reading, under_way};
+use crate::analysis::verdict::{RunStatus, ended, reading, under_way};
 use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
@@ -104,7 +104,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     // A run that didn't reach its end is explained by what is missing, rather than by earlier
     // decisions.
     from_silence(summary, index, &mut evidence);
-    from_tool(index, &mut evidence);
+    from_tool(summary, index, &mut evidence);
     if are_steps_unknown(index) {
         evidence.push(Evidence::at(Kind::Gap, None, UNCOUNTED.to_owned()));
     }
@@ -206,12 +206,8 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
 }
 
 /// Adds how the run ended according to another tool's trace.
-fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some(ended) = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.ended.as_deref())
-    else {
+fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(ended) = ended(index, &summary.life) else {
         return;
     };
     let file = match ended.file {
