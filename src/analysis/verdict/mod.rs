@@ -458,6 +458,21 @@ pub(super) fn ended<'a>(index: &'a Index, life: &Life) -> Option<&'a Ended> {
     Facts::of(index).ended(life)
 }
 
+/// Returns whether the sentence itself says that no end is recorded.
+pub(super) fn says_no_end(index: &Index, life: &Life) -> bool {
+    let facts = Facts::of(index);
+    let may_say = match life.liveness {
+        Liveness::Waiting => true,
+        Liveness::Unknown => {
+            !index.format().no_end_reason.is_empty()
+                && facts.cut().is_none()
+                && stated::end_by_who(index).is_none()
+        }
+        _ => false,
+    };
+    may_say && index.away().is_none() && !has_unreadable_tail(index) && facts.ended(life).is_none()
+}
+
 /// Describes the last event of a step that has no line, with the event's index.
 pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let facts = Facts::of(index);
@@ -465,7 +480,10 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let was = facts.doing(group).map_or_else(String::new, |doing| {
         format!("; it was {}", doing.in_the_past())
     });
-    let words = format!("{} isn't in steps.jsonl{was}", capitalised(&facts.step_now()));
+    let words = format!(
+        "{} isn't in steps.jsonl{was}",
+        capitalised(&facts.step_now())
+    );
     Some((group.end.checked_sub(1)?, words))
 }
 

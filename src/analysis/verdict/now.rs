@@ -4,8 +4,8 @@ use super::facts::Facts;
 use super::stop_word;
 use crate::analysis::format::capitalised;
 use crate::analysis::newest::label;
-use crate::model::{EventHead, EventKind};
 use crate::model::index::Group;
+use crate::model::{EventHead, EventKind};
 
 /// What a step is doing, or was doing when its records end.
 #[derive(Clone, Copy)]
