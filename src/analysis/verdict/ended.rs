@@ -80,10 +80,9 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     };
     let mut sentence = match headline {
         // It happened in the step, not after it.
-        Ended::CUT_REPLY => headline.replacen(
-            " reached",
-            &format!("{} reached", in_step(facts, is_cut)),
-            1,
+        Ended::CUT_REPLY => format!(
+            "The reply{} reached its output token limit",
+            in_step(facts, is_cut)
         ),
         _ => format!("{headline}{step}"),
     };
@@ -101,10 +100,8 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         sentence += &format!("{mark}{}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
-        sentence += &match &*ended.word {
-            word if word.contains(' ') => format!(" (inferred: {word})"),
-            word => format!(" (inferred from {word})"),
-        };
+        let link = if ended.is_own_word() { ":" } else { " from" };
+        sentence += &format!(" (inferred{link} {})", ended.word);
     }
     if let Some(invalidation) = facts
         .manifest

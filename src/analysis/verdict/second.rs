@@ -8,7 +8,7 @@ use crate::analysis::chain;
 use crate::analysis::format::score;
 use crate::analysis::newest::{has_answer, kept_answer, label, newest_run};
 use crate::analysis::stated;
-use crate::model::{CANCELLED, CriticAction, StepHead, StopReason};
+use crate::model::{CANCELLED, CriticAction, RUN_CANCELLED, StepHead, StopReason};
 
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
@@ -162,7 +162,7 @@ impl Facts<'_> {
         let error = last.1.error.as_deref();
         // The first sentence says that the run was cancelled.
         let is_told = |error: &&str| {
-            mark == RunStatus::Cancelled && *error == format!("{CANCELLED}the run was cancelled")
+            mark == RunStatus::Cancelled && error.strip_prefix(CANCELLED) == Some(RUN_CANCELLED)
         };
         error.filter(|error| !is_told(error)).map(|error| {
             format!(

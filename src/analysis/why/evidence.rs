@@ -228,10 +228,7 @@ fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let text = match &*ended.word {
         // No record names the end, so the sentence is what the board inferred.
         "" => format!("{}{detail}", ended.headline),
-        // The board's own description of the last records.
-        word if ended.certainty == Certainty::Inferred && word.contains(' ') => {
-            format!("{}{detail}", capitalised(word))
-        }
+        word if ended.is_own_word() => format!("{}{detail}", capitalised(word)),
         word => format!("{file} {verb} {word}{detail}"),
     };
     evidence.push(Evidence {

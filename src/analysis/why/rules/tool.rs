@@ -141,7 +141,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let is_inferred = ended.certainty == Certainty::Inferred;
     let mut note = match &*ended.word {
         "" => String::new(),
-        word if is_inferred && word.contains(' ') => word.to_owned(),
+        word if ended.is_own_word() => word.to_owned(),
         word if is_inferred => format!("inferred from {word}"),
         word => format!("recorded as \"{word}\""),
     };
