@@ -60,7 +60,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
         // If two limits were reached at once, a trace names only one.
         let also = is_limit && limit.unit != named_unit && is_reached == Some(true);
-        let result = if below || also {
+        let mut result = if below || also {
             Standing::Held
         } else {
             Standing::Unknown
@@ -68,12 +68,12 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let mut stands = "";
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
-            // The records of the end may disagree on its limit.
             Some(_) if bound == Bound::AtMost => "the number used is an upper bound",
             Some(_) if bound == Bound::AtLeast => "the number used is a lower bound",
+            // The records of the end may disagree on its limit.
             Some(_) if below || also || limit.unit == named_unit => "",
             Some(_) => {
-                stands = "reached";
+                (result, stands) = (Standing::Held, "reached");
                 "didn't end the run, according to the trace"
             }
             None => "the usage isn't recorded",
