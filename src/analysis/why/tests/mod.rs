@@ -218,7 +218,7 @@ fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
     );
     assert_eq!(
         words(r#""decision": {"mode": "wait", "meta": {"parser_error": {"code": "x"}}}"#),
-        ["Starting at step 0, the model's reply couldn't be parsed 5 times in a row"]
+        ["Starting at step 0, 5 model replies in a row couldn't be parsed"]
     );
     assert_eq!(
         words(r#""decision": {"mode": "final", "final_answer": "42"}"#),
