@@ -4,7 +4,7 @@
 use super::RunStatus;
 use super::facts::Facts;
 use crate::analysis::format::amount;
-use crate::analysis::stated::{compared, used_of, values};
+use crate::analysis::stated::{compared, limit_beside, used_of, values};
 use crate::model::{Certainty, Ended, Outcome, Reached};
 
 /// Of a longer error, only the first sentence is quoted; characters.
@@ -171,18 +171,13 @@ fn at_once(ended: &Ended) -> Option<String> {
         .chain(ended.also.iter().copied())
         .collect();
     let each = all.iter().map(|reached| {
-        let plain = match reached.unit {
-            unit @ ("usd" | "ms") => unit,
-            _ => "",
+        let (used, limit) = match reached.unit {
+            "usd" => (cents(reached.measured), cents(reached.limit)),
+            unit => (
+                amount(reached.measured, unit),
+                limit_beside(reached.limit, unit),
+            ),
         };
-        let [used, limit] =
-            [(reached.measured, reached.unit), (reached.limit, plain)].map(|(value, unit)| {
-                if unit == "usd" {
-                    cents(value)
-                } else {
-                    amount(value, unit)
-                }
-            });
         format!("{used} (limit {limit})")
     });
     let each: Vec<String> = each.collect();
@@ -235,10 +230,7 @@ mod tests {
     #[test]
     fn an_abbreviation_or_a_list_does_not_end_a_sentence() {
         for (text, first) in [
-            (
-                "The server is busy. Try again later.",
-                "The server is busy",
-            ),
+            ("The server is busy. Try again later.", "The server is busy"),
             ("Errors: 1. Field missing", "Errors: 1. Field missing"),
             (
                 "Unknown option (e.g. Strict). Remove it.",

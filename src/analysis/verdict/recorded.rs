@@ -3,7 +3,7 @@
 
 use super::RunStatus;
 use super::facts::{Facts, steps};
-use crate::analysis::format::{amount, number};
+use crate::analysis::format::amount;
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
@@ -23,11 +23,7 @@ const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final
 pub fn reading(stop: &StopVerdict) -> Option<String> {
     let reading = &stop.reading;
     reading.op.filter(|op| *op != Op::Below)?;
-    let (measured, limit) = (amount(reading.measured()?, &reading.unit), reading.limit()?);
-    let limit = match &*reading.unit {
-        unit @ ("ms" | "usd") => amount(limit, unit),
-        _ => number(limit),
-    };
+    let compared = compared(reading.measured()?, reading.limit()?, &reading.unit);
     let by = match stop.limit_from {
         None => "",
         Some(Origin::Task) => " (set by the task)",
@@ -35,7 +31,7 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
         Some(Origin::Cli) => " (set on the command line)",
         Some(Origin::Default) => " (default)",
     };
-    Some(format!("{measured}, limit {limit}{by}"))
+    Some(format!("{compared}{by}"))
 }
 
 /// Returns the outcome, the status and the sentence.

@@ -8,7 +8,7 @@ use super::facts::{Facts, steps};
 use crate::analysis::format::{count, millis, score};
 use crate::analysis::lost::is_counted;
 use crate::analysis::newest::{has_answer, kept_answer};
-use crate::analysis::stated::tokens;
+use crate::analysis::stated::{compared, tokens};
 use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
@@ -162,9 +162,8 @@ impl Facts<'_> {
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => format!(
-                    "Step budget used up: {}, limit {}",
-                    steps(self.done),
-                    limit.steps
+                    "Step budget used up: {}",
+                    compared(self.done as f64, limit.steps as f64, "steps")
                 ),
                 None => format!("Step budget used up after {}", steps(self.done)),
             },

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::facts::{Depth, Record};
 use super::format::amount;
+use super::stated::{compared, limit_beside};
 use crate::model::Index;
 use crate::stop::{
     Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError,
@@ -364,17 +365,15 @@ fn in_words(reading: &Reading) -> String {
     else {
         return reading.detail.to_string();
     };
-    let limit = if reading.unit == "ms" {
-        amount(limit, "ms")
+    if reading.detail.contains("partly estimated") {
+        let (measured, limit) = (
+            amount(measured, &reading.unit),
+            limit_beside(limit, &reading.unit),
+        );
+        format!("{measured} (partly estimated), limit {limit}")
     } else {
-        amount(limit, "")
-    };
-    let partly = if reading.detail.contains("partly estimated") {
-        " (partly estimated)"
-    } else {
-        ""
-    };
-    format!("{}{partly}, limit {limit}", amount(measured, &reading.unit))
+        compared(measured, limit, &reading.unit)
+    }
 }
 
 fn nothing() -> RuleResult {
