@@ -15,7 +15,7 @@ use super::open::Opened;
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{
-    RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, report, rule_set, typed,
+    RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, label, report, rule_set, typed,
 };
 use crate::error::{Error, Kind, Result};
 use crate::stop::{RULES, Row, SpecError};
@@ -268,8 +268,8 @@ fn write_text(
 fn cells(run: &Opened, answer: &RuleEffect, estimated: bool) -> [String; 7] {
     let result = &answer.result;
     let fires = result.fires();
-    let step = match result.step.and_then(|step| usize::try_from(step).ok()) {
-        Some(step) => run.index.label(step),
+    let step = match result.step {
+        Some(step) => label(&run.index, step),
         None if fires => "none runs".to_owned(),
         None => MISSING.to_owned(),
     };

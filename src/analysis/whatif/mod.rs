@@ -97,8 +97,7 @@ impl RuleResult {
 
 /// Returns the label of a step by its ordinal.
 pub fn label(index: &Index, step: u64) -> String {
-    let label = usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step));
-    label.trim_start_matches('#').to_owned()
+    usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
 }
 
 /// Where a rule stops a run, relative to the recorded end.
