@@ -247,16 +247,11 @@ fn write_text(
             StopTiming::Same => Ink::Heading,
             StopTiming::NotReached | StopTiming::Unknown => Ink::Dim,
         };
-        let mut why = answer.result.reason(&run.index);
-        if is_own {
-            why = match (answer.ended, answer.result.found) {
-                (false, StopTiming::NotReached) if answer.result.refused.is_none() => {
-                    "not reached, as recorded".to_owned()
-                }
-                (true, StopTiming::NotReached) => answer.own_note().to_owned(),
-                _ => format!("{why} ({})", answer.own_note()),
-            };
-        }
+        let why = if is_own {
+            answer.own_reason(&run.index)
+        } else {
+            answer.result.reason(&run.index)
+        };
         writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
     }
     report
