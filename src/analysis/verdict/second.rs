@@ -8,6 +8,7 @@ use crate::analysis::chain;
 use crate::analysis::format::score;
 use crate::analysis::newest::{has_answer, kept_answer, label, newest_run};
 use crate::analysis::stated;
+use crate::model::names::the_critic;
 use crate::model::{CANCELLED, CriticAction, RUN_CANCELLED, StepHead, StopReason};
 
 /// A last score below this, on a scale from 0 to 1, is low.
@@ -180,10 +181,10 @@ impl Facts<'_> {
         let low = step.lowest_score().filter(|low| (0.0..LOW).contains(low))?;
         let critic = step.critics.iter().find(|mark| mark.score == Some(low))?;
         Some(format!(
-            "The lowest score in {} is {}, from the critic {}.",
+            "The lowest score in {} is {}, from {}.",
             label((n, step)),
             score(low),
-            self.index.name(critic.name)
+            the_critic(self.index.name(critic.name))
         ))
     }
 }

@@ -11,6 +11,7 @@ use crate::analysis::newest::{has_answer, kept_answer};
 use crate::analysis::stated::{compared, tokens};
 use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
+use crate::model::names::the_critic;
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
 
 /// Returns the outcome and the status that a stop reason implies.
@@ -288,7 +289,7 @@ impl Facts<'_> {
                 .iter()
                 .find(|mark| mark.action == CriticAction::Stop)
         {
-            who = format!("the critic {}", self.index.name(mark.name));
+            who = the_critic(self.index.name(mark.name)).into_owned();
             at = mark
                 .score
                 .map_or_else(String::new, |value| format!(" (score {})", score(value)));

@@ -14,9 +14,7 @@ use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
 use crate::model::words::words;
-use crate::model::{
-    Certainty, CriticAction, EventKind, Index, Lines, Outcome, Source, TraceFile,
-};
+use crate::model::{Certainty, CriticAction, EventKind, Index, Lines, Outcome, Source, TraceFile};
 
 /// Limits the pieces of evidence.
 const MAX_EVIDENCE: usize = 6;
@@ -488,7 +486,7 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
                 CriticAction::Retry => " (retry requested)",
                 _ => "",
             };
-            format!("{name} {score}{request}")
+            format!("{score} from {name}{request}")
         })
         .collect();
     let text = format!("Last scores: {}", words.join(", "));
