@@ -24,6 +24,16 @@ impl Group {
         Self {}
     }
 
+    /// Gives the group up without killing it. Needed once its leader has been waited for: then its
+    /// number may belong to another group.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn release(mut self) {
+        #[cfg(unix)]
+        {
+            self.leader = None;
+        }
+    }
+
     /// Kills the group, at most once: a group's number may be reused after its last member ends.
     pub(crate) fn kill(&mut self) {
         #[cfg(unix)]

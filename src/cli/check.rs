@@ -37,6 +37,9 @@ struct Check {
     /// The file with the records, if the run's format has only one.
     #[serde(skip)]
     file: Option<String>,
+    /// Whether its records are lines.
+    #[serde(skip)]
+    has_lines: bool,
     issues: usize,
     problems: usize,
     issues_list: Vec<FileIssue>,
@@ -92,6 +95,7 @@ fn of_run(run: &Opened) -> Check {
         path: run.summary.path.to_string(),
         place: run.shared_place(),
         file: run.only_file(),
+        has_lines: run.has_lines(),
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,
         issues_list: health::issues(&run.index),
@@ -106,8 +110,7 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
     let path = visible_line(check.path.trim_end_matches('/'));
     for issue in &check.issues_list {
         // A record of a JSON document has a number, but no line.
-        let has_lines = check.file.as_ref().is_none_or(|file| file.ends_with('l'));
-        let line = issue.line.filter(|_| has_lines);
+        let line = issue.line.filter(|_| check.has_lines);
         let line = line.map_or_else(String::new, |line| format!(":{line}"));
         let byte = issue
             .offset
@@ -119,14 +122,8 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         };
         let word = look.paint(ink, word);
         let place = check.place.as_deref().or(check.file.as_deref());
-        // An issue of the whole run names no file.
-        let file = if issue.name.contains(' ') {
-            String::new()
-        } else {
-            format!("/{}", issue.name)
-        };
         let place = place.map_or_else(
-            || format!("{path}{file}"),
+            || format!("{path}/{}", issue.name),
             |place| visible_line(place).into_owned(),
         );
         writeln!(

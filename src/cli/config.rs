@@ -212,7 +212,10 @@ impl ConfigText<'_> {
             return Err(self.wrong(line("roots"), "an empty string isn't a directory"));
         }
         if Address::is_meant(written) {
-            return Ok(written.into());
+            return match Address::parse(written) {
+                Ok(_) => Ok(written.into()),
+                Err(error) => Err(self.wrong(line("roots"), &error.to_string())),
+            };
         }
         Ok(match (written.strip_prefix("~/"), home) {
             (Some(below), Some(home)) => home.join(below),
@@ -325,6 +328,10 @@ mod tests {
             (
                 "roots = [\"x\", \"\"]",
                 ":1: roots: an empty string isn't a directory",
+            ),
+            (
+                "roots = [\"x\", \"s4://x\"]",
+                ":1: roots: s4://x isn't a valid object store address: unknown scheme",
             ),
             (
                 "[prices.a]\ninput = 1\noutput = -1",

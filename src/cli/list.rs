@@ -113,10 +113,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             format!("no runs in {}: {fault}", root.path.display()),
         );
         // The query may have been taken for the directory.
-        let is_query = root
-            .path
-            .to_string_lossy()
-            .contains([':', '<', '>', '=', ' ']);
+        let is_query = args.query.is_none() && has_field(&root.path.to_string_lossy());
         return Err(match is_query {
             true => error.hint(
                 "pass the directory or file first, then the query: board list ./runs 'steps>5'",
@@ -129,13 +126,8 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         .map(|root| (root.skipped, root.skipped_total))
         .unwrap_or_default();
     let query = Query::parse(args.query.as_deref().unwrap_or_default());
-    let (runs, counting) = (library.runs(), library.counted());
-    let copies = runs.len() - counting.len();
-    let runs = if asks_for_copies(&query) {
-        runs
-    } else {
-        counting
-    };
+    let with_copies = asks_for_copies(&query);
+    let (runs, copies) = library.listed(with_copies);
     let all: Vec<_> = runs.iter().map(|run| run.summary()).collect();
     let whole = Window {
         limit: usize::MAX,
@@ -188,12 +180,19 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         let heads: Vec<_> = heads
             .map(|group| ((!group.is_alone).then(|| head(group, look)), depths(group)))
             .collect();
-        write_text(out, &found.rows, &heads, &list, look)?;
+        let uncounted = if with_copies { 0 } else { copies };
+        write_text(out, &found.rows, &heads, &list, uncounted, look)?;
         for line in unmatched_terms(&query, &all) {
             writeln!(out, "{}", visible_line(&line))?;
         }
     }
     Ok(0)
+}
+
+/// Returns whether a text contains a query's term on a field.
+fn has_field(text: &str) -> bool {
+    let terms = Query::parse(text).terms;
+    terms.iter().any(|term| !matches!(term.test, Test::Text(_)))
 }
 
 /// Describes terms on fields with few words that match no run's word, since they may be misspelt.
@@ -206,29 +205,25 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
         if !matches!(field.kind, columns::Kind::Word(_)) {
             continue;
         }
-        let mut there = BTreeSet::new();
-        let mut values = BTreeSet::new();
-        for run in runs {
-            field.words(run, &mut |word| {
-                there.insert(word.to_lowercase());
-            });
-            if let Some(columns::Value::Text(word)) = field.value(run) {
-                values.insert(word.replace(' ', "_"));
-            }
-        }
-        let is_there = |word: &str| there.contains(&word.to_lowercase());
-        let missing: Vec<&str> = any
-            .iter()
-            .map(Needle::text)
-            .filter(|word| !is_there(word))
-            .collect();
-        if missing.len() < any.len() || there.is_empty() || there.len() > MAX_WORDS {
+        let alone = Query {
+            terms: vec![term.clone()],
+            ignored: Vec::new(),
+        };
+        // Other words for the same value match too, but aren't listed.
+        if runs.iter().any(|run| alone.matches(&**run)) {
             continue;
         }
+        let words = runs.iter().map(|run| field.word(run));
+        let words: BTreeSet<&str> = words.filter(|word| !word.is_empty()).collect();
+        if words.is_empty() || words.len() > MAX_WORDS {
+            continue;
+        }
+        let missing: Vec<&str> = any.iter().map(Needle::text).collect();
         let (name, missing) = (field.name, missing.join(","));
-        let values = values.into_iter().collect::<Vec<_>>().join(", ");
+        let values: Vec<_> = words.iter().map(|word| word.replace(' ', "_")).collect();
         lines.push(format!(
-            "no run has {name}:{missing}; the values are {values}"
+            "no run has {name}:{missing}; the values are {}",
+            values.join(", ")
         ));
     }
     lines
@@ -334,12 +329,14 @@ fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
 }
 
 /// Writes the list as text. `groups` contains the heading of each group, if it has one, and the
-/// indentation of its runs. It's empty if the runs aren't grouped.
+/// indentation of its runs. It's empty if the runs aren't grouped. `uncounted` is the number of
+/// duplicates that aren't in the list.
 fn write_text(
     out: &mut dyn Write,
     runs: &[&Arc<Summary>],
     groups: &[(Option<String>, Vec<usize>)],
     list: &Runs<'_, Arc<Summary>>,
+    uncounted: usize,
     look: &Look,
 ) -> io::Result<()> {
     let columns = columns(runs);
@@ -408,11 +405,11 @@ fn write_text(
         writeln!(out, "{}{}", "  ".repeat(depth), cells.join("  "))?;
     }
     let all = runs;
-    if list.copies > 0 {
-        let words = if list.copies == 1 {
+    if uncounted > 0 {
+        let words = if uncounted == 1 {
             "1 duplicate isn't counted"
         } else {
-            &format!("{} duplicates aren't counted", count(list.copies as u64))
+            &format!("{} duplicates aren't counted", count(uncounted as u64))
         };
         writeln!(out, "{}", look.paint(Ink::Dim, words))?;
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::look::Look;
-use crate::analysis::format::counted;
+use crate::analysis::format::{count, counted};
 use crate::analysis::life::ExternalFacts;
 use crate::analysis::summary::{Summary, summary};
 use crate::error::{Error, Kind, Result};
@@ -153,6 +153,11 @@ impl Opened {
         is_one.then(|| file.to_string_lossy().into_owned())
     }
 
+    /// Returns whether its records are lines, whose numbers an editor knows.
+    pub(super) fn has_lines(&self) -> bool {
+        !self.dir.is_document()
+    }
+
     /// Returns the run's display name: a directory's name, or a file's path as given, since many
     /// files have the same name.
     pub(super) fn name(&self) -> &str {
@@ -268,6 +273,20 @@ fn check(path: &Path) -> Result<()> {
             found.runs.keys().map(RunKey::as_str).collect(),
             is_all,
         ));
+    }
+    if let Some(fault) = found.fault {
+        return Err(Error::new(
+            Kind::Unreadable,
+            format!("can't read {shown}: {fault}"),
+        ));
+    }
+    if !is_all {
+        let most = count(MAX_LOOKED as u64);
+        let what = format!(
+            "{shown} isn't a run, and the first {most} files and directories below it contain none"
+        );
+        let error = Error::new(Kind::NotFound, what);
+        return Err(error.hint(format!("`board list {shown}` searches all of them")));
     }
     let names = TraceFile::ALL.map(TraceFile::name).join(", no ");
     let what = format!("{shown} contains no runs: no {names}, and no trace of a supported tool");

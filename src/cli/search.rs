@@ -16,6 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::page::part::job::State;
+use crate::page::runs::handler::asks_for_copies;
 use crate::page::search::json::found;
 use crate::page::search::words::place;
 use crate::trace::{RootScanner, RunDir, read_index};
@@ -103,18 +104,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(u8::from(tally.found == 0))
 }
 
-/// Returns the runs to search.
+/// Returns the runs to search. Duplicates are known only if a query needs all runs to be read.
 fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
+    let none = |fault: String| {
+        let what = format!("no runs in {}: {fault}", root.display());
+        Error::new(Kind::NotFound, what)
+            .hint("pass the directory before the text: board search ./runs 'text'")
+    };
     let Some(query) = query else {
         let found = RootScanner::new(root.to_owned()).scan();
-        return match found.fault {
-            Some(fault) => Err(Error::new(
-                Kind::NotFound,
-                format!("no runs in {}: {fault}", root.display()),
-            )
-            .hint("pass the directory before the text: board search ./runs 'text'")),
-            None => Ok(found.runs),
-        };
+        return found.fault.map_or(Ok(found.runs), |fault| Err(none(fault)));
     };
     let query = Query::parse(query);
     if let Some(term) = query.ignored.first() {
@@ -124,11 +123,14 @@ fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
         ));
     }
     let library = Library::load(vec![root.to_owned()]);
-    let runs = library
-        .runs()
-        .into_iter()
-        .filter(|run| query.matches(&*run.summary()));
+    let roots = library.status().roots;
+    if let Some(fault) = roots.into_iter().find_map(|root| root.fault) {
+        return Err(none(fault));
+    }
+    let (runs, _) = library.listed(asks_for_copies(&query));
+    let runs = runs.into_iter();
     Ok(runs
+        .filter(|run| query.matches(&*run.summary()))
         .map(|run| (run.key().clone(), run.dir().clone()))
         .collect())
 }

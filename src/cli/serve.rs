@@ -1,6 +1,6 @@
 //! `board serve`: serves the web board.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -208,20 +208,6 @@ fn token(args: &Args) -> Result<Option<Token>> {
 /// Checks a root. One that doesn't exist yet is fine, but one that can never contain runs is an
 /// error.
 pub(super) fn check(root: &Path) -> Result<()> {
-    if root.to_str().is_some_and(crate::mirror::Address::is_meant) {
-        let error = Error::new(
-            Kind::Usage,
-            format!("{} can only be followed by `board serve`", root.display()),
-        );
-        return Err(error.hint("copy what you need from it, and pass that directory"));
-    }
-    if let Some((scheme, _)) = root.to_str().and_then(|root| root.split_once("://"))
-        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric())
-        && !root.exists()
-    {
-        let error = Error::new(Kind::Usage, format!("unknown scheme in {}", root.display()));
-        return Err(error.hint("use s3://, gs:// or az://, or a directory"));
-    }
     match std::fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => {
             match RootScanner::new(root.to_owned()).scan().fault {
@@ -235,12 +221,10 @@ pub(super) fn check(root: &Path) -> Result<()> {
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let warning = format!(
-                "board: warning: there is no directory {} yet; its runs appear once it exists\n",
+            tracing::warn!(
+                "there is no directory {} yet; its runs appear once it exists",
                 root.display()
             );
-            // Without stderr, there's nobody to warn.
-            let _ = io::stderr().write_all(super::visible(&warning).as_bytes());
             Ok(())
         }
         // Other problems, such as missing permissions, may be temporary and are shown on the page.

@@ -68,11 +68,13 @@ impl Stores {
     }
 }
 
-/// Returns an error if `path` is an object store, for commands that read only directories.
+/// Returns an error if `path` is meant as an address of an object store, for commands that read
+/// only directories.
 pub(super) fn refuse(path: &Path) -> Result<()> {
     let Some(text) = path.to_str().filter(|text| Address::is_meant(text)) else {
         return Ok(());
     };
+    Address::parse(text)?;
     let what =
         format!("{text} is in an object store, which only `board serve` and `board mcp` read");
     Err(Error::new(Kind::Usage, what).hint(format!("serve it instead: board serve {text}")))

@@ -163,6 +163,19 @@ fn a_directory_above_runs_is_none_and_names_them() {
         empty.starts_with("board: ROOT/empty contains no runs: no manifest.json"),
         "{empty}"
     );
+    // Not finding a run among the first files doesn't mean that there is none.
+    let wide = root.path().join("wide");
+    fs::create_dir_all(wide.join("deep")).unwrap();
+    for n in 0..1_000 {
+        fs::write(wide.join(format!("{n:03}.jsonl")), "{}").unwrap();
+    }
+    fs::rename(root.path().join("one"), wide.join("deep/one")).unwrap();
+    assert_snapshot!(board(root.path(), "show ROOT/wide").1, @"
+    board: ROOT/wide isn't a run, and the first 1,000 files and directories below it contain none
+    hint: `board list ROOT/wide` searches all of them
+    ");
+    let (code, listed) = board(root.path(), "list ROOT/wide");
+    assert!(code == 0 && listed.contains("deep/one"), "{listed}");
 }
 
 const SESSION: &str = r#"{"type":"system","subtype":"init","cwd":"/app","session_id":"s1","model":"m","tools":["Bash"]}
@@ -210,10 +223,26 @@ fn a_word_that_no_run_has_is_named() {
     skipped: empty: contains no trace files
     no run has stop:critic; the values are final
     "#);
+    for query in [
+        "stop:final",
+        "stop:FINAL,critic",
+        "status:completed",
+        "outcome:answered",
+    ] {
+        let listed = board(root.path(), &format!("list ROOT {query}")).1;
+        assert!(!listed.contains("no run has"), "{listed}");
+    }
+    // The value of a run without one has a word too.
+    fs::remove_dir_all(root.path().join("one")).unwrap();
+    fs::write(
+        root.path().join("two/manifest.json"),
+        r#"{"schema_version": "v1", "status": "running"}"#,
+    )
+    .unwrap();
+    let listed = board(root.path(), "list ROOT stop:critic").1;
     assert!(
-        !board(root.path(), "list ROOT stop:final")
-            .1
-            .contains("no run has")
+        listed.ends_with("\nno run has stop:critic; the values are none\n"),
+        "{listed}"
     );
 }
 

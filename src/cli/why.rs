@@ -141,15 +141,10 @@ fn write_evidence(
 
 /// Describes who set a rule or its limit.
 fn set_by(from: LimitFrom, has_limit: bool) -> String {
-    let what = if has_limit { "limit " } else { "" };
     match from {
-        LimitFrom::SetBy(Origin::Task) => format!("{what}set by the task"),
-        LimitFrom::SetBy(Origin::Engine) => format!("{what}set in the engine"),
-        LimitFrom::SetBy(Origin::Cli) => format!("{what}set on the command line"),
-        LimitFrom::SetBy(Origin::Default) => format!("default {what}").trim_end().to_owned(),
-        LimitFrom::Criteria => format!("{what}read from the stop detail"),
-        LimitFrom::Inferred => format!("{what}inferred"),
-        LimitFrom::State => format!("{what}set in the agent's state"),
+        _ if !has_limit => from.words().to_owned(),
+        LimitFrom::SetBy(Origin::Default) => format!("{} limit", from.words()),
+        _ => format!("limit {}", from.words()),
     }
 }
 

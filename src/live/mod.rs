@@ -121,9 +121,17 @@ impl Library {
 
     /// Returns the runs that count. Of several files with the same records, only one does.
     pub fn counted(&self) -> Vec<Arc<Run>> {
-        let mut runs = self.runs();
+        self.listed(false).0
+    }
+
+    /// Returns the runs that count, or those and their duplicates, with the number of duplicates at
+    /// the same moment.
+    pub(crate) fn listed(&self, with_copies: bool) -> (Vec<Arc<Run>>, usize) {
+        let all = self.runs();
+        let mut runs = all.clone();
         runs.retain(|run| run.summary().counts());
-        runs
+        let copies = all.len() - runs.len();
+        (if with_copies { all } else { runs }, copies)
     }
 
     /// Returns the run with this key.

@@ -47,6 +47,7 @@ fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
         {
             failed = failed.filter(|at: &Instant| at.elapsed() <= shared.patience);
             judge(shared, failed.is_some());
+            give_back_memory();
         }
         if scan.join().is_ok() {
             return;
@@ -57,6 +58,18 @@ fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
         std::thread::sleep(RESTART_AFTER);
         shared.forget_runs();
     }
+}
+
+/// Lets the allocator return freed memory to the system.
+///
+/// mimalloc 2 returns it after a delay, but only when it next frees a block with a segment of its
+/// own, which is one of more than 16 MiB. After a large run was parked, no such block may be freed
+/// for hours. The memory of this block isn't touched, so it costs nothing.
+fn give_back_memory() {
+    const ABOVE_SEGMENT_BYTES: usize = 20 << 20;
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(
+        ABOVE_SEGMENT_BYTES,
+    )));
 }
 
 /// Starts the scan thread. The receiver disconnects when the thread ends.

@@ -47,9 +47,13 @@ pub struct Address {
 }
 
 impl Address {
-    /// Returns whether a root is an address of a store and not a directory.
+    /// Returns whether a root is meant as an address of a store and not a directory: whether it
+    /// begins with `SCHEME://`. Only [`Self::parse`] knows which schemes exist. A single letter is
+    /// a drive of Windows.
     pub fn is_meant(text: &str) -> bool {
-        Cloud::split(text).is_some()
+        text.split_once("://").is_some_and(|(scheme, _)| {
+            scheme.len() >= 2 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
     }
 
     /// Reads an address.
@@ -64,7 +68,8 @@ impl Address {
                  store outside AWS, set AWS_ENDPOINT_URL",
             )
         };
-        let (cloud, rest) = Cloud::split(text).ok_or_else(|| wrong("unknown scheme"))?;
+        let unknown = || wrong("unknown scheme").hint("a local directory is a path without ://");
+        let (cloud, rest) = Cloud::split(text).ok_or_else(unknown)?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_plain =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
@@ -114,6 +119,30 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_begins_with_a_scheme_is_meant_as_an_address() {
+        for text in ["s3://x", "s3://", "s4://x", "https://x/y", "S3://x"] {
+            assert!(Address::is_meant(text), "{text}");
+        }
+        for text in [
+            "",
+            "runs",
+            "./s3://x",
+            "C://runs",
+            "://x",
+            "a b://x",
+            "s3:/x",
+            "tool:s3://x",
+        ] {
+            assert!(!Address::is_meant(text), "{text}");
+        }
+        let error = Address::parse("s4://x").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "s4://x isn't a valid object store address: unknown scheme"
+        );
+    }
 
     #[test]
     fn addresses_have_a_bucket_and_a_prefix() {

@@ -129,9 +129,10 @@ impl Az {
         command.process_group(0);
         let child = command.spawn().map_err(|error| error.to_string())?;
         // `az` is a script, which starts Python.
-        let _group = Group::led_by(&child);
+        let group = Group::led_by(&child);
         let output = child.wait_with_output().await;
         let output = output.map_err(|error| error.to_string())?;
+        group.release();
         if !output.status.success() {
             let said = first_line(String::from_utf8_lossy(&output.stderr).trim());
             return Err(format!("{}: {said}", output.status));

@@ -31,6 +31,8 @@ pub struct AppState {
     /// The name given with `--host`. IP addresses and `localhost` are accepted as well.
     pub(crate) host: Arc<str>,
     pub(crate) zone: TimeZone,
+    /// The roots as the user typed them. They don't change while a board runs.
+    pub(crate) roots: Arc<str>,
     /// What-if questions over many runs: those in progress and recent results.
     pub(crate) sweeps: Arc<jobs::Jobs<sweep::SweepTask>>,
     /// Searches in progress and recent results.
@@ -70,11 +72,18 @@ impl AppState {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
         let lists = Arc::default();
+        let roots: Vec<String> = library
+            .status()
+            .roots
+            .iter()
+            .map(|root| visible_line(&root.path.to_string_lossy()).into_owned())
+            .collect();
         Self {
             library,
             boot,
             host,
             zone,
+            roots: roots.join(", ").into(),
             sweeps,
             searches,
             downloads,
@@ -94,19 +103,14 @@ impl AppState {
     }
 
     /// Returns the roots as the user typed them.
-    pub(crate) fn shown_roots(&self) -> String {
-        let roots = self.library.status().roots;
-        roots
-            .iter()
-            .map(|root| visible_line(&root.path.to_string_lossy()).into_owned())
-            .collect::<Vec<_>>()
-            .join(", ")
+    pub(crate) fn shown_roots(&self) -> &str {
+        &self.roots
     }
 
     /// Returns the shell of a page without a run or a stream.
     pub(crate) fn shell(&self, place: NavItem) -> Shell {
         Shell {
-            root: self.shown_roots(),
+            root: self.shown_roots().to_owned(),
             boot: self.boot.to_string(),
             place,
             ..Shell::default()

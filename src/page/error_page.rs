@@ -75,7 +75,7 @@ fn page(error: &Refusal, state: &AppState) -> Response {
         root: if error.outside {
             String::new()
         } else {
-            state.shown_roots()
+            state.shown_roots().to_owned()
         },
         stream: pulse.as_ref().map(|_| "/events".to_owned()),
         revision,

@@ -205,12 +205,3 @@ impl When {
         })
     }
 }
-
-/// A directory that was scanned but isn't listed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Skipped {
-    /// The path below the root.
-    pub name: String,
-    /// The reason it isn't listed.
-    pub reason: String,
-}

@@ -110,9 +110,7 @@ impl Store {
 /// `GET /healthz`
 pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
     // Count the runs before reading the status, so that runs added in between count as unindexed.
-    let runs = state.library.runs();
-    let all = runs.len();
-    let runs = runs.iter().filter(|run| run.summary().counts()).count();
+    let (runs, duplicates) = state.library.listed(false);
     let status = state.library.status();
     let (watch, watch_reason) = match status.mode {
         Mode::Native => ("native", None),
@@ -124,8 +122,8 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
         } else {
             "ok"
         },
-        runs,
-        duplicates: all - runs,
+        runs: runs.len(),
+        duplicates,
         watch,
         watch_reason,
         scan_age_ms: status.looked.elapsed().as_millis(),

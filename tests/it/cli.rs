@@ -140,6 +140,37 @@ fn an_object_store_is_no_directory() {
 }
 
 #[test]
+fn an_unknown_scheme_is_no_directory() {
+    for args in [
+        &["list", "s4://x"][..],
+        &["list", "s4://x", "steps>5"],
+        &["search", "s4://x", "text"],
+        &["search", "s4://x", "text", "--in", "steps>5"],
+        &["table", "runs", "s4://x"],
+        &["show", "s4://x"],
+        &["why", "s4://x"],
+        &["state", "s4://x"],
+        &["check", "s4://x"],
+        &["scores", "s4://x"],
+        &["diff", "s4://x", "s4://x"],
+        &["whatif", "s4://x", "--rule", "max_steps=8"],
+        &["export", "s4://x"],
+        &["serve", "s4://x"],
+        &["mcp", "s4://x"],
+    ] {
+        let said = board(args);
+        fails(&said, 2);
+        assert!(
+            said.stderr
+                .contains("s4://x isn't a valid object store address: unknown scheme")
+                && said.stderr.contains("hint: use s3://BUCKET/PREFIX"),
+            "{args:?}: {}",
+            said.stderr
+        );
+    }
+}
+
+#[test]
 fn help_of_every_command() {
     let help = |args: &[&str]| {
         let said = board(args);

@@ -219,6 +219,19 @@ impl LimitFrom {
         }
     }
 
+    /// Describes the source, as the end of a phrase about a limit or a rule: "set by the task".
+    pub fn words(self) -> &'static str {
+        match self {
+            LimitFrom::SetBy(Origin::Task) => "set by the task",
+            LimitFrom::SetBy(Origin::Engine) => "set in the engine",
+            LimitFrom::SetBy(Origin::Cli) => "set on the command line",
+            LimitFrom::SetBy(Origin::Default) => "default",
+            LimitFrom::Criteria => "read from the stop detail",
+            LimitFrom::Inferred => "inferred",
+            LimitFrom::State => "set in the agent's state",
+        }
+    }
+
     /// Returns whether it's recorded that the run ends at this limit.
     pub fn is_budget(self) -> bool {
         matches!(self, LimitFrom::SetBy(_))

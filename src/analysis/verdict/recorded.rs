@@ -2,13 +2,14 @@
 //! reason.
 
 use super::RunStatus;
+use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
 use crate::analysis::format::amount;
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
 use crate::model::{
-    Code, CriticAction, Evidence, Gate, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol,
+    Code, CriticAction, Evidence, Gate, Index, Op, Outcome, Source, StopVerdict, Symbol,
 };
 use crate::stop;
 
@@ -24,13 +25,9 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
     let reading = &stop.reading;
     reading.op.filter(|op| *op != Op::Below)?;
     let compared = compared(reading.measured()?, reading.limit()?, &reading.unit);
-    let by = match stop.limit_from {
-        None => "",
-        Some(Origin::Task) => " (set by the task)",
-        Some(Origin::Engine) => " (set in the engine)",
-        Some(Origin::Cli) => " (set on the command line)",
-        Some(Origin::Default) => " (default)",
-    };
+    let by = stop.limit_from.map_or_else(String::new, |origin| {
+        format!(" ({})", LimitFrom::SetBy(origin).words())
+    });
     Some(format!("{compared}{by}"))
 }
 

@@ -97,6 +97,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             .hint("add --resume RUN, and remove the task: a branch keeps its run's task")
             .into());
     }
+    if let Some(run) = &args.resume {
+        check_exists(run)?;
+    }
     // Before any file is opened, since the files open now were inherited by this process.
     let given = Inherited::find();
     let file = AgentFile::load(&args.file)?;
@@ -246,6 +249,21 @@ impl Start {
     }
 }
 
+/// Checks that something is at the path of a run that is to be resumed.
+fn check_exists(run: &Path) -> Result<()> {
+    match run.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let what = format!("there is no run at {}", run.display());
+            Err(Error::new(Kind::NotFound, what))
+        }
+        Err(error) => {
+            let what = format!("can't access {}", run.display());
+            Err(Error::new(Kind::Unreadable, what).because(error))
+        }
+    }
+}
+
 /// Returns the start of the run, and its directory.
 fn start(args: &Args, task: String, file: &AgentFile, look: &Look) -> Result<(Start, PathBuf)> {
     let beside = |run: &Path| {
@@ -272,10 +290,6 @@ fn start(args: &Args, task: String, file: &AgentFile, look: &Look) -> Result<(St
                 "a run can only be resumed in its own directory",
             );
             return Err(error.hint("remove --runs, or branch from the run with --from STEP"));
-        }
-        (Some(run), _) if !run.exists() => {
-            let what = format!("there is no run at {}", run.display());
-            return Err(Error::new(Kind::NotFound, what));
         }
         (Some(run), None) => {
             Earlier::open(run).map_err(|error| match error.hints().is_empty() {

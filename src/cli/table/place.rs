@@ -99,8 +99,12 @@ fn kind(path: &Path) -> Result<Option<FileType>> {
         Ok(metadata) => Ok(Some(metadata.file_type())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            let parent = path.parent().unwrap_or(path).display();
-            let what = format!("--out must be a directory, but {parent} is a file");
+            let is_file = |path: &&Path| fs::metadata(path).is_ok_and(|what| !what.is_dir());
+            let file = path.ancestors().skip(1).find(is_file).unwrap_or(path);
+            let what = format!(
+                "--out must be a directory, but {} is a file",
+                file.display()
+            );
             Err(Error::new(Kind::Usage, what))
         }
         Err(error) => Err(

@@ -126,9 +126,14 @@ impl Status {
             .collect()
     }
 
-    /// Whether the list of tools changed since the last call of this function.
+    /// Returns whether the list of tools changed since the last call of this function.
     pub(super) fn has_changed(&self) -> bool {
         self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Makes [`Self::has_changed`] return true again, because the new list couldn't be read.
+    pub(super) fn set_changed(&self) {
+        self.has_changed.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn keep_words(&self, piece: &[u8]) {

@@ -369,7 +369,9 @@ impl Server {
         if !self.status.has_changed() {
             return Ok(());
         }
-        let specs = self.tools().await?;
+        let listed = self.tools().await;
+        // Until the new list is known, no call is sure to reach the tool that was offered.
+        let specs = listed.inspect_err(|_| self.status.set_changed())?;
         match specs.iter().any(|spec| spec.name == tool) {
             true => Ok(()),
             false => Err(Lost::Gone(format!(

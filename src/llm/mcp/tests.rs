@@ -405,7 +405,7 @@ async fn the_lists_of_a_server_at_an_address_are_limited_together() {
             &json!({ "tools": [{ "name": "do", "description": long }] }),
         )
     };
-    let plays = [done(2), list(3), done(4), list(5), done(6)];
+    let plays = [done(2), list(3), done(4), list(5)];
     let (part, endpoint) = at_address(plays);
     let servers = start(&part).await.unwrap();
     let mut said = Vec::new();
@@ -416,8 +416,8 @@ async fn the_lists_of_a_server_at_an_address_are_limited_together() {
         });
     }
     let too_long = "the MCP server web: it lists more than 16 MiB of tools";
-    assert_eq!(said, ["done", "done", too_long, "done", too_long]);
-    assert_eq!(endpoint.seen().len(), 8, "the last list isn't requested");
+    assert_eq!(said, ["done", "done", too_long, too_long, too_long]);
+    assert_eq!(endpoint.seen().len(), 7, "the last list isn't requested");
 }
 
 #[tokio::test]

@@ -778,7 +778,7 @@ fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
         .any(|run| run.summary().life.liveness.may_grow());
     Shell {
         title,
-        root: state.shown_roots(),
+        root: state.shown_roots().to_owned(),
         stream: alive.then(|| "/events".to_owned()),
         revision: *state.library.revision().borrow(),
         boot: state.boot.to_string(),
@@ -917,7 +917,7 @@ fn lockstep_page<'a>(shell: Shell, a: &'a RunView<'a>, b: &'a RunView<'a>, at: u
         let has = match total {
             0 => "Neither run has any steps.".to_owned(),
             _ => format!(
-                "They have {}, 0 to {}.",
+                "They have {}, numbered from 0 to {}.",
                 format::counted(total, "row"),
                 total - 1
             ),

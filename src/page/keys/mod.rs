@@ -12,7 +12,6 @@ use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::error::Answer;
 use crate::page::part::text::Line;
-
 use crate::page::shell::{NavItem, Shell};
 
 #[derive(Debug, Template)]

@@ -1,7 +1,7 @@
 //! Resolves the position in a run that an address names.
 
-use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::replay::{Scene, Track};
+use crate::page::extract::has_steps;
 use crate::page::run_view::RunView;
 
 /// The query of a replay.
@@ -82,12 +82,7 @@ fn at_step(
             .iter()
             .filter(|part| step(part.scene).is_some())
             .count();
-        let steps = match (steps, kept_of_all(view.index)) {
-            (0, _) => view.no_step().to_owned(),
-            (_, Some(steps)) => format!("It has {steps}"),
-            (1, None) => "It has 1 step, step 0".to_owned(),
-            (_, None) => format!("It has {steps} steps, numbered from 0 to {}", steps - 1),
-        };
+        let steps = has_steps(view.summary, view.index, steps);
         let instead = format!("{steps}. You can also use start and end.");
         return Err(NoPlace {
             what: "This run has no step",
@@ -100,7 +95,7 @@ fn at_step(
     if event >= part.positions() && !query.nearest {
         let has = match part.events {
             0 => "It has no events.".to_owned(),
-            1 => "It has one event.".to_owned(),
+            1 => "It has 1 event, event 1.".to_owned(),
             events => format!("It has {events} events, numbered from 1 to {events}."),
         };
         return Err(NoPlace {

@@ -142,7 +142,7 @@ pub(crate) fn related_runs(library: &Library, summary: &Summary) -> Vec<RelatedR
 /// Returns the shell of this run's pages. The handler sets the title.
 pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
     Shell {
-        root: state.shown_roots(),
+        root: state.shown_roots().to_owned(),
         stream: Some(format!("{}/events", href::run(run.key().as_str()))),
         revision: run.revision_now(),
         boot: state.boot.to_string(),
@@ -163,6 +163,11 @@ pub(crate) fn run_ended(view: &RunView<'_>, is_end_shown: &str) -> Option<String
     (is_end_shown != "1" && !view.is_alive())
         .then(|| format!("Run ended: {}", view.summary.verdict.sentence))
 }
+
+/// The values of the parameter `tab`. Without it, the page shows the steps.
+const TABS: [&str; 7] = [
+    "timeline", "state", "events", "files", "prompt", "manifest", "issues",
+];
 
 /// The part of a run that a page shows below its tabs.
 struct Shown {
@@ -292,13 +297,10 @@ pub(crate) async fn page(
         return Err(no_such_step(&run, total, n));
     }
     let (shown, pick) = (Shown::of(&params), Pick::of(&params));
-    if !matches!(
-        shown.tab.as_str(),
-        "" | "timeline" | "state" | "events" | "files" | "prompt" | "manifest" | "issues"
-    ) {
+    if !(shown.tab.is_empty() || TABS.contains(&shown.tab.as_str())) {
         let error = WebError::not_found(
             "Unknown tab:",
-            "A run has the tabs steps, timeline, scores, whatif, state, events, files, manifest and issues.",
+            &format!("tab must be one of: {}.", TABS.join(", ")),
         );
         return Err(error
             .named(&shown.tab)

@@ -11,6 +11,8 @@ pub(crate) mod head;
 pub(crate) mod json;
 pub(crate) mod json_files;
 pub(crate) mod json_raw;
+#[cfg(test)]
+mod json_tests;
 pub(crate) mod lists;
 pub(crate) mod marks;
 pub(crate) mod pending;

@@ -3,7 +3,7 @@
 use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::model::manifest::Failure;
-use crate::model::{CriticMark, Gate, Origin, StepHead, StopVerdict};
+use crate::model::{CriticMark, Gate, StepHead, StopVerdict};
 use crate::page::part::href;
 use crate::page::part::sign::{Fact, Link, Phrase};
 use crate::page::part::text::{Line, one_line};
@@ -124,17 +124,13 @@ impl<'a> Verdict<'a> {
 }
 
 /// Explains how a step limit is known.
-fn from(limit: LimitFrom) -> &'static str {
-    match limit {
-        LimitFrom::SetBy(Origin::Task) => " set by the task's budget",
-        LimitFrom::SetBy(Origin::Engine) => " set by the engine's budget",
-        LimitFrom::SetBy(Origin::Cli) => " set on the command line",
-        LimitFrom::SetBy(Origin::Default) => " engine default",
-        LimitFrom::Criteria | LimitFrom::Inferred => {
-            " inferred from where the budget ended the run"
-        }
-        LimitFrom::State => " from the agent's state (engine budget not recorded)",
-    }
+fn from(limit: LimitFrom) -> String {
+    let more = match limit {
+        LimitFrom::SetBy(_) | LimitFrom::Criteria => "",
+        LimitFrom::Inferred => " from where the budget ended the run",
+        LimitFrom::State => " (engine budget not recorded)",
+    };
+    format!(" {}{more}", limit.words())
 }
 
 /// Describes the rule that ended the run: its id, the comparison, and when it was checked.

@@ -213,10 +213,6 @@ impl<'a> Verdict<'a> {
     }
 
     fn of_others(&self) -> String {
-        let words = why::rules::tally(&self.others);
-        let count = format::counted(self.others.len(), "rule");
-        let words = words.strip_prefix(&count).unwrap_or(&words);
-        let words = words.trim_start_matches(", ");
         let noun = if self.leading.is_empty() {
             "rule"
         } else {
@@ -230,7 +226,8 @@ impl<'a> Verdict<'a> {
         {
             return format!("{rules}: no limits recorded");
         }
-        format!("{rules} without a limit: {words}")
+        let results = why::rules::results(&self.others);
+        format!("{rules} without a limit: {results}")
     }
 
     /// Returns the class of a rule's row, and its result.

@@ -64,7 +64,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         params.text("after"),
     );
     let revision = *state.library.revision().borrow();
-    let runs = listed(&state, &query);
+    let (runs, copies) = listed(&state, &query);
     let (sort, after_key) = (
         sort(&params)?,
         Some(after).filter(|after| !after.is_empty()),
@@ -107,7 +107,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         next: selection.next,
         groups_total: groups.as_ref().map(|groups| groups.count),
         groups: groups.map(|groups| groups.groups),
-        copies: state.library.runs().len() - state.library.counted().len(),
+        copies,
         ignored: query.ignored,
         skipped: skipped.chain(left_out).take(MAX_SKIPPED).cloned().collect(),
         skipped_total: skipped_total.all() + stores().map(|store| store.odd_total).sum::<usize>(),

@@ -16,9 +16,9 @@ use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::params::Params;
 use crate::page::runs::csv::{fields, write_csv};
-use crate::page::runs::fill as list;
-use crate::page::runs::fill::list::{ListContext, Listed, Root, Store, Watch};
-use crate::page::shell::{Skipped, now};
+use crate::page::runs::fill::list::{ListContext, Listed, MAX_ROWS, Root, Store, WINDOW, Watch};
+use crate::page::runs::fill::{page, pulse};
+use crate::page::shell::now;
 
 /// `GET /`
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
@@ -31,17 +31,14 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
             let detail = "Use the links below the table, which contain valid values of after.";
             return Err(WebError::bad_request("Invalid list position:", detail).named(after));
         }
-        html(&list::page(context, runs))
+        html(&page(context, runs))
     })
     .await
 }
 
 /// `GET /live/runs`
 pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) -> Answer {
-    show(state, params, |context, runs| {
-        html(&list::pulse(context, runs))
-    })
-    .await
+    show(state, params, |context, runs| html(&pulse(context, runs))).await
 }
 
 /// `GET /runs.csv`: serves every matching run, with the chosen columns.
@@ -50,7 +47,7 @@ pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> A
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| {
         let query = Query::parse(params.text("q"));
-        let runs = listed(&of, &query);
+        let (runs, _) = listed(&of, &query);
         let found = select(&runs, &query, sort, usize::MAX, None);
         let columns = if cols.is_empty() {
             fields()
@@ -77,7 +74,7 @@ async fn show(
 ) -> Answer {
     blocking(move || {
         let context = context(&state, &params)?;
-        let runs = listed(&state, &Query::parse(&context.query));
+        let (runs, _) = listed(&state, &Query::parse(&context.query));
         make(&context, &runs)
     })
     .await
@@ -103,14 +100,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         shown: root.path.to_string_lossy().into_owned(),
         fault: root.fault,
         skipped_total: root.skipped_total,
-        skipped: root
-            .skipped
-            .iter()
-            .map(|skipped| Skipped {
-                name: skipped.path.clone(),
-                reason: skipped.reason.clone(),
-            })
-            .collect(),
+        skipped: root.skipped,
     });
     let now = now();
     let looked = i64::try_from(status.looked.elapsed().as_micros()).unwrap_or_default();
@@ -134,10 +124,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         query: params.text("q").to_owned(),
         sort: sort(params)?,
         group: group(params)?,
-        limit: params
-            .number("limit")?
-            .unwrap_or(list::list::WINDOW)
-            .clamp(1, list::list::MAX_ROWS),
+        limit: params.number("limit")?.unwrap_or(WINDOW).clamp(1, MAX_ROWS),
         after: Some(params.text("after").to_owned()).filter(|after| !after.is_empty()),
         revision,
         boot: state.boot.to_string(),
@@ -229,8 +216,9 @@ pub(crate) fn asks_for_copies(query: &Query) -> bool {
         .any(|term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"))
 }
 
-/// Returns all runs that count, with the revisions that the list needs.
-pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
+/// Returns the runs to list, with the revisions that the list needs, and the number of duplicates.
+/// A query for duplicates gets them too.
+pub(crate) fn listed(state: &AppState, query: &Query) -> (Vec<Listed>, usize) {
     let listed = |run: &std::sync::Arc<crate::live::Run>| {
         // Read the revision before the summary, as above.
         let revision = run.revision_now();
@@ -240,13 +228,8 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
             born: run.born(),
         }
     };
-    // A query for duplicates gets them too.
-    let runs = if asks_for_copies(query) {
-        state.library.runs()
-    } else {
-        state.library.counted()
-    };
-    runs.iter().map(listed).collect()
+    let (runs, copies) = state.library.listed(asks_for_copies(query));
+    (runs.iter().map(listed).collect(), copies)
 }
 
 /// Answers requests for unknown addresses.

@@ -10,8 +10,7 @@ use axum::response::IntoResponse;
 
 use crate::analysis::scores::recorded_scores;
 use crate::model::{Lines as _, TraceFile};
-use crate::page::answer::json;
-use crate::page::answer::{html, load_again};
+use crate::page::answer::{html, json, load_again};
 use crate::page::app::AppState;
 use crate::page::compare::with_views;
 use crate::page::error::{Answer, WebError};

@@ -363,20 +363,16 @@ impl<'a> Table<'a> {
 
     /// States which steps are visible.
     pub(crate) fn about(&self) -> String {
-        let (shown, total, label) = (self.steps.len(), self.body.scores.steps, |n| {
-            self.body.view.label(n)
-        });
-        if shown == total {
+        let total = self.body.scores.steps;
+        let label = |n| self.body.view.label(n);
+        if self.steps.len() == total {
             return format!("all {}", format::counted(total, "step"));
         }
         let (first, last) = (
             label(self.steps.start),
             label(self.steps.end.saturating_sub(1)),
         );
-        format!(
-            "steps {first} to {last}, {shown} of {}",
-            format::count(total as u64)
-        )
+        format!("steps {first}–{last} ({})", format::counted(total, "step"))
     }
 
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {

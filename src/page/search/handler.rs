@@ -11,15 +11,13 @@ use axum::response::IntoResponse;
 
 use crate::analysis::query::Query;
 use crate::analysis::search::{MAX_HITS, Needle};
-use crate::page::answer;
-use crate::page::answer::html;
+use crate::page::answer::{self, html};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
 use crate::page::params::Params;
-
 use crate::page::search::json::document;
 use crate::page::search::{Body, Context, SHOWN, Search, SearchPage, SearchPart, Standing};
 use crate::page::shell::{NavItem, Shell};

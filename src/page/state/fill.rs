@@ -237,7 +237,12 @@ fn walk(view: &RunView<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLin
             all if known.changes == 0 => {
                 format!("before the first of {}", format::counted(all, "change")).into()
             }
-            all => format!("change {} of {all}", known.changes).into(),
+            all => format!(
+                "change {} of {}",
+                format::count(known.changes as u64),
+                format::count(all as u64)
+            )
+            .into(),
         },
         prev: prev.map(link),
         next: next.map(link),

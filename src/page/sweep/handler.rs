@@ -13,15 +13,13 @@ use axum::response::IntoResponse;
 use crate::analysis::query::Query;
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{SweepSpec, Typed};
-use crate::page::answer;
-use crate::page::answer::html;
+use crate::page::answer::{self, html};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
 use crate::page::params::Params;
-
 use crate::page::shell::{NavItem, Shell};
 use crate::page::sweep::json::document;
 use crate::page::sweep::task::Standing;

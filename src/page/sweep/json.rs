@@ -95,7 +95,11 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
         values,
         answer: sums.map(|_| {
             let answer = answer(standing).to_string();
-            answer.trim_end_matches('.').to_owned()
+            // The API's text has no final period.
+            answer
+                .strip_suffix('.')
+                .map(str::to_owned)
+                .unwrap_or(answer)
         }),
         best: best(standing).map(|(name, _)| name),
         runs: sums,

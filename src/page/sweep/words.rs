@@ -17,7 +17,7 @@ pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> 
     ))
 }
 
-/// Returns the answer, without a trailing period.
+/// Returns the answer.
 pub(crate) fn answer(standing: &Standing<'_>) -> Headline {
     let runs = format::counted(standing.total, "run");
     let Some(sweep) = standing.sweep else {
@@ -128,7 +128,7 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> Headline {
 }
 
 /// Describes a rule's effect: `max_steps=14 saves 74,902 tokens (12%) and loses no answers. It stops
-/// 21 of 130 runs early`.
+/// 21 of 130 runs early.`
 fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> Headline {
     // The sentence covers only the runs that could be evaluated.
     let runs = match effect.unknown {

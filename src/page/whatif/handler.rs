@@ -4,8 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::whatif::{report, rule_set};
-use crate::page::answer::json;
-use crate::page::answer::{html, load_again};
+use crate::page::answer::{html, json, load_again};
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::RunParam;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -90,7 +91,7 @@ mod inspect {
             .unwrap();
         assert_says(
             &String::from_utf8_lossy(&output.stdout),
-            &[words, "1 problem"],
+            &[words, &format!("{run}: 1 problem, 1 contradiction\n")],
         );
         // What a scorer took is in the usage too.
         let same = changed("in_usage_disagree/log.json", |log| {
@@ -438,6 +439,28 @@ mod harbor {
             &board(&["show", "90-harbor-claude-txt/job/cit__abc"]),
             &["Bash(command=\"ls\")", "answer: done"],
         );
+    }
+
+    #[test]
+    fn an_issue_of_its_stream_has_a_line() {
+        let case = super::super::cases().join("90-harbor-claude-txt/job/cit__abc");
+        let read = |name: &str| fs::read_to_string(case.join(name)).unwrap();
+        let stream = read("agent/claude-code.txt").replacen('\n', "\n{\"type\": \n", 1);
+        let temp = written(&[
+            ("t/config.json", &read("config.json")),
+            ("t/result.json", &read("result.json")),
+            ("t/agent/claude-code.txt", &stream),
+        ]);
+        let packed = compress_to_vec(stream.as_bytes(), CompressionLevel::Fastest);
+        let rollout = temp.path().join("stream.jsonl.zst");
+        fs::write(&rollout, packed).unwrap();
+        for (run, file) in [
+            (temp.path().join("t"), "/t/agent/claude-code.txt:2: byte "),
+            (rollout, "/stream.jsonl.zst:2: byte "),
+        ] {
+            let output = Command::new(BINARY).arg("check").arg(run).output().unwrap();
+            assert_says(&String::from_utf8_lossy(&output.stdout), &[file]);
+        }
     }
 
     #[test]

@@ -50,6 +50,16 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
 /// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table, or "8 rules, none
 /// fired (1 off, 2 unknown)".
 pub fn tally(rules: &[RuleStatus]) -> String {
+    let has_fired = |rule: &RuleStatus| rule.result == Standing::Fired || rule.is_inferred;
+    if rules.iter().any(has_fired) {
+        return results(rules);
+    }
+    let all = format::counted(rules.len(), "rule");
+    format!("{all}, {}", results(rules))
+}
+
+/// Formats "1 fired, 6 not fired, 1 off, 2 unknown", or "none fired (1 off, 2 unknown)".
+pub fn results(rules: &[RuleStatus]) -> String {
     let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
     let fired = number(Standing::Fired);
     let inferred = rules.iter().filter(|rule| rule.is_inferred).count();
@@ -78,10 +88,10 @@ pub fn tally(rules: &[RuleStatus]) -> String {
             .map(|(rules, words)| format!("{rules} {words}")),
     );
     let parts = parts.join(", ");
-    match format::counted(rules.len(), "rule") {
+    match parts.as_str() {
         _ if !is_none => parts,
-        all if parts.is_empty() => format!("{all}, none fired"),
-        all => format!("{all}, none fired ({parts})"),
+        "" => "none fired".to_owned(),
+        parts => format!("none fired ({parts})"),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext, MAX_ROWS, ROWS, WINDOW, Watch};
 use crate::page::runs::fill::row::{duration, line};
-use crate::page::shell::{Skipped, Status, When};
+use crate::page::shell::{Status, When};
 
 /// The order of statuses in the bar, from success to failure.
 const ENDS: [RunStatus; 8] = [
@@ -32,6 +32,29 @@ const WITHOUT_UNKNOWN: &str = "-liveness:unknown";
 const CONTRADICTED: &str = "contradictions>0";
 /// Skipped files and directories that are listed, at most.
 const MAX_SKIPPED: usize = 100;
+
+/// One line of a list of skipped items, as text for a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SkippedRow {
+    /// The path below the root, or a root, or an object.
+    pub(crate) name: String,
+    /// The reason why it isn't read.
+    pub(crate) reason: String,
+}
+
+impl SkippedRow {
+    pub(crate) fn new(name: &str, reason: &str) -> Self {
+        Self {
+            name: line(name),
+            reason: line(reason),
+        }
+    }
+
+    /// The last line, which counts those that aren't listed, if any.
+    pub(crate) fn rest(behind: usize) -> Option<Self> {
+        (behind > 0).then(|| Self::new("…", &format!("{} more", count(behind as u64))))
+    }
+}
 
 /// A link to more rows.
 #[derive(Debug)]
@@ -91,15 +114,16 @@ impl List<'_> {
         } else {
             String::new()
         };
-        let runs = if ended == 1 { "run" } else { "runs" };
-        (
-            format::percent(answered, ended),
-            format!(
-                "{} of the {} {runs} that ended{more}",
+        let of = match ended {
+            0 => "no run is known to have ended".to_owned(),
+            1 => format!("{} of the 1 run that ended", count(answered)),
+            _ => format!(
+                "{} of the {} runs that ended",
                 count(answered),
                 count(ended)
             ),
-        )
+        };
+        (format::percent(answered, ended), format!("{of}{more}"))
     }
 
     /// Counts the runs whose files contradict each other about the end, and links to their list.
@@ -251,12 +275,14 @@ impl List<'_> {
 
     /// Returns the address of the first window, if the page shows other or more rows.
     pub(crate) fn first(&self) -> Option<String> {
+        if self.is_first() && self.ctx.limit <= WINDOW {
+            return None;
+        }
         let usual = ListContext {
             limit: self.ctx.limit.min(WINDOW),
             ..self.ctx.clone()
         };
-        let is_more = !self.is_first() || self.ctx.limit > WINDOW;
-        is_more.then(|| usual.url(&self.ctx.query, self.ctx.sort, ""))
+        Some(usual.url(&self.ctx.query, self.ctx.sort, ""))
     }
 
     /// Links to the same page with more rows. If the page already shows as many as it may, links to
@@ -341,7 +367,7 @@ impl List<'_> {
     }
 
     /// Lists the skipped files and directories, and counts them.
-    pub(crate) fn skipped(&self) -> (Vec<Skipped>, String) {
+    pub(crate) fn skipped(&self) -> (Vec<SkippedRow>, String) {
         let (total, faults) = (total(self.ctx), faults(self.ctx).len());
         let directories = total.directories + faults;
         let words = [
@@ -349,7 +375,7 @@ impl List<'_> {
             (directories > 0).then(|| self::directories(directories, "skipped")),
         ];
         (
-            named(skipped(self.ctx), total.all() + faults),
+            skipped(self.ctx, 0, total.all() + faults),
             words.into_iter().flatten().collect::<Vec<_>>().join(" · "),
         )
     }
@@ -404,16 +430,14 @@ impl List<'_> {
 
     /// Lists the skipped directories when there are no runs. The fault of a single root is already
     /// the title.
-    pub(crate) fn skipped_below(&self) -> Vec<Skipped> {
+    pub(crate) fn skipped_below(&self) -> Vec<SkippedRow> {
         let title = if self.ctx.roots.len() == 1 {
             faults(self.ctx).len()
         } else {
             0
         };
-        named(
-            skipped(self.ctx).split_off(title),
-            total(self.ctx).all() + faults(self.ctx).len() - title,
-        )
+        let all = total(self.ctx).all() + faults(self.ctx).len();
+        skipped(self.ctx, title, all)
     }
 }
 
@@ -425,18 +449,27 @@ fn faults(ctx: &ListContext) -> Vec<(String, &str)> {
         .collect()
 }
 
-/// Returns the unreadable roots, then the skipped files and directories.
-fn skipped(ctx: &ListContext) -> Vec<(String, &str)> {
+/// Lists the unreadable roots, then the skipped files and directories, and counts the rest of `all`.
+/// The first `from` aren't listed.
+fn skipped(ctx: &ListContext, from: usize, all: usize) -> Vec<SkippedRow> {
     let below = ctx.roots.iter().flat_map(|root| {
         root.skipped.iter().map(|skipped| match ctx.roots.len() {
-            1 => (skipped.name.clone(), skipped.reason.as_str()),
+            1 => (skipped.path.clone(), skipped.reason.as_str()),
             _ => (
-                format!("{}/{}", root.shown.trim_end_matches('/'), skipped.name),
+                format!("{}/{}", root.shown.trim_end_matches('/'), skipped.path),
                 skipped.reason.as_str(),
             ),
         })
     });
-    faults(ctx).into_iter().chain(below).collect()
+    let mut rows: Vec<_> = faults(ctx)
+        .into_iter()
+        .chain(below)
+        .skip(from)
+        .take(MAX_SKIPPED)
+        .map(|(name, reason)| SkippedRow::new(&name, reason))
+        .collect();
+    rows.extend(SkippedRow::rest(all.saturating_sub(from + rows.len())));
+    rows
 }
 
 /// Counts the skipped files and directories of all roots.
@@ -451,25 +484,6 @@ fn total(ctx: &ListContext) -> SkippedTotal {
 /// Formats a number of files: `45 files not read`.
 fn not_read(files: usize) -> String {
     format!("{} not read", counted(files, "file"))
-}
-
-/// Returns the first of `all` skipped items, and the number of the others.
-fn named(skipped: Vec<(String, &str)>, all: usize) -> Vec<Skipped> {
-    let behind = all.saturating_sub(skipped.len().min(MAX_SKIPPED));
-    let rest = (behind > 0).then(|| Skipped {
-        name: "…".to_owned(),
-        reason: format!("{} more", count(behind as u64)),
-    });
-    let one = |(name, reason): (String, &str)| Skipped {
-        name: line(&name),
-        reason: line(reason),
-    };
-    skipped
-        .into_iter()
-        .take(MAX_SKIPPED)
-        .map(one)
-        .chain(rest)
-        .collect()
 }
 
 /// Formats a number of directories: `2 directories skipped`.

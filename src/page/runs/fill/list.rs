@@ -10,9 +10,9 @@ use crate::analysis::format;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{Groups, Selection, Survey, Window, groups, select, survey};
 use crate::analysis::summary::Summary;
-use crate::live::{MirrorStatus, SkippedTotal};
+use crate::live::{MirrorStatus, Skipped, SkippedTotal};
 use crate::page::part::href;
-use crate::page::shell::{Pulse, Skipped};
+use crate::page::shell::Pulse;
 
 /// Rows in a window by default.
 pub(crate) const WINDOW: usize = 200;
@@ -80,7 +80,7 @@ pub(crate) struct Root {
     /// Why it can't be read: `it does not exist yet`.
     pub fault: Option<String>,
     /// The first skipped files and directories.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Arc<[Skipped]>,
     /// The numbers of skipped files and directories.
     pub skipped_total: SkippedTotal,
 }

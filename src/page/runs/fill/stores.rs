@@ -4,9 +4,10 @@
 use std::time::Instant;
 
 use crate::analysis::format::{self, count, counted};
+use crate::page::runs::fill::about::SkippedRow;
 use crate::page::runs::fill::list::{ListContext, Store};
 use crate::page::runs::fill::row::line;
-use crate::page::shell::{Skipped, When};
+use crate::page::shell::When;
 
 impl Store {
     fn micros(&self, moment: Instant, now: i64) -> i64 {
@@ -102,19 +103,15 @@ impl Store {
     }
 
     /// Lists the skipped objects, and counts them.
-    pub(crate) fn odd(&self) -> (Vec<Skipped>, String) {
-        let named = self.status.odd.iter().map(|odd| Skipped {
-            name: line(&odd.path),
-            reason: line(&odd.reason),
-        });
-        let behind = self.status.odd_total.saturating_sub(self.status.odd.len());
-        let rest = (behind > 0).then(|| Skipped {
-            name: "…".to_owned(),
-            reason: format!("{} more", count(behind as u64)),
-        });
+    pub(crate) fn odd(&self) -> (Vec<SkippedRow>, String) {
+        let (odd, total) = (&self.status.odd, self.status.odd_total);
+        let rows = odd
+            .iter()
+            .map(|odd| SkippedRow::new(&odd.path, &odd.reason))
+            .chain(SkippedRow::rest(total.saturating_sub(odd.len())));
         (
-            named.chain(rest).collect(),
-            format!("{} skipped", counted(self.status.odd_total, "object")),
+            rows.collect(),
+            format!("{} skipped", counted(total, "object")),
         )
     }
 }

@@ -7,12 +7,12 @@ use crate::analysis::columns::{Column, UPDATED};
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
-use crate::live::SkippedTotal;
+use crate::live::{Skipped, SkippedKind, SkippedTotal};
 use crate::model::Origin;
 use crate::page::runs::fill::list::*;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
-use crate::page::shell::{Skipped, Status};
+use crate::page::shell::Status;
 use crate::page::tests::{HOSTILE, Tag, by_id, check_page, tags};
 
 mod bar;
@@ -418,8 +418,9 @@ fn an_empty_root_says_what_is_wrong() {
         skipped: skipped
             .iter()
             .map(|name| Skipped {
-                name: (*name).into(),
+                path: (*name).into(),
                 reason: "contains no trace files".into(),
+                kind: SkippedKind::Directory,
             })
             .collect(),
     };
@@ -525,10 +526,12 @@ fn hostile_names_stay_text() {
             run
         })
         .collect();
-    let skipped = vec![Skipped {
-        name: text(),
+    let skipped = [Skipped {
+        path: text(),
         reason: text(),
-    }];
+        kind: SkippedKind::File,
+    }]
+    .into();
     let skipped_total = SkippedTotal {
         directories: 1,
         files: [(text(), 1)].into(),

@@ -10,9 +10,6 @@ use serde::Serialize;
 
 use crate::page::error::{Answer, WebError};
 
-#[cfg(test)]
-mod tests;
-
 /// Sends `value` as a JSON document.
 pub(crate) fn json(value: &impl Serialize) -> Answer {
     let body = serde_json::to_string(value).map_err(|error| WebError::fault(&error))?;
