@@ -1,8 +1,7 @@
 //! Finds copies and children of a run near its own file. A command that gets one file also checks
 //! the files next to it and in the directories above it.
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use super::table::copies::{relations, whole};
 use crate::analysis::copies::marks;
 use crate::live::Listed;
 use crate::model::RunKey;
-use crate::trace::RunDir;
+use crate::trace::{RunDir, beginning, may_be_lines};
 
 /// The maximum number of directories to check: that of the file, and those above it.
 const MAX_UP: usize = 6;
@@ -69,7 +68,7 @@ impl Opened {
     }
 }
 
-/// Returns the files near `own` whose first bytes contain `id`.
+/// Returns the files near `own` whose text contains `id` at its beginning.
 fn near(own: &Path, id: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for dir in own.ancestors().skip(1).take(MAX_UP) {
@@ -77,9 +76,8 @@ fn near(own: &Path, id: &str) -> Vec<PathBuf> {
             continue;
         };
         let paths = names.take(MAX_NAMES).flatten().map(|entry| entry.path());
-        let is_lines = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "jsonl");
         let mut paths: Vec<PathBuf> = paths
-            .filter(is_lines)
+            .filter(|path| may_be_lines(path))
             .filter(|path| path != own && names_id(path, id))
             .collect();
         paths.sort_unstable();
@@ -90,13 +88,8 @@ fn near(own: &Path, id: &str) -> Vec<PathBuf> {
 }
 
 fn names_id(path: &Path, id: &str) -> bool {
-    let is_file = fs::metadata(path).is_ok_and(|what| what.is_file());
-    let Some(file) = File::open(path).ok().filter(|_| is_file) else {
-        return false;
-    };
-    let mut head = Vec::new();
-    let read = file.take(HEAD_BYTES).read_to_end(&mut head);
-    read.is_ok() && !id.is_empty() && head.windows(id.len()).any(|part| part == id.as_bytes())
+    let has_id = |head: Vec<u8>| memchr::memmem::find(&head, id.as_bytes()).is_some();
+    !id.is_empty() && beginning(path, HEAD_BYTES).is_ok_and(has_id)
 }
 
 /// Returns the deepest directory that contains all paths.
@@ -110,4 +103,35 @@ fn common<'a>(mut paths: impl Iterator<Item = &'a Path>) -> PathBuf {
         while !path.starts_with(&common) && common.pop() {}
         common
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn compressed_files_and_endings_in_capitals_are_near_too() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let packed = |text: &str| {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+            packed.write_all(text.as_bytes()).unwrap();
+            packed.finish().unwrap()
+        };
+        let write = |name: &str, bytes: &[u8]| fs::write(root.join(name), bytes).unwrap();
+        let line = "{\"sessionId\":\"id-1\"}\n";
+        write("own.jsonl", line.as_bytes());
+        write("a.jsonl.gz", &packed(line));
+        write("b.JSONL", line.as_bytes());
+        write("c.jsonl.gz", &packed("{\"sessionId\":\"id-2\"}\n"));
+        write("d.jsonl.gz", b"id-1");
+        write("e.txt.gz", &packed(line));
+        let found = near(&root.join("own.jsonl"), "id-1");
+        assert_eq!(found, ["a.jsonl.gz", "b.JSONL"].map(|name| root.join(name)));
+    }
 }

@@ -14,21 +14,56 @@ pub const HEAD_BYTES: usize = 64 << 10;
 const MAX_LINES: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// The endings of files that are recognised as traces. One that ends in another comes before it.
+const ENDINGS: [&str; 5] = [".traj.json", ".jsonl", ".json", ".traj", ".eval"];
+/// The endings of compressed files.
+const COMPRESSED: [&str; 2] = [".zst", ".gz"];
+
+/// Returns a file's name without this ending, if it has it in any case.
+fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
+    let (start, end) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
+    end.eq_ignore_ascii_case(ending).then_some(start)
+}
+
 /// Returns whether a file's name has one of these endings, in any case.
 pub(super) fn has_ending(name: &str, endings: &[&str]) -> bool {
-    let has = |end: &str| {
-        let own = name
-            .len()
-            .checked_sub(end.len())
-            .and_then(|at| name.get(at..));
-        own.is_some_and(|own| own.eq_ignore_ascii_case(end))
-    };
-    endings.iter().any(|end| has(end))
+    endings
+        .iter()
+        .any(|ending| without_ending(name, ending).is_some())
+}
+
+/// Returns a file's name with the ending of a trace in lower case: `A.jsonl` for `A.JSONL`.
+pub(super) fn with_lower_ending(name: &str) -> Cow<'_, str> {
+    let known = ENDINGS
+        .iter()
+        .find_map(|ending| Some((without_ending(name, ending)?, ending)));
+    match known {
+        Some((start, ending)) if !name.ends_with(ending) => Cow::Owned(format!("{start}{ending}")),
+        _ => Cow::Borrowed(name),
+    }
+}
+
+/// Returns whether a file of this name may be a trace, so that it is worth opening.
+pub fn may_be_trace(name: &str) -> bool {
+    has_ending(before_compression(name).unwrap_or(name), &ENDINGS)
 }
 
 /// Returns whether a file of this name has a record on each line.
 pub(crate) fn is_lines(name: &str) -> bool {
     has_ending(name, &[".jsonl"])
+}
+
+/// Returns the name of a file of lines without its endings, compressed or not.
+pub(super) fn stem(name: &str) -> Option<&str> {
+    without_ending(before_compression(name).unwrap_or(name), ".jsonl")
+}
+
+/// Returns the name that a file of lines had before it was compressed, if it is compressed.
+pub(crate) fn before_compression(name: &str) -> Option<&str> {
+    COMPRESSED
+        .iter()
+        .find_map(|ending| without_ending(name, ending))
+        .filter(|plain| is_lines(plain))
 }
 
 /// Returns whether an object has the members of a record rather than of a value inside one.
@@ -140,6 +175,36 @@ fn is_begun(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endings_are_known_in_any_case() {
+        for (name, lower) in [
+            ("A.JSONL", "A.jsonl"),
+            ("X.TRAJ.JSON", "X.traj.json"),
+            ("X.Traj.json", "X.traj.json"),
+            ("B.C.Eval", "B.C.eval"),
+            ("é.JSON", "é.json"),
+            ("a.jsonl", "a.jsonl"),
+            ("A.TXT", "A.TXT"),
+            ("JSON", "JSON"),
+        ] {
+            let found = with_lower_ending(name);
+            assert_eq!(found, lower);
+            assert_eq!(matches!(found, Cow::Owned(_)), name != lower, "{name}");
+        }
+        assert_eq!(before_compression("A.JSONL.GZ"), Some("A.JSONL"));
+        assert_eq!(before_compression("a.json.gz"), None);
+        for (name, of) in [
+            ("a.jsonl", Some("a")),
+            ("a.b.JSONL", Some("a.b")),
+            ("a.jsonl.gz", Some("a")),
+            ("a.gz", None),
+            ("a.json", None),
+        ] {
+            assert_eq!(stem(name), of);
+        }
+        assert!(may_be_trace("a.Jsonl.ZST") && !may_be_trace("a.eval.zst"));
+    }
 
     fn text(head: &str) -> String {
         String::from_utf8(mended(head.as_bytes(), true).into_owned()).unwrap()

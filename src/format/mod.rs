@@ -84,14 +84,14 @@ mod watch;
 pub(crate) use qitos::event_kind;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
-pub(crate) use lines::is_lines;
-pub use lines::{HEAD_BYTES, is_record};
+pub use lines::{HEAD_BYTES, is_record, may_be_trace};
+pub(crate) use lines::{before_compression, is_lines};
 pub use origin::{EMPTY, Origin, UNKNOWN, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub use reader::{Reader, Source, Tool};
 pub use shape::{Apart, Belongs, Lines, Numbering, Paths, Several, Shape};
-pub use tools::{ChildFiles, may_be_trace, tool};
+pub use tools::{ChildFiles, tool};
 #[cfg(feature = "board")]
 pub use tools::{number_of, numbered};
 pub use value::uncut;

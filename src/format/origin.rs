@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::Tool;
-use super::lines::{has_ending, is_lines, mended};
+use super::lines::{has_ending, is_lines, mended, with_lower_ending};
 use super::tools::tool_of;
 use super::value::{is_text, objects};
 use super::watch::begun;
@@ -40,6 +40,8 @@ const UTF16: &str = "UTF-16 text: save it as UTF-8 so that the board can read it
 /// [`HEAD_BYTES`](super::HEAD_BYTES).
 pub fn origin(name: &str, head: &[u8]) -> Origin {
     let file = TraceFile::ALL.into_iter().find(|file| file.name() == name);
+    // `A.JSONL` is treated as `A.jsonl`. Only the three files must have their exact names.
+    let name = &*with_lower_ending(name);
     if let Some(text) = utf16(head) {
         // Configuration files are JSON too, so only a known trace is reported.
         let is_trace = file.is_some()

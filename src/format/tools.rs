@@ -1,7 +1,5 @@
 //! Lists the supported tools, and what differs between them before a file is read.
 
-use std::borrow::Cow;
-
 use super::{
     Tool, atif, claude, codex, gemini, harbor, inspect, lines, mini_swe_agent, openhands, otlp,
     qwen, swe_agent, tau2,
@@ -35,33 +33,15 @@ static TOOLS: &[&Tool] = &[
     &tau2::SIMULATION,
 ];
 
-/// Returns whether a file of this name may be a trace, so that it is worth opening.
-pub fn may_be_trace(name: &str) -> bool {
-    lines::has_ending(
-        name,
-        &[
-            ".jsonl",
-            ".jsonl.zst",
-            ".jsonl.gz",
-            ".json",
-            ".traj",
-            ".eval",
-        ],
-    )
-}
-
 /// Returns the tool that wrote a file with this name and beginning.
 pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
+    let name = &*lines::with_lower_ending(name);
     tool_of(name, &lines::mended(head, lines::is_lines(name)))
 }
 
 /// Returns the tool that wrote a file with this name and beginning. The beginning must not end in a
-/// torn line. `A.JSONL` is treated as `A.jsonl`.
+/// torn line, and the name must not end in capitals.
 pub(super) fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
-    let name = &*match name.rsplit_once('.') {
-        Some((start, ending)) => Cow::Owned(format!("{start}.{}", ending.to_ascii_lowercase())),
-        None => Cow::Borrowed(name),
-    };
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
 }
 

@@ -79,7 +79,7 @@ impl<'a> Record<'a> {
                     format!("expected an object, found {what}"),
                 )],
             ),
-            Retreat::NotJson(why) => (
+            Retreat::NotJson { why, .. } => (
                 Fate::Unreadable,
                 vec![(IssueKind::NotJson, format!("not JSON: {why}"))],
             ),

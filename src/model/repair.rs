@@ -34,8 +34,13 @@ pub enum Retreat {
     },
     /// JSON, but not an object, with its type in words.
     Foreign(&'static str),
-    /// Not JSON, with the parser's reason.
-    NotJson(String),
+    /// Not JSON.
+    NotJson {
+        /// The parser's reason.
+        why: String,
+        /// Whether the text ends inside a value.
+        is_truncated: bool,
+    },
 }
 
 /// Returns whether an escape in `text` is half of a surrogate pair, which strict parsers reject.
@@ -74,16 +79,33 @@ pub(crate) fn has_half_pair(text: &str) -> bool {
     false
 }
 
+/// An object that was read with repairs if necessary.
+pub(crate) struct Object<T> {
+    /// The result, or `None` if no part of the object is usable.
+    pub(crate) read: Option<T>,
+    pub(crate) fate: Fate,
+    /// What was done.
+    pub(crate) remarks: Vec<Remark>,
+    /// Whether it isn't usable because its text ends inside it.
+    pub(crate) is_truncated: bool,
+}
+
 /// Reads one object with `parse`, strictly first and then with repairs. Never fails.
-///
-/// The result is `None` if no part of it is usable. The remarks say what was done.
-pub(crate) fn read_object<T>(
-    line: &[u8],
-    mut parse: impl FnMut(&str) -> Option<T>,
-) -> (Option<T>, Fate, Vec<Remark>) {
+pub(crate) fn read_object<T>(line: &[u8], mut parse: impl FnMut(&str) -> Option<T>) -> Object<T> {
     if let Some(read) = std::str::from_utf8(line).ok().and_then(&mut parse) {
-        return (Some(read), Fate::Good, Vec::new());
+        return Object {
+            read: Some(read),
+            fate: Fate::Good,
+            remarks: Vec::new(),
+            is_truncated: false,
+        };
     }
+    let unread = |fate, remark, is_truncated| Object {
+        read: None,
+        fate,
+        remarks: vec![remark],
+        is_truncated,
+    };
     let (text, remarks): (String, Vec<Remark>) = match retreat(line, |text| parse(text).is_some()) {
         Retreat::Repaired { text, repairs } => (
             text,
@@ -99,24 +121,20 @@ pub(crate) fn read_object<T>(
                 .collect(),
         ),
         Retreat::Foreign(what) => {
-            return (
-                None,
-                Fate::Foreign,
-                vec![(
-                    IssueKind::Foreign,
-                    format!("expected an object, found {what}"),
-                )],
-            );
+            let remark = format!("expected an object, found {what}");
+            return unread(Fate::Foreign, (IssueKind::Foreign, remark), false);
         }
-        Retreat::NotJson(why) => {
-            return (
-                None,
-                Fate::Unreadable,
-                vec![(IssueKind::NotJson, format!("not JSON: {why}"))],
-            );
+        Retreat::NotJson { why, is_truncated } => {
+            let remark = (IssueKind::NotJson, format!("not JSON: {why}"));
+            return unread(Fate::Unreadable, remark, is_truncated);
         }
     };
-    (parse(&text), Fate::Repaired, remarks)
+    Object {
+        read: parse(&text),
+        fate: Fate::Repaired,
+        remarks,
+        is_truncated: false,
+    }
 }
 
 /// Parses one JSON object. A derived struct alone would also accept an array with its fields in
@@ -136,7 +154,12 @@ pub fn retreat(line: &[u8], mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     }
     let raw: &RawValue = match serde_json::from_str(&text) {
         Ok(raw) => raw,
-        Err(error) => return Retreat::NotJson(reason(&error)),
+        Err(error) => {
+            return Retreat::NotJson {
+                why: reason(&error),
+                is_truncated: error.is_eof(),
+            };
+        }
     };
     match raw.get().bytes().next() {
         Some(b'{') => salvage(raw.get(), accepts),
@@ -167,7 +190,10 @@ fn reason(error: &serde_json::Error) -> String {
 /// Keeps the fields that can be read one by one. The last of a repeated key counts, as in Python.
 fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(text) else {
-        return Retreat::NotJson("an object key can't be decoded".to_owned());
+        return Retreat::NotJson {
+            why: "an object key can't be decoded".to_owned(),
+            is_truncated: false,
+        };
     };
     // A map, because a hostile line may have a million fields.
     let mut kept: BTreeMap<String, &str> = BTreeMap::new();
@@ -335,7 +361,12 @@ mod tests {
     #[test]
     fn each_retreat_is_named() {
         assert_eq!(retreat(b"[1, 2]", valid), Retreat::Foreign("an array"));
-        assert!(matches!(retreat(b"{\"a\": ", valid), Retreat::NotJson(_)));
+        for (line, cut) in [(&b"{\"a\": "[..], true), (b"{\"a\": }", false)] {
+            let Retreat::NotJson { is_truncated, .. } = retreat(line, valid) else {
+                panic!("JSON")
+            };
+            assert_eq!(is_truncated, cut);
+        }
         assert!(matches!(
             retreat(b"{\"a\": NaN}", valid),
             Retreat::Repaired { .. }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use super::beneath::refused;
 use super::read_at::{ReadAt, ReadFrom};
 use super::unpacked::Unpacked;
 
@@ -26,6 +27,17 @@ impl ReadAt for Content {
 }
 
 impl Content {
+    /// Returns the file itself.
+    ///
+    /// # Errors
+    /// Fails if it was decompressed.
+    pub(super) fn into_file(self) -> io::Result<File> {
+        match self {
+            Content::File(file) => Ok(file),
+            Content::Text(_) => Err(refused("a compressed file contains no archive")),
+        }
+    }
+
     /// Returns why the text couldn't be decompressed completely, if that's so.
     pub(super) fn fault(&self) -> Option<&str> {
         match self {

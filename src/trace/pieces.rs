@@ -3,12 +3,11 @@
 //! positions in the document map back to the file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use super::read_at::ReadAt as _;
+use super::read_at::ReadAt;
 use super::stamp::Stamp;
 use crate::format::{Apart, Values};
 use crate::model::{Span, StepHead};
@@ -55,7 +54,7 @@ impl Pieces {
     }
 
     /// Reads a range of the document.
-    pub(super) fn read(&self, file: File, span: Span) -> impl Read + Send + use<> {
+    pub(super) fn read<C: ReadAt + Send>(&self, file: C, span: Span) -> impl Read + Send + use<C> {
         Composed {
             pieces: self.clone(),
             file,
@@ -65,13 +64,13 @@ impl Pieces {
     }
 }
 
-struct Composed {
+struct Composed<C> {
     pieces: Pieces,
-    file: File,
+    file: C,
     at: u64,
 }
 
-impl Read for Composed {
+impl<C: ReadAt> Read for Composed<C> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let behind = self
             .pieces
@@ -126,7 +125,7 @@ type Listed = (BTreeMap<Arc<str>, Pieces>, Option<String>);
 type Found = (u64, Span, u64);
 
 /// Scans the file for runs.
-pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed> {
+pub(super) fn list(file: &impl ReadAt, apart: &Apart, most: usize) -> io::Result<Listed> {
     let mut runs: BTreeMap<String, (Vec<Found>, bool)> = BTreeMap::new();
     let (mut torn, mut left_out, mut beyond) = (0, 0, 0);
     let mut values = Values::new(apart.paths);

@@ -1,6 +1,7 @@
 //! Identifies the tool that wrote a file, by the file's name and beginning.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -21,18 +22,36 @@ pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
         return Ok(Origin::Other);
     };
     let (file, _) = dir.file(name)?;
-    if frames::is_packed(name) {
-        let head = frames::head(file, format::HEAD_BYTES as u64)?;
-        return Ok(frames::plain(name)
-            .to_str()
-            .map_or(Origin::Other, |name| format::origin(name, &head)));
+    let head = frames::head(file, name, format::HEAD_BYTES as u64)?;
+    if !frames::is_packed(name) {
+        return Ok(format::origin(text, &head));
     }
-    let mut head = Vec::new();
-    io::Read::read_to_end(
-        &mut io::Read::take(file, format::HEAD_BYTES as u64),
-        &mut head,
-    )?;
-    Ok(format::origin(text, &head))
+    let plain = frames::plain(name).to_str().unwrap_or(text);
+    Ok(match format::origin(plain, &head) {
+        Origin::Run | Origin::Unclear => Origin::Skipped(PACKED.into()),
+        found => found,
+    })
+}
+
+/// The reason for a compressed file that is one of a run's three files.
+const PACKED: &str = "steps.jsonl and events.jsonl of a run are only read uncompressed";
+
+/// Returns whether a file is a compressed one of a run's three files.
+pub(super) fn is_packed_trace_file(name: &OsStr) -> bool {
+    frames::is_packed(name) && is_trace_file(Path::new(frames::plain(name)))
+}
+
+/// Returns the beginning of a file's text. For a compressed file, that's what it contains.
+///
+/// # Errors
+/// Fails if the file can't be opened or decompressed, or isn't a regular file.
+pub(crate) fn beginning(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    let path = fs::canonicalize(path)?;
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let (file, _) = Dir::open(parent, Path::new(""))?.file(name)?;
+    frames::head(file, name, bytes)
 }
 
 /// Returns the tool that wrote a file, if board reads its traces.
@@ -51,6 +70,12 @@ pub fn may_be_trace(path: &Path) -> bool {
     path.file_name()
         .and_then(OsStr::to_str)
         .is_some_and(format::may_be_trace)
+}
+
+/// Returns whether a path may be that of a file of lines, compressed or not.
+pub(crate) fn may_be_lines(path: &Path) -> bool {
+    let name = path.file_name().map(frames::plain).and_then(OsStr::to_str);
+    name.is_some_and(format::is_lines)
 }
 
 /// Returns whether a path ends in the name of one of the three files.

@@ -1,6 +1,6 @@
 //! Finds the runs in a file that holds several, and their offsets. The file is a JSON document, a
 //! sequence of documents, a file of lines, or a zip archive. It's scanned again whenever it
-//! changes.
+//! changes. If the file is compressed as a whole, its text is scanned.
 //!
 //! Must not keep any content of a run. A run is identified by its name alone: its offset may differ
 //! in each scan.
@@ -16,13 +16,15 @@ use std::time::{Duration, Instant};
 
 use super::archive::{self, Entry};
 use super::beneath::{Dir, refused};
+use super::content::Content;
+use super::frames;
 use super::limits::MAX_MANIFEST_BYTES;
 use super::lister::{self, LargeFile, Lister};
 #[cfg(feature = "board")]
 use super::patience::is_pending;
 use super::patience::{Patience, is_lasting, pending};
 use super::pieces::{self, Pieces};
-use super::read_at::ReadAt as _;
+use super::read_at::ReadAt;
 use super::stamp::Stamp;
 use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Several, Values};
@@ -36,6 +38,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// about 1.7 KB of memory in board.
 const MAX_RUNS: usize = 120_000;
 const BYTES_A_RUN: u64 = 8_192;
+/// A compressed file may take this many times as long to scan as another one of its size.
+const PACKED_WEIGHT: u64 = 16;
 /// Values longer than this many bytes aren't used in the name of a run.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -204,9 +208,27 @@ impl Holder {
     /// Returns the lister that scans the file, if a file with this stamp takes too long for the
     /// caller.
     fn lister_for(&self, stamp: Stamp) -> Option<&Arc<Lister>> {
+        let weight = if frames::is_packed(&self.name) {
+            PACKED_WEIGHT
+        } else {
+            1
+        };
         self.aside
             .get()
-            .filter(|_| stamp.size > lister::SMALL_BYTES)
+            .filter(|_| stamp.size.saturating_mul(weight) > lister::SMALL_BYTES)
+    }
+
+    /// Returns the content of the opened file, and its size in bytes.
+    ///
+    /// # Errors
+    /// Fails if a compressed file can't be decompressed. Returns a would-block error while it's
+    /// being decompressed, unless the caller waits.
+    fn content(&self, file: File, stamp: Stamp, patience: Patience) -> io::Result<(Content, u64)> {
+        if frames::is_packed(&self.name) {
+            let (text, stamp) = frames::open(file, stamp, patience)?;
+            return Ok((text, stamp.size));
+        }
+        Ok((Content::File(file), stamp.size))
     }
 
     /// Returns the contents at the last scan.
@@ -252,12 +274,12 @@ impl Holder {
     ///
     /// # Errors
     /// Fails like [`Self::listing`]. Returns a would-block error while a large file is being
-    /// scanned, unless the caller waits.
-    fn opened(self: &Arc<Self>, patience: Patience) -> io::Result<(File, Arc<Listing>)> {
+    /// scanned or decompressed, unless the caller waits.
+    fn opened(self: &Arc<Self>, patience: Patience) -> io::Result<(Content, Arc<Listing>)> {
         if patience == Patience::Now {
             let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
             if let Some(listing) = self.known(stamp) {
-                return Ok((file, listing));
+                return Ok((self.content(file, stamp, patience)?.0, listing));
             }
             if let Some(lister) = self.lister_for(stamp) {
                 self.check_failed(stamp)?;
@@ -268,13 +290,17 @@ impl Holder {
         self.open_and_list()
     }
 
-    fn open_and_list(&self) -> io::Result<(File, Arc<Listing>)> {
+    fn open_and_list(&self) -> io::Result<(Content, Arc<Listing>)> {
         let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
         if let Some(listing) = self.known(stamp) {
-            return Ok((file, listing));
+            return Ok((self.content(file, stamp, Patience::Wait)?.0, listing));
         }
-        let listed = list(&file, stamp, self.several);
+        let listed = self
+            .content(file, stamp, Patience::Wait)
+            .and_then(|(content, size)| {
+                Ok((list(&content, (stamp, size), self.several)?, content))
+            });
         let failed = listed.as_ref().err().map(|error| Failed {
             stamp,
             at: Instant::now(),
@@ -282,9 +308,10 @@ impl Holder {
             reason: error.to_string(),
         });
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
-        let listing = Arc::new(listed?);
+        let (listing, content) = listed?;
+        let listing = Arc::new(listing);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
-        Ok((file, listing))
+        Ok((content, listing))
     }
 }
 
@@ -481,12 +508,12 @@ impl Member {
         let is_closed = matches!(at, At::Packed(..));
         let (input, start): (Box<dyn Read + Send>, _) = match at {
             At::Bytes(span, line) | At::Line(span, line, _) => (
-                Box::new(bytes_of(opened, span)?),
+                Box::new(opened.from(span.offset).take(span.len)),
                 (span.offset, line.saturating_sub(1)),
             ),
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
             At::Packed(entry, _) => (
-                unpacked::whole(opened, listing.stamp, entry, patience)?,
+                unpacked::whole(opened.into_file()?, listing.stamp, entry, patience)?,
                 (0, 0),
             ),
             At::Apart(pieces) => (
@@ -516,7 +543,9 @@ impl Member {
             && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)
         {
             // The reader reports errors.
-            let _ = Unpacked::of(opened, listing.stamp, entry, Patience::Wait);
+            let _ = opened
+                .into_file()
+                .and_then(|file| Unpacked::of(file, listing.stamp, entry, Patience::Wait));
         }
     }
 
@@ -565,14 +594,14 @@ impl Member {
             ));
         }
         let input: Box<dyn Read + Send> = match at {
-            At::Bytes(..) | At::Line(..) => Box::new(bytes_of(opened, span)?),
+            At::Bytes(..) | At::Line(..) => Box::new(opened.from(span.offset).take(span.len)),
             At::Before(len) => {
                 let mut bytes = io::Cursor::new(before(&opened, len)?);
                 bytes.set_position(span.offset);
                 Box::new(bytes.take(span.len))
             }
             At::Packed(entry, _) => {
-                Unpacked::of(opened, listing.stamp, entry, patience)?.part(span)
+                Unpacked::of(opened.into_file()?, listing.stamp, entry, patience)?.part(span)
             }
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
         };
@@ -617,13 +646,8 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         .map_or(stamp, |fault| stamp.with_fault(fault))
 }
 
-fn bytes_of(mut file: File, span: Span) -> io::Result<io::Take<File>> {
-    io::Seek::seek(&mut file, io::SeekFrom::Start(span.offset))?;
-    Ok(file.take(span.len))
-}
-
 /// Returns the part before the runs, as a document without runs.
-fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
+fn before(file: &impl ReadAt, len: u64) -> io::Result<Vec<u8>> {
     if len > MAX_MANIFEST_BYTES {
         let what = format!(
             "the first run starts after {len} bytes, more than the limit of {MAX_MANIFEST_BYTES}"
@@ -636,51 +660,43 @@ fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Scans the file.
-fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
+/// Scans the file. Its stamp is `stamp`, and its content has `size` bytes.
+fn list(file: &Content, (stamp, size): (Stamp, u64), several: &Several) -> io::Result<Listing> {
+    let listing = |runs: Sorted, beside, fault: Option<String>| Listing {
+        stamp,
+        settled: stamp.is_settled(),
+        runs,
+        beside,
+        is_closed: false,
+        // A text that ends early has an incomplete last line too.
+        fault: file.fault().map(str::to_owned).or(fault),
+    };
     if let Some(apart) = several.apart {
-        let (runs, fault) = pieces::list(file, apart, most(stamp.size))?;
+        let (runs, fault) = pieces::list(file, apart, most(size))?;
         let runs = runs
             .into_iter()
             .map(|(name, pieces)| (name, At::Apart(pieces)))
             .collect();
-        return Ok(Listing {
-            stamp,
-            settled: stamp.is_settled(),
-            runs: Sorted(runs),
-            beside: None,
-            is_closed: false,
-            fault,
-        });
+        return Ok(listing(Sorted(runs), None, fault));
     }
     if let Some(lines) = several.lines {
-        let (runs, fault) = in_lines(file, stamp.size, several, lines)?;
-        return Ok(Listing {
-            stamp,
-            settled: stamp.is_settled(),
-            runs: runs.into(),
-            beside: None,
-            is_closed: false,
-            fault,
-        });
+        let (runs, fault) = in_lines(file, size, several, lines)?;
+        return Ok(listing(runs.into(), None, fault));
     }
     let mut start = [0; 4];
     let read = file.read_at(&mut start, 0)?;
     let is_archive = start
         .get(..read)
         .is_some_and(|start| start.starts_with(archive::MAGIC));
-    let (runs, beside, fault) = if is_archive {
-        in_archive(file, stamp.size, several)?
-    } else {
-        in_document(file, stamp.size, several)?
+    let (runs, beside, fault) = match file {
+        Content::File(file) if is_archive => in_archive(file, size, several)?,
+        content => in_document(content, size, several)?,
     };
+    let is_closed =
+        matches!(&beside, Some(At::Packed(_, name)) if several.beside.first() == Some(&&**name));
     Ok(Listing {
-        stamp,
-        settled: stamp.is_settled(),
-        is_closed: matches!(&beside, Some(At::Packed(_, name)) if several.beside.first() == Some(&&**name)),
-        runs: runs.into(),
-        beside,
-        fault,
+        is_closed,
+        ..listing(runs.into(), beside, fault)
     })
 }
 
@@ -755,7 +771,7 @@ impl Named {
 
 /// Scans a file whose lines are runs, in one pass. Keeps only the position of each line.
 fn in_lines(
-    file: &File,
+    file: &Content,
     size: u64,
     several: &Several,
     lines: &Lines,
@@ -862,7 +878,7 @@ impl LineUnderWay {
 }
 
 /// Scans a document in one pass for the position and the name of each run.
-fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<RunsInFile> {
+fn in_document(file: &Content, expected: u64, several: &Several) -> io::Result<RunsInFile> {
     let (mut places, mut names) = (
         Values::new(several.runs).places_only(),
         Values::new(several.named_by),

@@ -8,6 +8,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
+use crate::format::lines::stem;
 use crate::format::part::text;
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::value::{is_text, is_true, member, micros};
@@ -70,7 +71,7 @@ impl Lines {
         if let Some(from) = line.forked.filter(|from| from.starts_with('{')) {
             return Some(text(member(from, "sessionId")).unwrap_or_default());
         }
-        let named = file.strip_suffix(".jsonl").filter(|name| is_uuid(name));
+        let named = stem(file).filter(|name| is_uuid(name));
         self.has_own |= named == Some(&*session);
         let ts = micros(line.timestamp);
         if line.uuid.is_none() {

@@ -13,7 +13,7 @@ use crate::model::issue::Remark;
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::names::{MAX_ANSWER_BYTES, capped};
-use crate::model::repair::{object, read_object};
+use crate::model::repair::{Object, object, read_object};
 use crate::model::step::{Call, Pointer, Value};
 use crate::model::time::parse_ts;
 use crate::model::{EventHead, EventNote, IssueKind, Names};
@@ -27,7 +27,12 @@ const MAX_FACTS_BYTES: usize = 4_096;
 /// Reads a line of events into the form that the index keeps. Never fails. The caller fills in the
 /// offset.
 pub fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
-    let (read, fate, mut remarks) = read_object(line, |text| {
+    let Object {
+        read,
+        fate,
+        mut remarks,
+        ..
+    } = read_object(line, |text| {
         Some(object::<EventWire<'_>>(text)?.into_head(names))
     });
     let (head, note, more) = read.unwrap_or((

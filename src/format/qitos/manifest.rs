@@ -9,7 +9,7 @@ use crate::model::issue::Remark;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::manifest::Failure;
 use crate::model::names::{MAX_ANSWER_BYTES, capped};
-use crate::model::repair::{object, read_object};
+use crate::model::repair::{Object, object, read_object};
 use crate::model::stated::{Fact, Said, Source, Statement};
 use crate::model::time::parse_ts;
 use crate::model::{Format, IssueKind, Manifest, Trial};
@@ -26,7 +26,12 @@ pub fn read(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
         let bytes = if text.len() == 1 { "byte" } else { "bytes" };
         return Err((IssueKind::Torn, format!("empty ({} {bytes})", text.len())));
     }
-    let (read, _, mut remarks) = read_object(text, |text| {
+    let Object {
+        read,
+        mut remarks,
+        is_truncated,
+        ..
+    } = read_object(text, |text| {
         let wire = object::<ManifestWire<'_>>(text)?;
         let odd = wire.odd();
         Some((
@@ -43,7 +48,7 @@ pub fn read(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
             remarks.extend(odd);
             Ok((manifest, remarks))
         }
-        (None, Some((_, reason))) if reason.contains("the text ends inside") => {
+        (None, Some((_, reason))) if is_truncated => {
             Err((IssueKind::Torn, format!("truncated: {reason}")))
         }
         (None, remark) => Err(remark.unwrap_or((IssueKind::NotJson, "not JSON".to_owned()))),

@@ -15,7 +15,7 @@ use super::dir::RunDir;
 use super::frames;
 use super::lister::Lister;
 use super::patience::is_lasting;
-use super::recognise::{is_trace_file, origin};
+use super::recognise::{is_packed_trace_file, is_trace_file, origin};
 use super::several::{Holder, Member};
 use super::stamp::{FileId, Stamp};
 use crate::format::{self, Origin, Shape, Tool};
@@ -681,6 +681,15 @@ impl Visit {
         }
     }
 
+    /// Returns the path of a file below the root. Unlike the key of its run, it names a compressed
+    /// file as it is on disk.
+    fn path(&self, name: &OsStr) -> String {
+        match self.key.is_empty() {
+            true => name.to_string_lossy().into_owned(),
+            false => format!("{}/{}", self.key, name.to_string_lossy()),
+        }
+    }
+
     fn judge(&self, listing: &Listing, root: &Path, found: &mut RootScan) {
         let skip = |found: &mut RootScan, path: &str, reason: &str, kind| {
             found.skip(Skipped {
@@ -726,11 +735,10 @@ impl Visit {
                 RunKey::new(&self.below(name, listing).key)
             };
             if found.runs.contains_key(&key) {
-                let kind = match whole {
-                    Some(_) => SkippedKind::Directory,
-                    None => SkippedKind::File,
-                };
-                skip(found, key.as_str(), SAME_NAME, kind);
+                match whole {
+                    Some(_) => skip(found, key.as_str(), SAME_NAME, SkippedKind::Directory),
+                    None => skip(found, &self.path(name), SAME_NAME, SkippedKind::File),
+                }
                 continue;
             }
             let tool = tool.for_directory(|file| self.dir.join(file).is_file());
@@ -740,9 +748,11 @@ impl Visit {
                 .insert(key, RunDir::of_tool(root, below, name.clone(), tool));
         }
         let mut has_skipped = false;
+        let is_open = |file: &&Candidate| !listing.is_run || is_packed_trace_file(&file.name);
         for file in listing
             .candidates()
-            .filter(|_| whole.is_none() && !self.inside_run && !listing.is_run)
+            .filter(|_| whole.is_none() && !self.inside_run)
+            .filter(is_open)
         {
             let reason: &str = match (&file.origin, file.seen) {
                 (Origin::Skipped(reason), _) => reason,
@@ -751,22 +761,17 @@ impl Visit {
                 _ => continue,
             };
             has_skipped = true;
-            skip(
-                found,
-                &self.below(&file.name, listing).key,
-                reason,
-                SkippedKind::File,
-            );
+            skip(found, &self.path(&file.name), reason, SkippedKind::File);
         }
         let holders = listing
             .holders()
             .filter(|_| whole.is_none() && !self.inside_run && !listing.is_run);
         for (name, tool, holder) in holders {
-            let file_key = self.below(name, listing).key;
+            let (file_key, path) = (self.below(name, listing).key, self.path(name));
             let held = match holder.listing() {
                 Ok(held) => held,
                 Err(error) => {
-                    skip(found, &file_key, &error.to_string(), SkippedKind::File);
+                    skip(found, &path, &error.to_string(), SkippedKind::File);
                     // If a file can't be read right now, its last listing stays.
                     match holder.last_listing().filter(|_| !is_lasting(&error)) {
                         Some(held) => held,
@@ -775,16 +780,17 @@ impl Visit {
                 }
             };
             if let Some(fault) = &held.fault {
-                skip(found, &file_key, fault, SkippedKind::File);
+                skip(found, &path, fault, SkippedKind::File);
             }
             let run = RunDir::of_tool(root.to_owned(), self.below.clone(), name.clone(), tool);
             for member in held.members() {
-                let key = member
-                    .as_ref()
-                    .map_or_else(|| file_key.clone(), |member| format!("{file_key}/{member}"));
-                let key = RunKey::new(&key);
+                let within = |file: &str| match &member {
+                    Some(member) => format!("{file}/{member}"),
+                    None => file.to_owned(),
+                };
+                let key = RunKey::new(&within(&file_key));
                 if found.runs.contains_key(&key) {
-                    skip(found, key.as_str(), SAME_NAME, SkippedKind::File);
+                    skip(found, &within(&path), SAME_NAME, SkippedKind::File);
                     continue;
                 }
                 let member = Member::new(Arc::clone(holder), member);
@@ -887,9 +893,15 @@ fn list(
     }
     listing.is_run = !listing.named.is_empty() && judge(&listing.named) == Verdict::Run;
     listing.settle();
-    if listing.is_run || visit.inside_run {
-        listing.files.clear();
-    }
+    // A compressed file of the run isn't read, and that must be reported.
+    let is_of_run = |file: &Candidate| listing.is_run && is_packed_trace_file(&file.name);
+    listing
+        .files
+        .retain(|file| !visit.inside_run && (!listing.is_run || is_of_run(file)));
+    // If a file is there compressed too, both have the same key, and the first one gets it.
+    listing
+        .files
+        .sort_by_cached_key(|file| (frames::is_packed(&file.name), file.name.clone()));
     reach.cut |= listing.files.len() > reach.left;
     listing.files.truncate(reach.left);
     reach.left -= listing.files.len();

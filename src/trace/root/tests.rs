@@ -251,3 +251,80 @@ fn what_is_skipped_is_counted_and_its_list_is_bounded() {
         (1_020, 1_021, 1)
     );
 }
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, text).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn compressed_files_of_a_run_are_reported() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &[u8]| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("alone/events.jsonl.gz", &gzip(OURS.as_bytes()));
+    write("run/manifest.json", b"{}");
+    write("run/events.jsonl.gz", &gzip(OURS.as_bytes()));
+    write("run/other.jsonl", SESSION.as_bytes());
+    let mut scanner = RootScanner::new(root.path().to_owned());
+    let reason = "steps.jsonl and events.jsonl of a run are only read uncompressed";
+    for look in ["first", "again"] {
+        let found = scanner.scan();
+        let expected = [
+            ("alone/events.jsonl.gz", reason),
+            ("run/events.jsonl.gz", reason),
+        ];
+        assert_eq!(
+            (keys(&found), skipped(&found)),
+            (vec!["run"], expected.into()),
+            "{look}"
+        );
+    }
+    let why = RunDir::why_skipped(&root.path().join("alone/events.jsonl.gz"));
+    assert_eq!(why.as_deref(), Some(reason));
+}
+
+#[test]
+fn a_file_takes_precedence_over_its_compressed_copies() {
+    let instance = "{\"instance_id\": \"i\", \"history\": []}\n";
+    for (text, key, copies) in [
+        (SESSION, "a.jsonl", ["a.jsonl.gz", "a.jsonl.zst"]),
+        (instance, "a.jsonl/i", ["a.jsonl.gz/i", "a.jsonl.zst/i"]),
+    ] {
+        let zstandard = ruzstd::encoding::compress_to_vec(
+            text.as_bytes(),
+            ruzstd::encoding::CompressionLevel::Fastest,
+        );
+        let files = [
+            ("a.jsonl.zst", zstandard),
+            ("a.jsonl", text.as_bytes().to_vec()),
+            ("a.jsonl.gz", gzip(text.as_bytes())),
+        ];
+        // The order of a directory depends on the file system.
+        for first in 0..files.len() {
+            let root = tempfile::tempdir().unwrap();
+            for (name, bytes) in files.iter().cycle().skip(first).take(files.len()) {
+                fs::write(root.path().join(name), bytes).unwrap();
+            }
+            let mut scanner = RootScanner::new(root.path().to_owned());
+            let found = scanner.scan();
+            assert_eq!(keys(&found), [key]);
+            assert!(
+                found.runs[&RunKey::new(key)].path().ends_with(key),
+                "{found:?}"
+            );
+            assert_eq!(skipped(&found), copies.map(|copy| (copy, SAME_NAME)));
+            // Compressed alone, it's the same run.
+            fs::remove_file(root.path().join("a.jsonl")).unwrap();
+            let found = scanner.scan();
+            assert_eq!(
+                (keys(&found), skipped(&found)),
+                (vec![key], vec![(copies[1], SAME_NAME)])
+            );
+        }
+    }
+}
