@@ -38,7 +38,7 @@ pub(crate) fn in_plain_words(message: &str) -> String {
     }
     let invalid = words.strip_prefix("invalid type: ");
     let invalid = invalid.or_else(|| words.strip_prefix("invalid value: "));
-    let Some((found, expected)) = invalid.and_then(|rest| rest.split_once(", expected ")) else {
+    let Some((found, expected)) = invalid.and_then(|rest| rest.rsplit_once(", expected ")) else {
         return words;
     };
     let expected = match expected {
@@ -158,6 +158,15 @@ mod tests {
     use std::io;
 
     use super::*;
+
+    #[cfg(feature = "board")]
+    #[test]
+    fn a_value_may_contain_the_words_of_the_parser() {
+        assert_eq!(
+            in_plain_words("invalid type: string \"a, expected b\", expected u64"),
+            "must be a whole number, not string \"a, expected b\""
+        );
+    }
 
     #[test]
     fn the_alternate_form_shows_the_whole_error() {

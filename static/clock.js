@@ -11,20 +11,29 @@ function age(seconds) {
   return `${Math.floor(seconds / DAY)} d ago`;
 }
 
-function duration(seconds) {
-  const two = (n) => String(Math.floor(n)).padStart(2, "0");
-  if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${two(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${two((seconds % 3600) / 60)} min`;
+// Must print what `duration` in src/analysis/format/mod.rs prints.
+function duration(ms) {
+  const rounded = (unit) => Math.floor((ms + unit / 2) / unit);
+  const two = (whole, unit, rest, smaller) =>
+    rest === 0 ? `${whole} ${unit}` : `${whole} ${unit} ${String(rest).padStart(2, "0")} ${smaller}`;
+  const [s, min, h] = [rounded(1000), rounded(60_000), rounded(3_600_000)];
+  if (ms === 0) return "0 ms";
+  if (ms < 100) return `${ms}.0 ms`;
+  if (ms < 1000) return `${ms} ms`;
+  if (rounded(100) < 600) return `${(rounded(100) / 10).toFixed(1)} s`;
+  if (s < 3600) return two(Math.floor(s / 60), "min", s % 60, "s");
+  if (min < 24 * 60) return two(Math.floor(min / 60), "h", min % 60, "min");
+  return two(Math.floor(h / 24), "d", h % 24, "h");
 }
 
 function tick() {
   if (document.hidden || ["wait", "paused"].includes(document.body.dataset.state)) return;
   for (const time of document.querySelectorAll("time[data-age], time[data-since]")) {
-    const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time.dataset.since || time.dateTime)) / 1000));
+    const ms = Math.max(0, Date.now() - Date.parse(time.dataset.since || time.dateTime));
+    const seconds = Math.floor(ms / 1000);
     const old = "age" in time.dataset && seconds >= 7 * DAY; // in that case the server wrote a date
     if (Number.isNaN(seconds) || old) continue;
-    const words = "age" in time.dataset ? age(seconds) : duration(seconds);
+    const words = "age" in time.dataset ? age(seconds) : duration(ms);
     if (time.textContent !== words) time.textContent = words;
   }
 }

@@ -390,7 +390,7 @@ impl Repeat<'_> {
         match (round.as_slice(), self.mode(index)) {
             ([WAIT], _) => format!("the agent only waited, {} in a row", counted(times, "step")),
             ([NOT_UNDERSTOOD], _) => {
-                format!("the model's reply couldn't be parsed {times} times in a row")
+                format!("{times} model replies in a row couldn't be parsed")
             }
             ([_], "final") => format!("the same answer was given {times} times in a row"),
             ([_], _) if self.has_no_call(index) => {

@@ -119,7 +119,8 @@ pub(super) fn spent_without_line(index: &Index) -> Option<SpentNote> {
     unfinished(index)?.spent
 }
 
-fn unfinished(index: &Index) -> Option<&Group> {
+/// Returns the events of the step in which the newest run broke off.
+pub(super) fn unfinished(index: &Index) -> Option<&Group> {
     index.groups().get(index.unfinished_group()?)
 }
 

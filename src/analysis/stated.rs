@@ -351,13 +351,16 @@ pub(crate) fn used_of(used: f64, limit: f64, unit: &str) -> String {
 
 /// Formats "6 steps, limit 6" or "31 s, limit 30 s".
 pub(crate) fn compared(used: f64, limit: f64, unit: &str) -> String {
-    let of_limit = if matches!(unit, "ms" | "usd") {
-        unit
-    } else {
-        ""
-    };
-    let (used, limit) = (format::amount(used, unit), format::amount(limit, of_limit));
+    let (used, limit) = (format::amount(used, unit), limit_beside(limit, unit));
     format!("{used}, limit {limit}")
+}
+
+/// Formats a limit that follows the number used, so that its unit is known: "6" or "30 s".
+pub(crate) fn limit_beside(limit: f64, unit: &str) -> String {
+    match unit {
+        "ms" | "usd" => format::amount(limit, unit),
+        _ => format::number(limit),
+    }
 }
 
 /// Returns the subject of a disagreement: the files of a directory, or the records of a single

@@ -68,7 +68,7 @@ fn query_help() -> String {
     };
     let fields: String = COLUMNS
         .iter()
-        .map(|column| (column.name, column.about()))
+        .map(|column| (column.name, column.about))
         .chain([(
             "state.KEY changed",
             "Whether a step changed the key of the state",

@@ -15,7 +15,7 @@ use super::open::open;
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{
-    RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, report, rule_set, typed,
+    RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, label, report, rule_set, typed,
 };
 use crate::error::{Error, Kind, Result};
 use crate::recorded::RecordedRun;
@@ -248,16 +248,11 @@ fn write_text(
             StopTiming::Same => Ink::Heading,
             StopTiming::NotReached | StopTiming::Unknown => Ink::Dim,
         };
-        let mut why = answer.result.reason(&run.index);
-        if is_own {
-            why = match (answer.ended, answer.result.found) {
-                (false, StopTiming::NotReached) if answer.result.refused.is_none() => {
-                    "not reached, as recorded".to_owned()
-                }
-                (true, StopTiming::NotReached) => answer.own_note().to_owned(),
-                _ => format!("{why} ({})", answer.own_note()),
-            };
-        }
+        let why = if is_own {
+            answer.own_reason(&run.index)
+        } else {
+            answer.result.reason(&run.index)
+        };
         writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why))?;
     }
     report
@@ -269,8 +264,8 @@ fn write_text(
 fn cells(run: &RecordedRun, answer: &RuleEffect, estimated: bool) -> [String; 7] {
     let result = &answer.result;
     let fires = result.fires();
-    let step = match result.step.and_then(|step| usize::try_from(step).ok()) {
-        Some(step) => run.index.label(step),
+    let step = match result.step {
+        Some(step) => label(&run.index, step),
         None if fires => "none runs".to_owned(),
         None => MISSING.to_owned(),
     };

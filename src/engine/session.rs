@@ -108,7 +108,7 @@ impl<A: Agent> Session<A> {
             (Wish::AfterStep, Gate::AfterDecide) => {}
             // The answer exists, so it is judged first.
             (Wish::Now, Gate::AfterDecide) if facts.candidate => {}
-            (Wish::AfterStep, Gate::BeforeStep) if self.run.log.steps.is_empty() => {
+            (_, Gate::BeforeStep) if self.run.log.steps.is_empty() => {
                 facts.force(
                     gate,
                     Source::Cancel,
@@ -124,6 +124,14 @@ impl<A: Agent> Session<A> {
                     "cancelled after the step",
                 );
             }
+            (Wish::Now, Gate::BeforeStep) => {
+                facts.force(
+                    gate,
+                    Source::Cancel,
+                    Code::CancelledImmediate,
+                    "cancelled before the next step",
+                );
+            }
             (Wish::Now, Gate::AfterStep) if facts.candidate => {
                 facts.force(
                     gate,
@@ -132,7 +140,7 @@ impl<A: Agent> Session<A> {
                     "cancelled after the final decision",
                 );
             }
-            (Wish::Now, _) => {
+            (Wish::Now, Gate::AfterDecide | Gate::AfterStep) => {
                 facts.force(
                     gate,
                     Source::Cancel,

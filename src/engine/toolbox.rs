@@ -19,6 +19,7 @@ use super::decision::Action;
 use super::erased::Boxed;
 use super::tool::{Tool, ToolCx, ToolError, ToolLimits};
 use super::value::to_value_lossy;
+use crate::model::RUN_CANCELLED;
 
 /// Maximum size of a result, in bytes. A larger one loses its middle, with a note, and is kept as
 /// text. QitOS 0.6 truncates at 50,000 characters.
@@ -250,7 +251,7 @@ fn timed_out(limit: Duration) -> ToolError {
 fn cancelled() -> (Status, ToolError) {
     (
         Status::Cancelled,
-        ToolError::new("the run was cancelled").category("cancelled"),
+        ToolError::new(RUN_CANCELLED).category("cancelled"),
     )
 }
 

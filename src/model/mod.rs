@@ -45,6 +45,7 @@ pub use event::{EventHead, EventKind, EventNote};
 pub use fate::Fate;
 pub use files::{MAX_LINE_BYTES, Span, TraceFile};
 pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
+pub(crate) use head::RUN_CANCELLED;
 pub use head::{CANCELLED, CriticMark, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};

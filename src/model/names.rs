@@ -102,6 +102,14 @@ pub fn clipped(text: &str, max: usize) -> Cow<'_, str> {
 /// stay equal.
 pub(crate) const MAX_ANSWER_BYTES: usize = 2_000;
 
+/// Returns "the critic style", or only the name if it begins with the word: "critic 1".
+pub(crate) fn the_critic(name: &str) -> Cow<'_, str> {
+    match name.split_once(' ') {
+        Some(("critic", _)) => name.into(),
+        _ => format!("the critic {name}").into(),
+    }
+}
+
 /// Returns `text`, truncated to `max` bytes with an ellipsis if it's longer.
 pub(crate) fn capped(text: &str, max: usize) -> Box<str> {
     if text.len() <= max {
@@ -114,5 +122,16 @@ pub(crate) fn capped(text: &str, max: usize) -> Box<str> {
 impl PartialEq for Names {
     fn eq(&self, other: &Self) -> bool {
         self.list == other.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_critic_is_not_called_one_twice() {
+        assert_eq!(the_critic("critics"), "the critic critics");
+        assert_eq!(the_critic("critic 1"), "critic 1");
     }
 }

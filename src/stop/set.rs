@@ -12,6 +12,7 @@ use super::record::{RuleEntry, StopRules};
 use super::rules::ending;
 use super::stats::Stats;
 use super::text::clip;
+use crate::model::names::the_critic;
 use crate::model::{Budget, Code, Evidence, Gate, Origin, Reading, Source, StopVerdict};
 
 /// The rules of a run. The set holds no state: the running totals are in the caller's [`Stats`], so
@@ -295,9 +296,10 @@ impl<S> Evaluation<'_, S> {
             _ => (Code::CriticStop, "requested a stop"),
         };
         let why = critic.reason.as_deref().filter(|reason| !reason.is_empty());
+        let who = the_critic(&critic.name);
         let detail = match why {
-            Some(reason) => format!("the critic {} {verb}: {}", critic.name, clip(reason, 240)),
-            None => format!("the critic {} {verb}", critic.name),
+            Some(reason) => format!("{who} {verb}: {}", clip(reason, 240)),
+            None => format!("{who} {verb}"),
         };
         let score = critic.score.filter(|score| score.is_finite());
         let reason = why.map(|reason| clip(reason, 240).to_owned());

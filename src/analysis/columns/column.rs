@@ -25,6 +25,9 @@ pub struct Column {
     pub key: Option<&'static str>,
     /// The name used in sentences.
     pub label: &'static str,
+    /// What the column contains, without a full stop, for `board list --help` and the OpenAPI
+    /// document. The label if there's nothing to add.
+    pub about: &'static str,
     /// The type of the value.
     pub kind: Kind,
     /// The word for an unknown value in queries and filters.

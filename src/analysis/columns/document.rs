@@ -58,7 +58,7 @@ fn schema_of(column: &Column) -> Schema {
         Kind::Flag(_) => json!({ "type": ["boolean", "null"] }),
     };
     let mut schema = Schema::try_from(kind).unwrap_or_default();
-    schema.insert("description".to_owned(), column.about().into());
+    schema.insert("description".to_owned(), column.about.into());
     schema
 }
 

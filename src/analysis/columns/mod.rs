@@ -5,7 +5,6 @@
 
 use super::summary::Summary;
 
-mod about;
 mod column;
 mod document;
 mod step;

@@ -23,34 +23,41 @@ pub(super) const NO_FORMAT: &str = "unknown";
 /// All columns.
 pub static COLUMNS: &[Column] = &[
     row("run", "key", "name", Text(|run| Some(run.key.as_str())))
+        .about("The run's key: its path below the root")
         .cell(20, "run", Width::Name)
         .in_list(),
-    row("path", "path", "path", Text(|run| Some(&run.path))).long(),
+    row("path", "path", "path", Text(|run| Some(&run.path)))
+        .about("Where its files are")
+        .long(),
     row(
         "run_id",
         "run_id",
         "run id",
         Text(|run| run.run_id.as_deref()),
-    ),
+    )
+    .about("The id that the trace records"),
     // The status in the manifest. The board's own is in the column `status`.
     row(
         "manifest_status",
         "status",
         "manifest status",
         Text(|run| run.status.as_deref()),
-    ),
+    )
+    .about("The status recorded in manifest.json"),
     row(
         "liveness",
         "liveness",
         "liveness",
         Word(|run| Some(run.life.liveness.word()).filter(|_| !run.partial)),
-    ),
+    )
+    .about("Whether it may still write: finished, running, stalled, died, …"),
     row(
         "outcome",
         "outcome",
         "outcome",
         Word(|run| Some(run.verdict.outcome.as_str())),
     )
+    .about("How it ended: completed, truncated, halted, failed, cancelled, unknown")
     .alias("class")
     .also(|run, out| {
         mark_words(run, out);
@@ -64,6 +71,7 @@ pub static COLUMNS: &[Column] = &[
         "status",
         Word(|run| Some(status_word(run))),
     )
+    .about("The word in the status column: answered, limit, error, died, …")
     .cell(10, "status", Width::Status)
     .in_list()
     .also(|run, out| {
@@ -81,6 +89,7 @@ pub static COLUMNS: &[Column] = &[
         "stop reason",
         Word(|run| run.verdict.stop_reason.as_deref()),
     )
+    .about("The recorded stop reason")
     .absent(NO_STOP)
     .also(|run, out| {
         recorded_elsewhere(run)
@@ -93,6 +102,7 @@ pub static COLUMNS: &[Column] = &[
         "verdict",
         Text(|run| Some(&run.verdict.sentence)),
     )
+    .about("Why it stopped, in a sentence")
     .cell(30, "verdict", Width::Rest)
     .in_list()
     .long(),
@@ -102,25 +112,29 @@ pub static COLUMNS: &[Column] = &[
         "verdict, second sentence",
         Text(|run| not_empty(&run.verdict.second)),
     )
+    .about("Another fact about the end")
     .long(),
     row(
         "contradictions",
         "contradictions",
         "contradictions",
         Count(|run| whole(run.verdict.contradictions.len())),
-    ),
+    )
+    .about("The number of contradictions between its records"),
     row(
         "certainty",
         "certainty",
         "certainty",
         Word(|run| Some(run.verdict.certainty.as_str())),
-    ),
+    )
+    .about("Whether the verdict is recorded, inferred or unknown"),
     row(
         "steps",
         "steps",
         "steps",
         Count(|run| whole(run.steps_known()?)),
     )
+    .about("The number of steps")
     .sums()
     .cell(40, "steps / limit", Width::Bar)
     .in_list()
@@ -131,6 +145,7 @@ pub static COLUMNS: &[Column] = &[
         "events",
         Count(|run| whole(run.events_known()?)),
     )
+    .about("The number of events")
     .sums()
     .of_step(OfStep::Numbers(step::events)),
     row(
@@ -138,32 +153,37 @@ pub static COLUMNS: &[Column] = &[
         "segment_count",
         "runs in directory",
         Count(|run| whole(run.segments_known()?)),
-    ),
+    )
+    .about("The number of runs in the same directory"),
     row(
         "errors",
         "errors",
         "errors",
         Count(|run| whole(run.errors_known()?)),
     )
+    .about("The number of steps with an error")
     .sums(),
     row(
         "max_steps",
         "max_steps",
         "step limit",
         Count(|run| run.verdict.limit.map(|limit| limit.steps)),
-    ),
+    )
+    .about("The step limit"),
     row(
         "max_steps_from",
         "max_steps_from",
         "limit set by",
         Word(|run| run.verdict.limit.map(|limit| limit.from.as_str())),
-    ),
+    )
+    .about("Who set the step limit"),
     row(
         "tokens",
         "tokens",
         "tokens",
         Count(|run| whole(run.tokens?)),
     )
+    .about("The tokens used")
     .sums()
     .of_tokens()
     .cell(70, "tokens", Width::Number)
@@ -175,6 +195,7 @@ pub static COLUMNS: &[Column] = &[
         "input tokens",
         Count(|run| whole(run.usage.input?)),
     )
+    .about("The input tokens")
     .sums()
     .of_tokens(),
     row(
@@ -183,6 +204,7 @@ pub static COLUMNS: &[Column] = &[
         "cached tokens",
         Count(|run| whole(run.usage.cached?)),
     )
+    .about("The input tokens read from a cache")
     .sums()
     .of_tokens(),
     row(
@@ -191,6 +213,7 @@ pub static COLUMNS: &[Column] = &[
         "output tokens",
         Count(|run| whole(run.usage.output?)),
     )
+    .about("The output tokens")
     .sums()
     .of_tokens(),
     row(
@@ -199,6 +222,7 @@ pub static COLUMNS: &[Column] = &[
         "reasoning tokens",
         Count(|run| whole(run.usage.reasoning?)),
     )
+    .about("The reasoning tokens")
     .sums()
     .of_tokens(),
     // If any step lacks its tokens, the sum of the others is a lower bound, unless the run records
@@ -209,6 +233,7 @@ pub static COLUMNS: &[Column] = &[
         "steps without token counts",
         Count(|run| whole(run.steps_without_tokens)),
     )
+    .about("The number of steps that don't record their tokens")
     .alias("steps_without_tokens")
     .sums(),
     row(
@@ -216,13 +241,15 @@ pub static COLUMNS: &[Column] = &[
         "tokens_estimated",
         "tokens estimated",
         Flag(|run| run.tokens.map(|_| run.tokens_estimated)),
-    ),
+    )
+    .about("Whether the tokens are estimates"),
     row(
         "model_calls",
         "model_calls",
         "model replies",
         Count(|run| whole(run.model_calls?)),
     )
+    .about("The number of model replies")
     .sums(),
     row(
         "calls",
@@ -230,6 +257,7 @@ pub static COLUMNS: &[Column] = &[
         "tool calls",
         Count(|run| whole(run.tool_calls?)),
     )
+    .about("The number of tool calls")
     .sums(),
     row(
         "tool_errors",
@@ -237,10 +265,12 @@ pub static COLUMNS: &[Column] = &[
         "failed tool calls",
         Count(|run| whole(run.tool_errors?)),
     )
+    .about("The number of failed tool calls")
     .sums(),
     // Pages and queries use the recorded or the estimated cost. JSON has the two in separate
     // columns.
     row("cost", "", "cost", Usd(Summary::cost))
+        .about("The cost in US dollars, recorded or estimated")
         .sums()
         .cell(75, "cost", Width::Number)
         .in_list()
@@ -251,6 +281,7 @@ pub static COLUMNS: &[Column] = &[
         "recorded cost",
         Usd(|run| run.cost_usd.map(Cost::Recorded)),
     )
+    .about("The recorded cost in US dollars")
     .sums(),
     row(
         "cost_estimated",
@@ -258,6 +289,7 @@ pub static COLUMNS: &[Column] = &[
         "estimated cost",
         Usd(|run| run.cost_estimated_usd().map(Cost::Estimated)),
     )
+    .about("The cost estimated from tokens and prices")
     .sums(),
     row(
         "duration",
@@ -265,6 +297,7 @@ pub static COLUMNS: &[Column] = &[
         "duration",
         Millis(|run| run.duration_ms),
     )
+    .about("How long it took")
     .sums()
     .alias("dur")
     .lower_bound(|run| run.duration_at_least_ms)
@@ -276,22 +309,26 @@ pub static COLUMNS: &[Column] = &[
         "duration_at_least_ms",
         "minimum duration",
         Millis(|run| run.duration_at_least_ms),
-    ),
+    )
+    .about("The shortest time it may have taken, if the exact time is unknown"),
     row(
         "score",
         "last_score",
         "last score",
         Score(|run| run.last_score),
     )
+    .about("The last score of a critic")
     .cell(50, "last score", Width::Spark)
     .optional()
     .in_list()
     .of_step(OfStep::Numbers(step::scores))
     .phase("CRITIC"),
     row("critic", "critics", "critics", List(|run| &run.critics))
+        .about("The names of its critics")
         .of_step(OfStep::Words(step::critics))
         .phase("CRITIC"),
     row("model", "model", "model", Text(|run| run.model.as_deref()))
+        .about("The model")
         .absent(NO_MODEL)
         .cell(80, "model", Width::Text)
         .optional(),
@@ -301,11 +338,14 @@ pub static COLUMNS: &[Column] = &[
         "models, if several",
         List(|run| &run.models),
     )
+    .about("The models, if there are several")
     .of_step(OfStep::Words(step::model)),
     row("title", "title", "title", Text(|run| run.title()))
+        .about("The title that the trace records")
         .absent(NOT_RECORDED)
         .long(),
     row("task", "task", "task", Text(|run| run.task.as_deref()))
+        .about("The task")
         .absent(NOT_RECORDED)
         .long()
         .groups(),
@@ -315,41 +355,49 @@ pub static COLUMNS: &[Column] = &[
         "parent",
         Text(|run| run.parent.as_deref()),
     )
+    .about("The run that started it")
     .groups(),
     row(
         "continues",
         "continues",
         "continues",
         Text(|run| run.continues.as_deref()),
-    ),
+    )
+    .about("The run that it continues"),
     row(
         "format",
         "format",
         "format",
         Text(|run| not_empty(&run.format)),
     )
+    .about("The format of its trace")
     .absent(NO_FORMAT),
     row(
         "writer",
         "tool",
         "written by",
         Text(|run| run.tool.as_deref()),
-    ),
+    )
+    .about("The tool that wrote the trace"),
     row(
         "project",
         "project",
         "project",
         Text(|run| run.project.as_deref()),
     )
+    .about("The project directory")
     .absent(NOT_RECORDED)
     .groups(),
-    row("turns", "turns", "turns", Count(|run| whole(run.turns?))).sums(),
+    row("turns", "turns", "turns", Count(|run| whole(run.turns?)))
+        .about("The number of turns")
+        .sums(),
     row(
         "children",
         "children",
         "child runs",
         Count(|run| whole(run.children?)),
     )
+    .about("The number of runs that it started")
     .sums(),
     row(
         "files",
@@ -357,9 +405,11 @@ pub static COLUMNS: &[Column] = &[
         "files changed",
         Count(|run| whole(run.files_changed?)),
     )
+    .about("The number of files that it changed")
     .sums(),
-    row("started", "started_at", "start", Time(|run| run.started)),
+    row("started", "started_at", "start", Time(|run| run.started)).about("When it started"),
     row("updated", "updated_at", "change", Time(|run| run.updated))
+        .about("When its files last changed")
         .cell(90, "updated", Width::Age)
         .in_list(),
     row(
@@ -367,55 +417,67 @@ pub static COLUMNS: &[Column] = &[
         "issues",
         "issues",
         Count(|run| whole(run.issues.0)),
-    ),
+    )
+    .about("The number of issues in its files: problems and notes"),
     row(
         "problems",
         "problems",
         "problems",
         Count(|run| whole(run.issues.1)),
-    ),
+    )
+    .about("The number of issues that lose data"),
     row(
         "partial",
         "partial",
         "still indexing",
         Flag(|run| Some(run.partial)),
-    ),
+    )
+    .about("Whether it's still being indexed"),
     row(
         "duplicate_of",
         "duplicate_of",
         "duplicate of",
         Text(|run| run.relation.duplicate_of.as_ref().map(RunKey::as_str)),
-    ),
+    )
+    .about("The run that has the same records and is counted instead"),
     row(
         "also_at",
         "also_at",
         "also stored at",
         List(|run| &run.relation.also_at),
-    ),
+    )
+    .about("Where its duplicates are"),
     row(
         "copies_say",
         "copies_say",
         "differences in copies",
         List(|run| &run.relation.copies_say),
-    ),
+    )
+    .about("How its duplicates differ"),
     row(
         "copied_from",
         "copied_from",
         "copied from",
         Text(Summary::copied_from),
-    ),
+    )
+    .about("The run from which its first steps are copied"),
     row(
         "copied",
         "copied_steps",
         "copied steps",
         Count(|run| whole(run.copied_steps())),
     )
+    .about("The number of steps copied from another run")
     .sums(),
-    row("agent", "", "agents", List(|run| &run.agents)).of_step(OfStep::Words(step::agent)),
+    row("agent", "", "agents", List(|run| &run.agents))
+        .about("The names of its agents")
+        .of_step(OfStep::Words(step::agent)),
     row("tool", "", "tools", List(|run| &run.tools))
+        .about("The names of the tools that it called")
         .of_step(OfStep::Words(step::tools))
         .phase("ACT"),
     row("err", "", "has an error", Flag(erred))
+        .about("Whether a step has an error")
         .of_step(OfStep::Flag(step::erred))
         .phase("ACT"),
 ];
@@ -428,6 +490,7 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         alias: None,
         key,
         label,
+        about: label,
         kind,
         absent: None,
         also: None,
@@ -443,6 +506,11 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
 }
 
 impl Column {
+    /// Describes what the column contains.
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
     const fn alias(self, alias: &'static str) -> Self {
         Self {
             alias: Some(alias),

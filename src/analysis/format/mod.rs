@@ -309,9 +309,7 @@ pub fn number(value: f64) -> String {
 /// Formats a measured number with its unit.
 pub fn amount(value: f64, unit: &str) -> String {
     match unit {
-        "ms" => duration(Duration::from_micros(
-            u64::try_from((value * 1e3) as i64).unwrap_or_default(),
-        )),
+        "ms" => millis(value),
         "usd" => usd(value),
         "" => number(value),
         // The recorded unit of loop detection.

@@ -253,6 +253,9 @@ fn number(
     let expected = || {
         let name = field.name;
         match unit {
+            _ if matches!(field.kind, Kind::Usd(_)) => {
+                format!("{name} takes dollars, such as {name}<0.5, {name}>=2 or {name}:0.1..1")
+            }
             Unit::Seconds => {
                 format!(
                     "{name} takes a duration, such as {name}<90s, {name}>2m or {name}:250ms..1h"
@@ -261,10 +264,9 @@ fn number(
             Unit::Moment => format!(
                 "{name} takes a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
             ),
-            _ if field.name == "cost" => {
-                "cost takes dollars, such as cost<0.5, cost>=2 or cost:0.1..1".to_owned()
+            Unit::Count => {
+                format!("{name} takes a number, such as {name}<5, {name}>=10k or {name}:2..8")
             }
-            _ => format!("{name} takes a number, such as {name}<5, {name}>=10k or {name}:2..8"),
         }
     };
     let any: Option<Vec<Bound>> = values

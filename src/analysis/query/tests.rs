@@ -99,6 +99,19 @@ fn bad(query: &str, text: &str, why: &str) {
 }
 
 #[test]
+fn a_cost_that_is_no_number_is_explained_in_dollars() {
+    for name in ["cost", "cost_recorded", "cost_estimated"] {
+        let query = format!("{name}:x");
+        bad(
+            &query,
+            &query,
+            &format!("{name} takes dollars, such as {name}<0.5"),
+        );
+    }
+    bad("steps:x", "steps:x", "steps takes a number");
+}
+
+#[test]
 fn free_words() {
     hit("");
     hit("   ");

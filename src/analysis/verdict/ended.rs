@@ -4,7 +4,7 @@
 use super::RunStatus;
 use super::facts::Facts;
 use crate::analysis::format::amount;
-use crate::analysis::stated::{compared, used_of, values};
+use crate::analysis::stated::{compared, limit_beside, used_of, values};
 use crate::model::{Certainty, Ended, Outcome, Reached};
 
 /// Of a longer error, only the first sentence is quoted; characters.
@@ -80,10 +80,9 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     };
     let mut sentence = match headline {
         // It happened in the step, not after it.
-        Ended::CUT_REPLY => headline.replacen(
-            " reached",
-            &format!("{} reached", in_step(facts, is_cut)),
-            1,
+        Ended::CUT_REPLY => format!(
+            "The reply{} reached its output token limit",
+            in_step(facts, is_cut)
         ),
         _ => format!("{headline}{step}"),
     };
@@ -101,10 +100,8 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         sentence += &format!("{mark}{}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
-        sentence += &match &*ended.word {
-            word if word.contains(' ') => format!(" (inferred: {word})"),
-            word => format!(" (inferred from {word})"),
-        };
+        let link = if ended.is_own_word() { ":" } else { " from" };
+        sentence += &format!(" (inferred{link} {})", ended.word);
     }
     if let Some(invalidation) = facts
         .manifest
@@ -130,10 +127,11 @@ fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
 /// of it.
 fn words(ended: &Ended) -> String {
     let is_long = ended.detail.chars().count() > MAX_QUOTED;
-    let end = ended.detail.find(". ");
-    let end = end.filter(|_| is_long && ended.outcome == Outcome::Failed);
-    let first = end.and_then(|end| ended.detail.get(..end));
-    let detail = first.unwrap_or(&ended.detail);
+    let detail = if is_long && ended.outcome == Outcome::Failed {
+        first_sentence(&ended.detail)
+    } else {
+        &ended.detail
+    };
     // The headline already says that the API failed.
     let detail = match detail.strip_prefix("API Error: ") {
         Some(error) if ended.headline.contains("API error") => error,
@@ -142,6 +140,22 @@ fn words(ended: &Ended) -> String {
     let both = [detail, &*ended.note].into_iter();
     let both: Vec<&str> = both.filter(|words| !words.is_empty()).collect();
     both.join("; ")
+}
+
+/// Returns the text up to the end of its first sentence: a full stop before an uppercase letter that
+/// doesn't belong to an abbreviation or a list, such as "e.g. Strict", "J. Doe" or "1. Install".
+fn first_sentence(text: &str) -> &str {
+    let is_end = |at: &usize| {
+        let (head, rest) = text.split_at(*at);
+        let word = head.rsplit(char::is_whitespace).next().unwrap_or_default();
+        let word = word.trim_matches(|char: char| !char.is_alphanumeric());
+        let is_number = word.len() < 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+        let is_short = word.chars().count() < 2 || word.contains('.') || word == "vs";
+        let is_followed = rest.chars().nth(2).is_some_and(char::is_uppercase);
+        is_followed && !is_number && !is_short
+    };
+    let end = text.match_indices(". ").map(|(at, _)| at).find(is_end);
+    end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
 /// Describes limits that were reached at the same time: "Step and cost limit reached: 1 step
@@ -157,18 +171,13 @@ fn at_once(ended: &Ended) -> Option<String> {
         .chain(ended.also.iter().copied())
         .collect();
     let each = all.iter().map(|reached| {
-        let plain = match reached.unit {
-            unit @ ("usd" | "ms") => unit,
-            _ => "",
+        let (used, limit) = match reached.unit {
+            "usd" => (cents(reached.measured), cents(reached.limit)),
+            unit => (
+                amount(reached.measured, unit),
+                limit_beside(reached.limit, unit),
+            ),
         };
-        let [used, limit] =
-            [(reached.measured, reached.unit), (reached.limit, plain)].map(|(value, unit)| {
-                if unit == "usd" {
-                    cents(value)
-                } else {
-                    amount(value, unit)
-                }
-            });
         format!("{used} (limit {limit})")
     });
     let each: Vec<String> = each.collect();
@@ -211,5 +220,30 @@ impl Facts<'_> {
             _ => format!("Replied{}", self.step_after("at")),
         };
         format!("{turn}; a truncated line follows, so the session may have continued")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abbreviation_or_a_list_does_not_end_a_sentence() {
+        for (text, first) in [
+            ("The server is busy. Try again later.", "The server is busy"),
+            ("Errors: 1. Field missing", "Errors: 1. Field missing"),
+            (
+                "Unknown option (e.g. Strict). Remove it.",
+                "Unknown option (e.g. Strict)",
+            ),
+            ("Item No. 3 failed", "Item No. 3 failed"),
+            ("See example.com. now", "See example.com. now"),
+            ("The quota is used up. Ask J. Doe", "The quota is used up"),
+            ("Ask J. Doe. He knows", "Ask J. Doe"),
+            ("A limit of 4096. Try less", "A limit of 4096"),
+            ("", ""),
+        ] {
+            assert_eq!(first_sentence(text), first);
+        }
     }
 }

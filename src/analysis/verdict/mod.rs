@@ -12,7 +12,7 @@ use super::format::{self, capitalised};
 use super::life::{Basis, Life, Liveness, stalled_after};
 use super::newest::{has_unreadable_tail, is_answer_blank, kept_answer, label};
 use super::stated;
-use crate::model::{CallEnd, Certainty, Index, Outcome, StopReason};
+use crate::model::{CallEnd, Certainty, Ended, Index, Outcome, StopReason};
 
 pub(super) mod cause;
 mod claims;
@@ -158,27 +158,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         };
         return verdict(outcome, mark, certainty, facts.unreadable_tail());
     }
-    if let Some(ended) = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.ended.as_deref())
-    {
-        let (mark, sentence) = ended::read(&facts, ended);
-        let base = verdict(ended.outcome, mark, ended.certainty, sentence);
-        return Verdict {
-            stop_reason: Some(&*ended.word)
-                .filter(|word| !word.is_empty())
-                .map(Shared::from),
-            ..base
-        };
-    }
-    let is_over =
-        matches!(life.liveness, Liveness::Died | Liveness::Unknown) && facts.cut().is_none();
-    let presumed = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.presumed_end.as_deref());
-    if let Some(ended) = presumed.filter(|_| is_over) {
+    if let Some(ended) = facts.ended(life) {
         let (mark, sentence) = ended::read(&facts, ended);
         let base = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict {
@@ -299,6 +279,18 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     }
 }
 
+impl<'a> Facts<'a> {
+    /// Returns the end of another tool's run.
+    fn ended(&self, life: &Life) -> Option<&'a Ended> {
+        let manifest = self.index.manifest().get()?;
+        let is_over = matches!(life.liveness, Liveness::Died | Liveness::Unknown)
+            && !has_unreadable_tail(self.index)
+            && self.cut().is_none();
+        let presumed = manifest.presumed_end.as_deref().filter(|_| is_over);
+        manifest.ended.as_deref().or(presumed)
+    }
+}
+
 impl Facts<'_> {
     /// Describes a run without a recorded end in a format that may end without one.
     fn unrecorded_end(&self) -> String {
@@ -374,26 +366,19 @@ impl Facts<'_> {
                 self.place()
             );
         }
-        let last = match self.index.name(event.phase) {
-            "" => "an event without a phase",
-            phase => phase,
-        };
         let gone = if life.basis == Basis::Process {
             "; its process is gone"
         } else {
             ""
         };
-        let doing = self.group.map(|group| self.doing(group));
-        match doing.filter(|doing| !doing.is_empty()) {
+        match self.group.and_then(|group| self.doing(group)) {
             Some(doing) => {
-                // The tool was running when the records end.
-                let doing = match doing.strip_prefix("waiting for ") {
-                    Some(tool) => format!("running {tool}"),
-                    None => doing,
-                };
-                format!("Died {} while {doing}{gone}", self.place())
+                format!("Died {} while {}{gone}", self.place(), doing.in_the_past())
             }
-            None => format!("Died {}; the last event is {last}{gone}", self.place()),
+            None => {
+                let last = self.phase(Some(event));
+                format!("Died {}; the last event is {last}{gone}", self.place())
+            }
         }
     }
 
@@ -468,14 +453,36 @@ impl Facts<'_> {
     }
 }
 
+/// Returns the end of another tool's run: as recorded, or as presumed once no more records follow.
+pub(super) fn ended<'a>(index: &'a Index, life: &Life) -> Option<&'a Ended> {
+    Facts::of(index).ended(life)
+}
+
+/// Returns whether the sentence itself says that no end is recorded.
+pub(super) fn says_no_end(index: &Index, life: &Life) -> bool {
+    let facts = Facts::of(index);
+    let may_say = match life.liveness {
+        Liveness::Waiting => true,
+        Liveness::Unknown => {
+            !index.format().no_end_reason.is_empty()
+                && facts.cut().is_none()
+                && stated::end_by_who(index).is_none()
+        }
+        _ => false,
+    };
+    may_say && index.away().is_none() && !has_unreadable_tail(index) && facts.ended(life).is_none()
+}
+
 /// Describes the last event of a step that has no line, with the event's index.
 pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let facts = Facts::of(index);
     let group = facts.group.filter(|_| !facts.written)?;
+    let was = facts.doing(group).map_or_else(String::new, |doing| {
+        format!("; it was {}", doing.in_the_past())
+    });
     let words = format!(
-        "{} isn't in steps.jsonl; it was {}",
-        capitalised(&facts.step_now()),
-        facts.doing(group)
+        "{} isn't in steps.jsonl{was}",
+        capitalised(&facts.step_now())
     );
     Some((group.end.checked_sub(1)?, words))
 }

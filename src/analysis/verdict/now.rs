@@ -4,8 +4,27 @@ use super::facts::Facts;
 use super::stop_word;
 use crate::analysis::format::capitalised;
 use crate::analysis::newest::label;
-use crate::model::EventKind;
 use crate::model::index::Group;
+use crate::model::{EventHead, EventKind};
+
+/// What a step is doing, or was doing when its records end.
+#[derive(Clone, Copy)]
+pub(super) enum Doing<'a> {
+    /// Running a tool, if known which.
+    Tool(Option<&'a str>),
+    /// Anything else, as a participle.
+    Other(&'static str),
+}
+
+impl Doing<'_> {
+    /// Describes what was going on when the records end: "running bash".
+    pub(super) fn in_the_past(self) -> String {
+        match self {
+            Doing::Tool(tool) => format!("running {}", tool.unwrap_or("a tool")),
+            Doing::Other(words) => words.to_owned(),
+        }
+    }
+}
 
 impl Facts<'_> {
     pub(super) fn now(&self) -> String {
@@ -28,55 +47,73 @@ impl Facts<'_> {
         let step = group
             .step_id
             .map_or_else(|| "the next step".to_owned(), |id| format!("step {id}"));
-        format!("{}{of}: {}", capitalised(&step), self.doing(group))
+        format!("{}{of}: {}", capitalised(&step), self.doing_now(group))
     }
 
-    pub(super) fn doing(&self, group: &Group) -> String {
-        let newest = group
-            .end
-            .checked_sub(1)
-            .and_then(|at| self.index.events().get(at));
-        let (phase, stage, kind) = newest.map_or_else(Default::default, |event| {
+    /// Returns what a step was doing at its newest event, or `None` for a phase that this version
+    /// doesn't know.
+    pub(super) fn doing<'a>(&self, group: &'a Group) -> Option<Doing<'a>> {
+        let (phase, stage, kind) = self.newest(group).map_or_else(Default::default, |event| {
             (
                 self.index.name(event.phase),
                 self.index.name(event.stage),
                 event.kind,
             )
         });
-        match phase {
+        Some(match phase {
             "GATE" => match stage {
                 "allow" | "change" => self.allowed(group),
-                "deny" => "continuing without a call that was denied".to_owned(),
-                "stop" => "ending the run".to_owned(),
-                _ => "asking for approval".to_owned(),
+                "deny" => Doing::Other("continuing without a call that was denied"),
+                "stop" => Doing::Other("ending the run"),
+                _ => Doing::Other("asking for approval"),
             },
             _ if matches!(kind, EventKind::Decided | EventKind::Acting) => {
                 match group.decision.as_deref() {
                     // A decision without a call is stored as its mode.
-                    Some("final") => "giving its answer".to_owned(),
-                    Some("wait") => "waiting".to_owned(),
-                    Some("handoff") => "handing over to another agent".to_owned(),
-                    Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
-                    None => "waiting for a tool".to_owned(),
+                    Some("final") => Doing::Other("giving its answer"),
+                    Some("wait") => Doing::Other("waiting"),
+                    Some("handoff") => Doing::Other("handing over to another agent"),
+                    call => Doing::Tool(call.map(tool_of)),
                 }
             }
-            _ if kind == EventKind::Stopped => "ending the run".to_owned(),
-            "HANDOFF_START" | "HANDOFF_END" => "handing over to another agent".to_owned(),
-            "DECIDE" | "OBSERVE" => "thinking".to_owned(),
-            "ACT" | "REDUCE" => "updating state".to_owned(),
-            "CRITIC" => "asking critics".to_owned(),
-            "CHECK_STOP" => "checking rules".to_owned(),
-            "COMPACT" => "compacting the conversation".to_owned(),
+            _ if kind == EventKind::Stopped => Doing::Other("ending the run"),
+            "HANDOFF_START" | "HANDOFF_END" => Doing::Other("handing over to another agent"),
+            "DECIDE" | "OBSERVE" => Doing::Other("thinking"),
+            "ACT" | "REDUCE" => Doing::Other("updating state"),
+            "CRITIC" => Doing::Other("asking critics"),
+            "CHECK_STOP" => Doing::Other("checking rules"),
+            "COMPACT" => Doing::Other("compacting the conversation"),
             "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => {
-                "recovering from an error".to_owned()
+                Doing::Other("recovering from an error")
             }
-            phase => phase.to_lowercase().replace('_', " "),
+            _ => return None,
+        })
+    }
+
+    fn newest(&self, group: &Group) -> Option<&EventHead> {
+        self.index.events().get(group.end.checked_sub(1)?)
+    }
+
+    /// Describes what a step does now: "waiting for bash".
+    fn doing_now(&self, group: &Group) -> String {
+        match self.doing(group) {
+            Some(Doing::Tool(tool)) => format!("waiting for {}", tool.unwrap_or("a tool")),
+            Some(Doing::Other(words)) => words.to_owned(),
+            None => format!("the last event is {}", self.phase(self.newest(group))),
         }
     }
 
-    /// Describes a call that a guard allowed, so it's running. The index keeps only the first call
+    /// Returns the phase of an event as recorded.
+    pub(super) fn phase(&self, event: Option<&EventHead>) -> &str {
+        match event.map(|event| self.index.name(event.phase)) {
+            None | Some("") => "an event without a phase",
+            Some(phase) => phase,
+        }
+    }
+
+    /// Returns the call that a guard allowed, so it's running. The index keeps only the first call
     /// of a step, and a later guard event doesn't record which call it's about.
-    fn allowed(&self, group: &Group) -> String {
+    fn allowed<'a>(&self, group: &'a Group) -> Doing<'a> {
         let mut before = self
             .index
             .events()
@@ -85,13 +122,12 @@ impl Facts<'_> {
             self.index.name(event.phase) == "GATE"
                 && matches!(self.index.name(event.stage), "allow" | "deny")
         });
-        let tool = group
-            .decision
-            .as_deref()
-            .and_then(|call| call.split('(').next());
-        match tool.filter(|_| !is_later) {
-            Some(tool) => format!("waiting for {tool}"),
-            None => "waiting for a tool".to_owned(),
-        }
+        let call = group.decision.as_deref().filter(|_| !is_later);
+        Doing::Tool(call.map(tool_of))
     }
+}
+
+/// Returns the tool's name in a call.
+fn tool_of(call: &str) -> &str {
+    call.split('(').next().unwrap_or(call)
 }

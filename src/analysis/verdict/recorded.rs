@@ -4,11 +4,13 @@
 use super::RunStatus;
 use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
-use crate::analysis::format::{amount, number};
+use crate::analysis::format::amount;
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
-use crate::model::{Code, CriticAction, Index, Op, Outcome, Source, StopVerdict, Symbol};
+use crate::model::{
+    Code, CriticAction, Evidence, Gate, Index, Op, Outcome, Source, StopVerdict, Symbol,
+};
 use crate::stop;
 
 /// Ends the sentence about a verdict that its own rules contradict.
@@ -22,15 +24,11 @@ const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final
 pub fn reading(stop: &StopVerdict) -> Option<String> {
     let reading = &stop.reading;
     reading.op.filter(|op| *op != Op::Below)?;
-    let (measured, limit) = (amount(reading.measured()?, &reading.unit), reading.limit()?);
-    let limit = match &*reading.unit {
-        unit @ ("ms" | "usd") => amount(limit, unit),
-        _ => number(limit),
-    };
+    let compared = compared(reading.measured()?, reading.limit()?, &reading.unit);
     let by = stop.limit_from.map_or_else(String::new, |origin| {
         format!(" ({})", LimitFrom::SetBy(origin).words())
     });
-    Some(format!("{measured}, limit {limit}{by}"))
+    Some(format!("{compared}{by}"))
 }
 
 /// Returns the outcome, the status and the sentence.
@@ -206,7 +204,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
         },
-        Code::StopOnTool => match stop_on_tool(detail) {
+        Code::StopOnTool => match called_tool(facts.index, stop) {
             Some(tool) => format!("Stopped because the model called {tool}"),
             None => format!("Stopped because the model called a forbidden tool{}", why()),
         },
@@ -237,6 +235,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::CancelledImmediate | Code::CancelledAfterStep if step.is_none() => {
             "Cancelled before the first step".to_owned()
         }
+        // The verdict names the last step that ran.
+        Code::CancelledImmediate if stop.gate == Some(Gate::BeforeStep) => {
+            format!("Cancelled{}", at("after"))
+        }
         Code::CancelledImmediate => format!("Cancelled{}", at("during")),
         Code::CancelledAfterStep => format!("Cancelled{}", at("after")),
         Code::Custom(name) if stop.outcome == Outcome::Completed => {
@@ -249,13 +251,17 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     }
 }
 
-/// Returns the tool's name in the detail of `stop_on_tool`, as this and earlier versions word it.
-fn stop_on_tool(detail: &str) -> Option<&str> {
-    detail.strip_prefix("the model called ").or_else(|| {
-        detail
-            .strip_prefix("the tool ")?
-            .strip_suffix(" was asked for")
-    })
+/// Returns the tool of the action that is a verdict's only evidence.
+fn called_tool<'a>(index: &'a Index, stop: &StopVerdict) -> Option<&'a str> {
+    let [Evidence::Action { step, action }] = &*stop.reading.evidence else {
+        return None;
+    };
+    let id = i64::try_from(*step).ok()?;
+    let (_, step) = newest_run(index)
+        .rev()
+        .find(|(_, step)| step.step_id == Some(id))?;
+    let call = step.calls.get(usize::try_from(*action).ok()?)?;
+    Some(index.name(call.name)).filter(|name| !name.is_empty())
 }
 
 /// Returns whether a detail only repeats that the condition of a rule in code was true, as this and

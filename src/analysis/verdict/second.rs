@@ -8,7 +8,8 @@ use crate::analysis::chain;
 use crate::analysis::format::score;
 use crate::analysis::newest::{has_answer, kept_answer, label, newest_run};
 use crate::analysis::stated;
-use crate::model::{CANCELLED, CriticAction, StepHead, StopReason};
+use crate::model::names::the_critic;
+use crate::model::{CANCELLED, CriticAction, RUN_CANCELLED, StepHead, StopReason};
 
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
@@ -162,7 +163,7 @@ impl Facts<'_> {
         let error = last.1.error.as_deref();
         // The first sentence says that the run was cancelled.
         let is_told = |error: &&str| {
-            mark == RunStatus::Cancelled && *error == format!("{CANCELLED}the run was cancelled")
+            mark == RunStatus::Cancelled && error.strip_prefix(CANCELLED) == Some(RUN_CANCELLED)
         };
         error.filter(|error| !is_told(error)).map(|error| {
             format!(
@@ -180,10 +181,10 @@ impl Facts<'_> {
         let low = step.lowest_score().filter(|low| (0.0..LOW).contains(low))?;
         let critic = step.critics.iter().find(|mark| mark.score == Some(low))?;
         Some(format!(
-            "The lowest score in {} is {}, from the critic {}.",
+            "The lowest score in {} is {}, from {}.",
             label((n, step)),
             score(low),
-            self.index.name(critic.name)
+            the_critic(self.index.name(critic.name))
         ))
     }
 }

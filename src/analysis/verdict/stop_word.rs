@@ -8,9 +8,10 @@ use super::facts::{Facts, steps};
 use crate::analysis::format::{count, millis, score};
 use crate::analysis::lost::is_counted;
 use crate::analysis::newest::{has_answer, kept_answer};
-use crate::analysis::stated::tokens;
+use crate::analysis::stated::{compared, tokens};
 use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
+use crate::model::names::the_critic;
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
 
 /// Returns the outcome and the status that a stop reason implies.
@@ -162,9 +163,8 @@ impl Facts<'_> {
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => format!(
-                    "Step budget used up: {}, limit {}",
-                    steps(self.done),
-                    limit.steps
+                    "Step budget used up: {}",
+                    compared(self.done as f64, limit.steps as f64, "steps")
                 ),
                 None => format!("Step budget used up after {}", steps(self.done)),
             },
@@ -289,7 +289,7 @@ impl Facts<'_> {
                 .iter()
                 .find(|mark| mark.action == CriticAction::Stop)
         {
-            who = format!("the critic {}", self.index.name(mark.name));
+            who = the_critic(self.index.name(mark.name)).into_owned();
             at = mark
                 .score
                 .map_or_else(String::new, |value| format!(" (score {})", score(value)));

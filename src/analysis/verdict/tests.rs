@@ -167,6 +167,17 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
 }
 
 #[test]
+fn a_phase_that_is_not_known_is_named_as_recorded() {
+    let odd = r#"{"step_id": 0, "phase": "DREAM_ON", "payload": {}}"#;
+    assert_eq!(
+        sentence(&[], &[odd], None).0,
+        "Died in step 0; the last event is DREAM_ON"
+    );
+    let running = judged_at(1, &[], &[odd], Some(r#"{"status": "running"}"#));
+    assert_eq!(running.sentence, "Step 0: the last event is DREAM_ON");
+}
+
+#[test]
 fn what_cannot_be_read_is_not_told_as_unwritten() {
     let index = |passing: Vec<Issue>| {
         let mut index = Index::default();
@@ -337,6 +348,53 @@ fn every_code_reads_as_a_sentence() {
 }
 
 #[test]
+fn the_tool_that_ended_a_run_is_named_by_its_action() {
+    let step = r#"{"step_id": 0, "decision": {"mode": "act", "actions": [{"name": "look"}, {"name": "deploy"}]}, "facts": {}}"#;
+    let of = |detail: &str, evidence: &str| {
+        let stop = format!(
+            r#"{{"code": "stop_on_tool", "criterion": "stop[0]", "source": "policy", "step": 0, "detail": "{detail}",
+            "evidence": {evidence}}}"#
+        );
+        let end = format!(r#"{{"step_id": 0, "phase": "END", "payload": {{"stop": {stop}}}}}"#);
+        let manifest =
+            format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
+        judged(&[step], &[OPENS_0, &end], Some(&manifest)).sentence
+    };
+    let named = "Stopped because the model called deploy";
+    let deploy = r#"[{"step": 0, "action": 1}]"#;
+    assert_eq!(of("the model called deploy", deploy), named);
+    assert_eq!(
+        of("the model called deploy, and 8 steps, limit 8", deploy),
+        named
+    );
+    let both = "the tool deploy was asked for, and the tool look was asked for";
+    assert_eq!(
+        of(
+            both,
+            r#"[{"step": 0, "action": 1}, {"step": 0, "action": 0}]"#
+        ),
+        format!("Stopped because the model called a forbidden tool: {both}")
+    );
+    assert_eq!(
+        of("why", r#"[{"step": 0, "action": 7}]"#),
+        "Stopped because the model called a forbidden tool: why"
+    );
+}
+
+#[test]
+fn a_run_cancelled_between_two_steps_was_in_neither() {
+    let at = |gate: &str| {
+        let stop = format!(
+            r#"{{"code": "cancelled_immediate", "source": "cancel", "gate": "{gate}", "step": 0}}"#
+        );
+        recorded_as("act", &stop).sentence
+    };
+    assert_eq!(at("before_step"), "Cancelled after step 0");
+    assert_eq!(at("after_decide"), "Cancelled during step 0");
+    assert_eq!(at("after_step"), "Cancelled during step 0");
+}
+
+#[test]
 fn an_end_without_a_manifest_is_enough() {
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "error": "no task", "payload": {"stop_reason":
         "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
@@ -388,7 +446,7 @@ fn an_answer_that_a_critic_stopped_was_given() {
     );
     assert_eq!(
         verdict.sentence,
-        "Stopped by the critic critic 1 (score 0.10): wrong; the answer wasn't accepted"
+        "Stopped by critic 1 (score 0.10): wrong; the answer wasn't accepted"
     );
     assert_eq!((&*verdict.second, verdict.answered), ("", false));
 }

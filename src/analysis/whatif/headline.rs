@@ -5,6 +5,7 @@ use crate::analysis::facts::Record;
 use crate::analysis::format::capitalised;
 use crate::analysis::format::counted;
 use crate::analysis::headline::Headline;
+use crate::analysis::lost::unfinished;
 use crate::analysis::newest::has_answer;
 use crate::analysis::summary::Summary;
 use crate::model::Index;
@@ -109,8 +110,8 @@ pub(super) fn headline(
 /// Returns the label of the step in which the run ended. If it died in a step without a line, that
 /// step comes after `last`.
 fn ended_in(record: &Record, index: &Index, last: u64) -> String {
-    let unfinished = index.unfinished_group().filter(|_| record.begun);
-    let id = unfinished.and_then(|at| index.groups().get(at)?.step_id);
+    let unfinished = unfinished(index).filter(|_| record.begun);
+    let id = unfinished.and_then(|group| group.step_id);
     id.map_or_else(|| super::label(index, last), |id| id.to_string())
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::facts::{Depth, Record};
 use super::format::amount;
+use super::stated::{compared, limit_beside};
 use crate::model::Index;
 use crate::stop::{
     Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError,
@@ -96,8 +97,7 @@ impl RuleResult {
 
 /// Returns the label of a step by its ordinal.
 pub fn label(index: &Index, step: u64) -> String {
-    let label = usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step));
-    label.trim_start_matches('#').to_owned()
+    usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
 }
 
 /// Where a rule stops a run, relative to the recorded end.
@@ -364,17 +364,15 @@ fn in_words(reading: &Reading) -> String {
     else {
         return reading.detail.to_string();
     };
-    let limit = if reading.unit == "ms" {
-        amount(limit, "ms")
+    if reading.detail.contains("partly estimated") {
+        let (measured, limit) = (
+            amount(measured, &reading.unit),
+            limit_beside(limit, &reading.unit),
+        );
+        format!("{measured} (partly estimated), limit {limit}")
     } else {
-        amount(limit, "")
-    };
-    let partly = if reading.detail.contains("partly estimated") {
-        " (partly estimated)"
-    } else {
-        ""
-    };
-    format!("{}{partly}, limit {limit}", amount(measured, &reading.unit))
+        compared(measured, limit, &reading.unit)
+    }
 }
 
 fn nothing() -> RuleResult {

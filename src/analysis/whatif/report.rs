@@ -84,10 +84,26 @@ pub struct RuleEffect {
 impl RuleEffect {
     /// Returns the note on one of the run's own rules.
     pub fn own_note(&self) -> &'static str {
-        match (self.ended, self.result.fires()) {
-            (true, true) => "ended the run",
-            (true, false) => "ended the recorded run; the recorded steps don't confirm it",
+        match (self.ended, self.result.found) {
+            (true, StopTiming::NotReached) => {
+                "ended the recorded run; the recorded steps don't confirm it"
+            }
+            (true, _) => "ended the run",
+            // Whether it would have fired isn't recorded, only that it didn't.
+            (false, StopTiming::Unknown) => "didn't end the run",
             (false, _) => "as recorded",
+        }
+    }
+
+    /// Explains the result of one of the run's own rules, with the note.
+    pub fn own_reason(&self, index: &Index) -> String {
+        let (why, note) = (self.result.reason(index), self.own_note());
+        let is_held = self.result.found == StopTiming::NotReached && self.result.off.is_none();
+        match self.ended {
+            false if self.result.off.is_some() => why,
+            false if is_held && self.result.refused.is_none() => format!("not reached, {note}"),
+            true if is_held => note.to_owned(),
+            _ => format!("{why} ({note})"),
         }
     }
 }
@@ -421,5 +437,52 @@ mod tests {
             );
         }
         assert!(by_rule >= 10, "budgets and rules ended {by_rule} of them");
+    }
+
+    #[test]
+    fn the_reason_of_an_own_rule_goes_with_its_result() {
+        let words = |ended: bool, result: RuleResult| {
+            let rule = EndCause::Ending("x".to_owned());
+            let effect = RuleEffect {
+                rule,
+                ended,
+                result,
+            };
+            effect.own_reason(&Index::default())
+        };
+        let unknown = || RuleResult {
+            found: StopTiming::Unknown,
+            needs: Some("why".to_owned()),
+            unknown_from: Some(1),
+            ..nothing()
+        };
+        let off = || RuleResult {
+            off: Some("0".to_owned()),
+            ..nothing()
+        };
+        let fires = || RuleResult {
+            found: StopTiming::Same,
+            detail: "3 steps, limit 3".to_owned(),
+            ..nothing()
+        };
+        for (ended, result, told) in [
+            (false, off(), "disabled (0)"),
+            (false, nothing(), "not reached, as recorded"),
+            (false, fires(), "3 steps, limit 3 (as recorded)"),
+            (
+                false,
+                unknown(),
+                "unknown from step #1: why (didn't end the run)",
+            ),
+            (true, fires(), "3 steps, limit 3 (ended the run)"),
+            (true, unknown(), "unknown from step #1: why (ended the run)"),
+            (
+                true,
+                nothing(),
+                "ended the recorded run; the recorded steps don't confirm it",
+            ),
+        ] {
+            assert_eq!(words(ended, result), told);
+        }
     }
 }

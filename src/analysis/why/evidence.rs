@@ -9,12 +9,12 @@ use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::newest::{are_steps_unknown, newest_run};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{RunStatus, reading, under_way};
+use crate::analysis::verdict::{RunStatus, ended, reading, under_way};
 use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
 use crate::model::words::words;
-use crate::model::{Certainty, CriticAction, EventKind, Index, Lines, Source, TraceFile};
+use crate::model::{Certainty, CriticAction, EventKind, Index, Lines, Outcome, Source, TraceFile};
 
 /// Limits the pieces of evidence.
 const MAX_EVIDENCE: usize = 6;
@@ -102,7 +102,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     // A run that didn't reach its end is explained by what is missing, rather than by earlier
     // decisions.
     from_silence(summary, index, &mut evidence);
-    from_tool(index, &mut evidence);
+    from_tool(summary, index, &mut evidence);
     if are_steps_unknown(index) {
         evidence.push(Evidence::at(Kind::Gap, None, UNCOUNTED.to_owned()));
     }
@@ -166,22 +166,23 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         .and_then(|segment| segment.end.as_ref())
         .map(|(event, ..)| *event);
     // `budget.steps` and `budget_steps` are the same name.
-    let is_one_name = stop.criterion.replace('.', "_") == stop.code.as_str();
-    let by = if is_one_name {
-        String::new()
-    } else {
-        format!(" ({})", stop.code)
+    let coded = |name: &str| match stop.code.as_str() {
+        code if name.replace('.', "_") == code => name.to_owned(),
+        code => format!("{name} ({code})"),
     };
     let compared = reading(stop)
         .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
     let text = match stop.source {
-        Source::Completion => format!("Accepted by the rule {}{by}{compared}", stop.criterion),
-        Source::Budget | Source::Policy => {
-            format!("Stopped by the rule {}{by}{compared}", stop.criterion)
+        Source::Completion if stop.outcome == Outcome::Completed => {
+            format!("Accepted by the rule {}{compared}", coded(&stop.criterion))
         }
-        // The code describes anything else: `final`, `critic_stop`, `recovery_exhausted`.
-        _ => format!("Stop reason {}{compared}", stop.code),
+        // A completion rule that fails also stops the run.
+        Source::Completion | Source::Budget | Source::Policy => {
+            format!("Stopped by the rule {}{compared}", coded(&stop.criterion))
+        }
+        // Not a rule. The code may be more specific than the reason.
+        _ => format!("Stop reason {}{compared}", coded(&stop.stop_reason)),
     };
     evidence.push(Evidence {
         event,
@@ -203,12 +204,8 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
 }
 
 /// Adds how the run ended according to another tool's trace.
-fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some(ended) = index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.ended.as_deref())
-    else {
+fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
+    let Some(ended) = ended(index, &summary.life) else {
         return;
     };
     let file = match ended.file {
@@ -229,10 +226,7 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
     let text = match &*ended.word {
         // No record names the end, so the sentence is what the board inferred.
         "" => format!("{}{detail}", ended.headline),
-        // The board's own description of the last records.
-        word if ended.certainty == Certainty::Inferred && word.contains(' ') => {
-            format!("{}{detail}", capitalised(word))
-        }
+        word if ended.is_own_word() => format!("{}{detail}", capitalised(word)),
         word => format!("{file} {verb} {word}{detail}"),
     };
     evidence.push(Evidence {
@@ -492,7 +486,7 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
                 CriticAction::Retry => " (retry requested)",
                 _ => "",
             };
-            format!("{name} {score}{request}")
+            format!("{score} from {name}{request}")
         })
         .collect();
     let text = format!("Last scores: {}", words.join(", "));

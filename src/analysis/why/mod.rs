@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::copies::CopyDifferences;
 use super::summary::Summary;
+use super::verdict::says_no_end;
 use crate::model::{Certainty, Index, Lines, Outcome, Reading};
 
 mod evidence;
@@ -104,8 +105,7 @@ fn doubt(summary: &Summary, index: &Index) -> &'static str {
         Certainty::Inferred if is_open(summary, index) => "no end marker; the session may continue",
         Certainty::Inferred if index.format().is_one_file() => "no end marker",
         Certainty::Inferred => "no file records how the run ended",
-        // The sentence says that the format doesn't record it.
-        Certainty::Unknown if !index.format().no_end_reason.is_empty() => "",
+        Certainty::Unknown if says_no_end(index, &summary.life) => "",
         Certainty::Unknown => "the trace doesn't record why it ended",
     }
 }

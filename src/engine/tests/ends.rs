@@ -183,6 +183,36 @@ async fn case_23_cancelled_before_a_step_in_a_tool_and_after_the_answer() {
         (result.verdict.outcome, &disk.manifest["status"]),
         (Outcome::Cancelled, &json!("stopped"))
     );
+    assert_eq!(
+        result.verdict.reading.detail,
+        "cancelled before the first step"
+    );
+
+    struct Between(Cancel);
+    impl Hook<Notes> for Between {
+        fn name(&self) -> &str {
+            "between"
+        }
+        fn on(&mut self, moment: &Moment<'_, Notes>) -> Result<(), String> {
+            if matches!(moment, Moment::AfterStep { .. }) {
+                self.0.now();
+            }
+            Ok(())
+        }
+    }
+    let cancel = Cancel::new();
+    let play = engine([echo("1"), echo("2")])
+        .hook(Between(cancel.clone()))
+        .cancel(cancel);
+    let (result, _) = recorded(play, "?").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("cancelled_immediate", "cancelled_immediate", Some(0))
+    );
+    assert_eq!(
+        (result.verdict.gate, &*result.verdict.reading.detail),
+        (Some(Gate::BeforeStep), "cancelled before the next step")
+    );
 
     let cancel = Cancel::new();
     let waits = Waits {

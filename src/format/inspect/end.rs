@@ -159,9 +159,6 @@ impl Last {
     }
 }
 
-/// The evidence that a sample completed, if no record states it.
-const UNBROKEN: &str = "no error or limit recorded";
-
 /// Names of limits, our units for them, and the factor from Inspect's unit to ours.
 const LIMITS: [(&str, &str, f64); 6] = [
     ("message_limit", "messages", 1.0),
@@ -726,9 +723,9 @@ impl Facts {
         let event = last.event;
         match End::of(FINISHES, &last.finish) {
             Some(end) if !last.submits => Ended { event, ..end },
-            _ if last.calls && !last.submits => none("a last reply with calls"),
-            _ if event.is_none() && self.answer.is_none() => none("a sample without a reply"),
-            _ if is_success => Ended::answered(UNBROKEN),
+            _ if last.calls && !last.submits => none(Ended::WITH_CALLS),
+            _ if event.is_none() && self.answer.is_none() => none(Ended::WITHOUT_REPLY),
+            _ if is_success => Ended::answered(Ended::UNBROKEN),
             // If the log's status isn't success, only the last reply shows the end.
             _ if last.submits => Ended::answered("submit"),
             _ if last.finish.is_empty() => Ended::answered(Ended::NO_CALLS),

@@ -63,7 +63,12 @@ pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
         // Its text isn't recorded, but its finish reason is.
         Some(part) if part.is_text_unknown && is_over(word) => Ended::answered(word),
         _ if has_answer => Ended::answered("final_result"),
-        _ => Ended::new("no error", "Ended", Outcome::Unknown, Certainty::Inferred),
+        _ => Ended::new(
+            Ended::NO_ERROR,
+            "Ended",
+            Outcome::Unknown,
+            Certainty::Inferred,
+        ),
     }
 }
 

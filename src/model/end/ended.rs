@@ -260,8 +260,30 @@ impl Ended {
             && self.word.is_empty()
     }
 
-    /// The evidence of an answer in a trace without finish reasons.
+    /// The evidence of an answer in a trace without finish reasons: the board's own words, as those
+    /// below, instead of a word of the tool.
     pub const NO_CALLS: &str = "the last reply made no tool calls";
+    /// The last reply made tool calls, and the run is over.
+    pub(crate) const WITH_CALLS: &str = "a last reply with calls";
+    /// The trace has no reply.
+    pub(crate) const WITHOUT_REPLY: &str = "a sample without a reply";
+    /// The trace is complete and records no reason.
+    pub(crate) const UNBROKEN: &str = "no error or limit recorded";
+    /// The trace is complete and records neither an error nor an answer.
+    pub(crate) const NO_ERROR: &str = "no error";
+
+    /// Returns whether the word is the board's own description of the last records, and not a word
+    /// in the trace. Also recognizes it in an exported trace.
+    pub(crate) fn is_own_word(&self) -> bool {
+        let own = [
+            Self::NO_CALLS,
+            Self::WITH_CALLS,
+            Self::WITHOUT_REPLY,
+            Self::UNBROKEN,
+            Self::NO_ERROR,
+        ];
+        self.certainty == Certainty::Inferred && own.contains(&&*self.word)
+    }
 
     /// Returns the measured value and its limit as a [`Reading`].
     pub fn reading(&self) -> Reading {

@@ -89,7 +89,7 @@ impl StopVerdict {
     }
 
     /// Reads a recorded verdict into an index. Truncates the texts, and reduces the evidence to its
-    /// range of steps. Returns `None` if the verdict has no code.
+    /// range of steps, unless it's a single action. Returns `None` if the verdict has no code.
     pub(crate) fn read(recorded: Option<&RawValue>) -> Option<Box<Self>> {
         let mut stop: Self = serde_json::from_str(recorded?.get()).ok()?;
         let cut = |text: &str| capped(text, MAX_TEXT_BYTES);
@@ -104,11 +104,13 @@ impl StopVerdict {
         stop.source = Source::from(&*cut(stop.source.as_str()));
         stop.reading.unit = String::from(cut(&stop.reading.unit)).into();
         stop.reading.detail = String::from(cut(&stop.reading.detail)).into();
-        let steps = stop.reading.steps();
-        stop.reading.evidence = steps
-            .map(|(from_step, to_step)| Evidence::Steps { from_step, to_step })
-            .into_iter()
-            .collect();
+        if !matches!(&*stop.reading.evidence, [Evidence::Action { .. }]) {
+            let steps = stop.reading.steps();
+            stop.reading.evidence = steps
+                .map(|(from_step, to_step)| Evidence::Steps { from_step, to_step })
+                .into_iter()
+                .collect();
+        }
         Some(Box::new(stop))
     }
 }

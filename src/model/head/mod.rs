@@ -23,6 +23,8 @@ use super::{Fate, Names, Span, Symbol};
 const MAX_CALL_BYTES: usize = 160;
 /// The prefix of the error of a cancelled call.
 pub const CANCELLED: &str = "cancelled: ";
+/// The error of a call that board's engine cancelled because the run was cancelled.
+pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
 /// The prefix of the error of a step whose model request failed.
 pub const NO_REPLY: &str = "no reply: ";
 /// Errors and critics' reasons in lists are truncated to this many bytes.

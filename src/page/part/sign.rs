@@ -159,7 +159,7 @@ impl Phrase {
         )
     }
 
-    /// Adds a duration that keeps counting while the page is live: `38 s`.
+    /// Adds a duration that keeps counting while the page is live: `38.2 s`.
     pub(crate) fn since(self, text: impl Into<Line>, since: impl AsRef<str>) -> Self {
         self.element("time", &[("data-since", since.as_ref())], text)
     }

@@ -3,6 +3,7 @@
 use serde_json::Number;
 
 use super::*;
+use crate::model::names::the_critic;
 use crate::stop::stats::Below;
 
 /// Stops when a critic's scores stay low.
@@ -204,7 +205,7 @@ impl Condition for Compiled {
             return off_at_zero();
         }
         let untold = || {
-            let needs = format!("the score from the critic {critic} in some steps");
+            let needs = format!("the score from {} in some steps", the_critic(critic));
             Check::Unknown(Cow::Owned(needs))
         };
         let row = stats.below.get(&self.key);
@@ -221,7 +222,7 @@ impl Condition for Compiled {
                 false if stats.judges.contains(critic) => Check::Unknown(Cow::Owned(format!(
                     "a step score from {critic} (it scored only the whole run)"
                 ))),
-                false => Check::Unknown(Cow::Owned(format!("a score from the critic {critic}"))),
+                false => Check::Unknown(Cow::Owned(format!("a score from {}", the_critic(critic)))),
             };
         };
         let reading = Reading {

@@ -491,6 +491,39 @@ fn what_is_read_of_traces_at_hand_is_what_stands_in_them() {
 }
 
 #[test]
+fn the_evidence_of_a_presumed_end_has_the_whole_error() {
+    let error = "The upstream service refused the request because its quota is used up. Ask the owner to raise it.";
+    let span = serde_json::json!({
+        "traceId": "d".repeat(32), "spanId": "1".repeat(16), "parentSpanId": "2".repeat(16), "name": "chat m",
+        "startTimeUnixNano": "1771751700000000000", "endTimeUnixNano": "1771751701000000000",
+        "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}],
+        "status": {"code": 2, "message": error},
+        "events": [{"name": "exception", "timeUnixNano": "1771751701000000000", "attributes": [
+            {"key": "exception.type", "value": {"stringValue": "QuotaError"}},
+            {"key": "exception.message", "value": {"stringValue": error}},
+        ]}],
+    });
+    let document = serde_json::json!({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]});
+    let temp = tempfile::tempdir().expect("a directory");
+    let path = temp.path().join("traces.jsonl");
+    fs::write(&path, format!("{document}\n")).expect("written");
+    let output = std::process::Command::new(crate::board::BINARY)
+        .args(["why", "--json"])
+        .arg(path.join("d".repeat(32)))
+        .output()
+        .expect("it runs");
+    let why: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let headline = why["headline"].as_str().expect("a text");
+    assert!(
+        headline.contains("its quota is used up") && !headline.contains("Ask the owner"),
+        "{why}"
+    );
+    let told = format!("The trace ends with QuotaError: {error}");
+    let evidence = why["evidence"].as_array().expect("a list");
+    assert!(evidence.iter().any(|piece| piece["text"] == *told), "{why}");
+}
+
+#[test]
 fn a_trace_without_its_root_took_as_long_as_what_is_there() {
     let text = std::fs::read_to_string(sample("tools/otlp/traces.jsonl")).expect("the sample");
     let (mut began, mut ended) = (u64::MAX, 0);

@@ -305,6 +305,31 @@ fn a_question_that_nobody_is_there_to_answer_is_no_end_and_no_death() {
 }
 
 #[test]
+fn that_no_end_is_recorded_is_said_once() {
+    let certainty = |text: &str| {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("session.jsonl");
+        fs::write(&path, text).expect("written");
+        let output = std::process::Command::new(crate::board::BINARY)
+            .arg("why")
+            .arg(&path)
+            .env("NO_COLOR", "1")
+            .output()
+            .expect("it runs");
+        let out = String::from_utf8(output.stdout).expect("UTF-8");
+        let line = out.lines().find(|line| line.starts_with("certainty"));
+        line.unwrap_or_else(|| panic!("{out}")).to_owned()
+    };
+    let whole = fs::read_to_string(sample(GEMINI)).expect("the sample");
+    assert_eq!(certainty(&whole), "certainty  unknown");
+    // The sentence is about the truncated line.
+    assert_eq!(
+        certainty(&(whole + "{\"id\": \"u9\", \"type\": \"us")),
+        "certainty  unknown; the trace doesn't record why it ended"
+    );
+}
+
+#[test]
 fn a_line_that_is_cut_may_be_what_the_user_said_next() {
     let open = without("cost-state");
     let next = "{\"parentUuid\":\"x\",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"Now do";

@@ -6,6 +6,7 @@ use serde_json::Number;
 use super::status::{REFUTED, RuleStatus, Standing};
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
+use crate::analysis::verdict::ended;
 use crate::model::{Bound, Certainty, EndKind, Ended, Index, Manifest, Op, Outcome, Reading};
 
 /// Returns the rules of the run, starting with the one that ended it.
@@ -14,17 +15,12 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         return Vec::new();
     };
     // Without a word and a limit, the end was inferred by the board and isn't a rule.
-    let named = manifest
-        .ended
-        .iter()
-        .filter(|ended| !ended.word.is_empty() || ended.limit.is_some());
-    let mut rules: Vec<RuleStatus> = named.map(|ended| end(ended, index)).collect();
-    let is_limit = manifest
-        .ended
-        .as_ref()
-        .is_some_and(|ended| ended.outcome == Outcome::Truncated);
+    let ended = ended(index, &summary.life);
+    let named = ended.filter(|ended| !ended.word.is_empty() || ended.limit.is_some());
+    let mut rules: Vec<RuleStatus> = named.map(|ended| end(ended, index)).into_iter().collect();
+    let is_limit = ended.is_some_and(|ended| ended.outcome == Outcome::Truncated);
     // A tool may count steps in a unit of its own, and may not record its limit's numbers.
-    let kind = manifest.ended.as_ref().and_then(|ended| ended.kind());
+    let kind = ended.and_then(Ended::kind);
     let is_same_kind = |unit: &str| match unit {
         "steps" => kind == Some(EndKind::Steps),
         "tokens" => kind == Some(EndKind::Tokens),
@@ -38,7 +34,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         .map(|rule| rule.reading.unit.to_string())
         .unwrap_or_default();
     for limit in &manifest.limits {
-        let mut also = manifest.ended.iter().flat_map(|ended| &ended.also);
+        let mut also = ended.iter().flat_map(|ended| &ended.also);
         if let Some(also) = also.find(|also| also.unit == limit.unit && also.limit == limit.limit) {
             let compared = (Some(also.measured), limit.op, Some(also.limit));
             let row = row(limit.name, compared, limit.unit, Standing::Held, "");
@@ -64,7 +60,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
         // If two limits were reached at once, a trace names only one.
         let also = is_limit && limit.unit != named_unit && is_reached == Some(true);
-        let result = if below || also {
+        let mut result = if below || also {
             Standing::Held
         } else {
             Standing::Unknown
@@ -72,12 +68,12 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let mut stands = "";
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
-            // The records of the end may disagree on its limit.
             Some(_) if bound == Bound::AtMost => "the number used is an upper bound",
             Some(_) if bound == Bound::AtLeast => "the number used is a lower bound",
+            // The records of the end may disagree on its limit.
             Some(_) if below || also || limit.unit == named_unit => "",
             Some(_) => {
-                stands = "reached";
+                (result, stands) = (Standing::Held, "reached");
                 "didn't end the run, according to the trace"
             }
             None => "the usage isn't recorded",
@@ -145,7 +141,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let is_inferred = ended.certainty == Certainty::Inferred;
     let mut note = match &*ended.word {
         "" => String::new(),
-        word if is_inferred && word.contains(' ') => word.to_owned(),
+        word if ended.is_own_word() => word.to_owned(),
         word if is_inferred => format!("inferred from {word}"),
         word => format!("recorded as \"{word}\""),
     };

@@ -218,7 +218,7 @@ fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
     );
     assert_eq!(
         words(r#""decision": {"mode": "wait", "meta": {"parser_error": {"code": "x"}}}"#),
-        ["Starting at step 0, the model's reply couldn't be parsed 5 times in a row"]
+        ["Starting at step 0, 5 model replies in a row couldn't be parsed"]
     );
     assert_eq!(
         words(r#""decision": {"mode": "final", "final_answer": "42"}"#),
@@ -535,6 +535,51 @@ fn tokens_of_the_manifest_are_held_against_the_steps() {
         [""; 0],
         "critics of board's engine call models too"
     );
+}
+
+/// Returns how the evidence words a verdict of board's engine about a run of one step.
+fn rule_evidence(stop: &str) -> Vec<String> {
+    let end = format!(
+        r#"{{"step_id": 0, "phase": "END", "ok": false, "error": "e", "payload": {{"stop": {stop}}}}}"#
+    );
+    let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
+    let (_, why) = with(&calls("a").event(&end), &manifest).explained();
+    let of_rules = why
+        .evidence
+        .into_iter()
+        .filter(|piece| piece.kind == Kind::Rule);
+    of_rules.map(|piece| piece.text).collect()
+}
+
+#[test]
+fn a_completion_rule_that_fails_accepts_nothing() {
+    let by = |rest: &str| {
+        rule_evidence(&format!(
+            r#"{{"criterion": "short", "source": "completion", "gate": "after_step", "step": 0, {rest}}}"#
+        ))
+    };
+    assert_eq!(
+        by(r#""code": "short", "outcome": "completed", "detail": "its condition is true""#),
+        ["Accepted by the rule short: its condition is true"]
+    );
+    assert_eq!(
+        by(r#""code": "criterion_error", "outcome": "failed", "detail": "panicked: x""#),
+        ["Stopped by the rule short (criterion_error): panicked: x"]
+    );
+}
+
+#[test]
+fn a_code_is_not_worded_as_the_stop_reason() {
+    let by = |code: &str, reason: &str| {
+        rule_evidence(&format!(
+            r#"{{"criterion": "{code}", "source": "error", "step": 0, "code": "{code}", "stop_reason": "{reason}", "detail": "why"}}"#
+        ))
+    };
+    assert_eq!(
+        by("recovery_exhausted", "unrecoverable_error"),
+        ["Stop reason unrecoverable_error (recovery_exhausted): why"]
+    );
+    assert_eq!(by("final", "final"), ["Stop reason final: why"]);
 }
 
 impl Run {
