@@ -154,7 +154,7 @@ fn an_unknown_scheme_is_no_directory() {
         &["scores", "s4://x"],
         &["diff", "s4://x", "s4://x"],
         &["whatif", "s4://x", "--rule", "max_steps=8"],
-        &["export", "s4://x"],
+        &["export", "s4://x", "--html", "-"],
         &["serve", "s4://x"],
         &["mcp", "s4://x"],
     ] {
