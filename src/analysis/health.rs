@@ -457,17 +457,21 @@ fn without_facts(index: &Index) -> Vec<Issue> {
             reason: format!("the step has no facts for re-evaluating stop rules{more}"),
         });
     }
-    let last = index.steps().last().and_then(|step| step.step_id);
+    // A damaged line has no step id, and isn't known to be a step.
+    let readable = |step: &&StepHead| step.fate.is_readable();
+    let last = index.steps().iter().rfind(readable);
+    let last_id = last.and_then(|step| step.step_id);
     let named = index.stop().map(StopVerdict::step_id);
-    if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
+    if let Some(named) = named.filter(|named| *named != last_id && !index.is_partial()) {
         let of_verdict = named.map_or_else(
             || "the verdict says that no step ran".to_owned(),
             |id| format!("the verdict says that step {id} ran last"),
         );
-        let of_file = last.map_or_else(
-            || "the file has no steps".to_owned(),
-            |id| format!("the file ends at step {id}"),
-        );
+        let of_file = match (last, last_id) {
+            (None, _) => "the file has no steps".to_owned(),
+            (Some(_), None) => "the last step in the file has no id".to_owned(),
+            (Some(_), Some(id)) => format!("the file ends at step {id}"),
+        };
         let reason = format!("{of_verdict}, but {of_file}");
         let file = TraceFile::Steps;
         issues.push(Issue {
