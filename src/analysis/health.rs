@@ -339,7 +339,7 @@ fn back_in_time(index: &Index) -> Option<Issue> {
     } else {
         String::new()
     };
-    let reason = format!("this record is older than the one before it{more}");
+    let reason = format!("a record is older than the one before it{more}");
     Some(Issue {
         kind: IssueKind::Time,
         file: TraceFile::Events,
@@ -649,11 +649,11 @@ mod tests {
         let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
         assert_eq!(
             found(&[], &[1, 5, 4]),
-            back("this record is older than the one before it")
+            back("a record is older than the one before it")
         );
         assert_eq!(
             found(&[], &[1, 5, 4, 6, 2]),
-            back("this record is older than the one before it (and 1 more time)")
+            back("a record is older than the one before it (and 1 more time)")
         );
     }
 

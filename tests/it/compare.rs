@@ -150,7 +150,7 @@ fn what_cannot_be_compared_is_said() {
 fn the_page_opens_the_first_difference() {
     let (_dir, board) = board();
     let page = Html::parse_document(board.get("/compare?a=fix_bug&b=loop").text());
-    let says = "The runs diverge at step 1: A calls run_command, B calls read_file. Same actions in the first step. \
+    let says = "Different tasks. The runs diverge at step 1: A calls run_command, B calls read_file. Same actions in the first step. \
                 Results already differ at step 0.";
     assert_eq!(texts(&page, ".pagehead .says"), [says]);
     assert_eq!(texts(&page, ".diverge h3 a"), ["Step 1", "Step 1"]);

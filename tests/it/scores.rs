@@ -491,14 +491,20 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
             "#chartform [role=alert]",
         )
     };
-    let none = ["Choose at least two steps. Showing all."];
-    for wrong in [
-        "from=5&to=5",
-        "from=0&to=0",
-        "from=190&to=10",
-        "from=500&to=600",
+    let two = "Choose at least two steps. Showing all steps.";
+    for (wrong, why) in [
+        ("from=5&to=5", two),
+        ("from=0&to=0", two),
+        (
+            "from=190&to=10",
+            "The first step must come before the last. Showing all steps.",
+        ),
+        (
+            "from=500&to=600",
+            "The run's last step is 299. Showing all steps.",
+        ),
     ] {
-        assert_eq!(said(wrong), none, "{wrong}");
+        assert_eq!(said(wrong), [why], "{wrong}");
     }
     for right in [
         "",

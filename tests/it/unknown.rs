@@ -208,7 +208,7 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
     );
     assert_eq!(
         texts(&events, ".eventform .dim"),
-        ["0 to 71 of 72 lines, 3 not JSON"]
+        ["0–71 of 72 lines, 3 not JSON"]
     );
     assert_eq!(texts(&events, ".eventform option")[0], "all 72");
 }
@@ -224,9 +224,9 @@ fn an_event_that_is_asked_for_is_among_those_shown() {
         .concat()
     };
     let total = board.json("/api/runs/long")["events"].as_u64().unwrap();
-    let last = format!("{} to {} of 1,952", "1,752", "1,951");
+    let last = format!("{}–{} of 1,952", "1,752", "1,951");
     assert_eq!(total, 1_952);
-    assert_eq!(shown("&open=500"), "400 to 599 of 1,952");
+    assert_eq!(shown("&open=500"), "400–599 of 1,952");
     assert_eq!(
         (shown(""), shown("&after=5000"), shown("&open=5000")),
         (last.clone(), last.clone(), last)

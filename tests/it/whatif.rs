@@ -142,7 +142,9 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             "{rule}: {alerts:?}"
         );
         assert!(
-            texts(&page, "#answer tr.hit").concat().contains("Rounds"),
+            texts(&page, "#answer tr.hit")
+                .concat()
+                .contains("Round limit"),
             "{rule}: the other rule is evaluated"
         );
 
@@ -505,7 +507,7 @@ fn a_limit_between_the_last_step_and_the_end_of_the_run_is_not_said_to_be_missed
             "max_runtime=31",
         ],
     );
-    let more = "the step that took the remaining 18500 ms isn't recorded".to_owned();
+    let more = "the step that took the remaining 18.5 s isn't recorded".to_owned();
     let unknown = || ("unknown".to_owned(), Some(1), more.clone());
     assert_eq!(told[0].0, "earlier");
     assert_eq!(told[1..3], [unknown(), unknown()]);
@@ -553,7 +555,7 @@ fn a_run_that_took_less_than_its_records_span_does_not_reach_a_limit_for_sure() 
     assert!(
         told[0]
             .2
-            .contains("which 1200 ms between the run's records don't count toward its duration"),
+            .contains("which 1.2 s between the run's records don't count toward its duration"),
         "{told:?}"
     );
     assert_eq!(

@@ -37,7 +37,7 @@ impl CopyDifferences {
             let word = |steps: usize| format::counted(steps, "step");
             differences
                 .differs
-                .push(format!("{} instead of {}", word(others), word(own)));
+                .push(format!("{} (here: {})", word(others), word(own)));
         }
         if differences.is_other_end
             && is_whole
@@ -77,7 +77,7 @@ impl CopyDifferences {
             && let Some(below) = below.filter(|_| are_exact(copy) && are_exact(run) && !is_stated)
         {
             if theirs != own.saturating_add(below) {
-                differ(format!("{} instead of {}", tokens(theirs), tokens(own)));
+                differ(format!("{} (here: {})", tokens(theirs), tokens(own)));
             } else if let Some(part) =
                 usage_difference(*copy.usage, *run.usage).filter(|_| below == 0)
             {
@@ -88,7 +88,7 @@ impl CopyDifferences {
             && (theirs - own).abs() > LEAST_USD
         {
             differ(format!(
-                "cost {} instead of {}",
+                "cost {} (here: {})",
                 format::usd(theirs),
                 format::usd(own)
             ));
@@ -106,7 +106,7 @@ impl CopyDifferences {
                 .map(|score| score.value.as_ref())
             {
                 Some(Some(own)) if own != value => {
-                    self.contradict(format!("{name} {value} instead of {own}"))
+                    self.contradict(format!("{name} {value} (here: {own})"))
                 }
                 Some(Some(_)) => {}
                 Some(None) | None => self
@@ -118,7 +118,7 @@ impl CopyDifferences {
             let words = |score: Option<f64>| score.map_or_else(|| "none".to_owned(), format::score);
             if copy.last_score.is_some() {
                 self.differs.push(format!(
-                    "score {} instead of {}",
+                    "score {} (here: {})",
                     words(copy.last_score),
                     words(run.last_score)
                 ));
@@ -137,7 +137,7 @@ impl CopyDifferences {
             .filter(|(theirs, own)| theirs != own)
         {
             let word = |success: bool| if success { "success" } else { "no success" };
-            self.contradict(format!("{} instead of {}", word(theirs), word(own)));
+            self.contradict(format!("{} (here: {})", word(theirs), word(own)));
         }
         let others = copy.verdict.contradictions.iter();
         for other in others.filter(|other| !run.verdict.contradictions.contains(other)) {
@@ -194,7 +194,7 @@ fn usage_difference(theirs: Usage, own: Usage) -> Option<String> {
     let differs = |(word, theirs, own): (&str, Option<u64>, Option<u64>)| {
         let (theirs, own) = theirs.zip(own).filter(|(theirs, own)| theirs != own)?;
         Some(format!(
-            "{} {word} instead of {}",
+            "{} {word} (here: {})",
             format::count(theirs),
             format::count(own)
         ))

@@ -176,8 +176,8 @@ impl Relation {
         });
         let also = match (&*self.also_at, self.copies) {
             ([], _) => None,
-            ([one], _) => Some(format!("duplicate at {one}")),
-            ([first, ..], copies) => Some(format!("duplicates at {first} and {} more", copies - 1)),
+            ([one], _) => Some(format!("also in {one}")),
+            ([first, ..], copies) => Some(format!("also in {first} and {} more", copies - 1)),
         };
         let separate_children = self.separate_children.as_ref().map(|separate_children| {
             let runs = counted(separate_children.ids.len(), "sub-agent");

@@ -108,7 +108,10 @@ impl KeyChange<'_> {
         let path = pieces::member("", self.key);
         match &self.what {
             What::Redacted => (path, "changed, redacted".to_owned()),
-            What::Odd(_) => (path, "not a before/after pair".to_owned()),
+            What::Odd(_) => (
+                path,
+                "the values before and after aren't recorded".to_owned(),
+            ),
             What::Changed {
                 change: Change::Added(_),
                 or_null: true,

@@ -363,18 +363,21 @@ fn malformed_entries_are_described() {
     };
     assert_eq!(row("null"), None);
     assert_eq!(row("{}"), None);
-    assert_eq!(row("[1]").as_deref(), Some(": not a before/after pair"));
+    assert_eq!(
+        row("[1]").as_deref(),
+        Some(": the values before and after aren't recorded")
+    );
     assert_eq!(
         row(r#""__redacted__""#).as_deref(),
         Some(": changed, redacted")
     );
     assert_eq!(
         row(r#"{"a": 5}"#).as_deref(),
-        Some("a: not a before/after pair")
+        Some("a: the values before and after aren't recorded")
     );
     assert_eq!(
         row(r#"{"a": {"x": 5}}"#).as_deref(),
-        Some("a: not a before/after pair")
+        Some("a: the values before and after aren't recorded")
     );
     assert_eq!(row(r#"{"a": {"after": 5}}"#).as_deref(), Some("a: new"));
     assert_eq!(

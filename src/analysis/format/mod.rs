@@ -37,7 +37,7 @@ pub fn millis(ms: f64) -> String {
     }
 }
 
-/// Formats a duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 04 h`.
+/// Formats a duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 4 h`.
 ///
 /// Rounds to the last digit shown. A duration that rounds up to the next unit is shown in that
 /// unit.
@@ -73,6 +73,7 @@ pub fn duration(duration: Duration) -> String {
 fn two_units((whole, unit): (u128, &str), (rest, smaller): (u128, &str)) -> String {
     match rest {
         0 => format!("{whole} {unit}"),
+        rest if unit == "d" => format!("{whole} {unit} {rest} {smaller}"),
         rest => format!("{whole} {unit} {rest:02} {smaller}"),
     }
 }

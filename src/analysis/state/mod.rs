@@ -129,7 +129,7 @@ const MAX_BACK_BYTES: u64 = 16 << 20;
 
 const UNREADABLE: &str = "a step since then can't be read";
 const BLANKED: &str = "blanked by the writer";
-const NOT_THERE: &str = "not recorded";
+const NOT_THERE: &str = "value not recorded";
 const OLDER: &str = "as observed by an earlier step";
 /// The reason for doubt about a value that the current step observed differently.
 pub const BETWEEN: &str =

@@ -163,7 +163,7 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     assert!(
         issues
             .iter()
-            .any(|issue| issue.reason == "this record is older than the one before it"),
+            .any(|issue| issue.reason == "a record is older than the one before it"),
         "{issues:?}"
     );
     // After that, the run's age is unknown.
@@ -358,7 +358,7 @@ fn how_long_a_run_took_is_one_number() {
     ];
     let summary = told(&index(&[step(0), step(1)], &events, manifest));
     assert_eq!(summary.duration_ms, Some(3000.0));
-    assert_eq!(summary.verdict.sentence, "Time budget used up after 3.0 s");
+    assert_eq!(summary.verdict.sentence, "Time limit reached after 3.0 s");
 }
 
 #[test]

@@ -545,6 +545,10 @@ fn by_frequency(needs: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
 fn anywhere(needs: &str) -> &str {
     if needs.ends_with("no line in steps.jsonl") {
         "some steps have no line in steps.jsonl"
+    } else if needs == "the time of this step isn't recorded" {
+        "the time of some steps isn't recorded"
+    } else if needs.starts_with("the step that ") && needs.contains(" the remaining ") {
+        "a part of the run's total can't be assigned to a step"
     } else {
         needs
     }

@@ -44,7 +44,7 @@ impl SweepRule {
             let names: Vec<_> = sweep_rules().map(|(name, _)| name).collect();
             let names = names.join(", ");
             return Err(SpecError::new(format!(
-                "{name:?} can't be swept. Choose one of {names}"
+                "can't vary {name:?}. Choose one of {names}"
             )));
         };
         if !scale.per_critic {
@@ -55,9 +55,7 @@ impl SweepRule {
             });
         }
         if critic.is_empty() {
-            return Err(SpecError::new(format!(
-                "{name} needs the name of a critic, as in critic=tests"
-            )));
+            return Err(SpecError::new(format!("choose a critic to vary {name}")));
         }
         let steps = match streak {
             "" => 1,
@@ -67,7 +65,7 @@ impl SweepRule {
                 .filter(|steps| *steps > 0)
                 .ok_or_else(|| {
                     SpecError::new(format!(
-                        "streak must be a number of consecutive scores, such as streak=2, not {text:?}"
+                        "the number of scores in a row must be a whole number ≥ 1, not {text:?}"
                     ))
                 })?,
         };
@@ -168,7 +166,7 @@ impl SweepRule {
     fn wrong(&self, what: &str) -> SpecError {
         let (name, example) = (self.name(), self.scale.example);
         SpecError::new(format!(
-            "{name} can't use these limits: {what}. Example: values={example}"
+            "invalid limits for {name}: {what}. Example: {example}"
         ))
     }
 

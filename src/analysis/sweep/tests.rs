@@ -365,7 +365,7 @@ fn limits_are_numbers_ranges_and_points() {
     ] {
         let wrong = values(sweep_rule, text).unwrap_err();
         assert!(
-            wrong.contains(words) && wrong.contains("Example: values="),
+            wrong.contains(words) && wrong.contains(". Example: "),
             "{text}: {wrong}"
         );
     }
@@ -435,12 +435,12 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
         (
             "keyword",
             vec![],
-            "\"keyword\" can't be swept. Choose one of max_steps",
+            "can't vary \"keyword\". Choose one of max_steps",
         ),
         (
             "critic_below",
             vec![],
-            "critic_below needs the name of a critic, as in critic=tests",
+            "choose a critic to vary critic_below",
         ),
     ] {
         let wrong = spec(sweep, "", &rules).unwrap_err();

@@ -223,7 +223,7 @@ impl LimitFrom {
     pub fn words(self) -> &'static str {
         match self {
             LimitFrom::SetBy(Origin::Task) => "set by the task",
-            LimitFrom::SetBy(Origin::Engine) => "set in the engine",
+            LimitFrom::SetBy(Origin::Engine) => "set by the engine",
             LimitFrom::SetBy(Origin::Cli) => "set on the command line",
             LimitFrom::SetBy(Origin::Default) => "default",
             LimitFrom::Criteria => "read from the stop detail",

@@ -93,10 +93,15 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         sentence += &format!(": {numbers}");
     }
     sentence += &contradiction;
-    let words = words(ended);
+    let words = words(ended, numbers.is_some());
     if !words.is_empty() {
         // A second colon would make the sentence hard to read.
-        let mark = if numbers.is_some() { " · " } else { ": " };
+        let is_note = words == &*ended.note;
+        let mark = if numbers.is_some() || is_note {
+            " · "
+        } else {
+            ": "
+        };
         sentence += &format!("{mark}{}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
@@ -124,13 +129,18 @@ fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
 }
 
 /// Returns the details from the tool. Of a long error, only the first sentence: the evidence has all
-/// of it.
-fn words(ended: &Ended) -> String {
+/// of it. Leaves out details that only repeat the headline and its numbers.
+fn words(ended: &Ended, has_numbers: bool) -> String {
     let is_long = ended.detail.chars().count() > MAX_QUOTED;
     let detail = if is_long && ended.outcome == Outcome::Failed {
         first_sentence(&ended.detail)
     } else {
         &ended.detail
+    };
+    let detail = if has_numbers && repeats(detail, ended) {
+        ""
+    } else {
+        detail
     };
     // The headline already says that the API failed.
     let detail = match detail.strip_prefix("API Error: ") {
@@ -140,6 +150,29 @@ fn words(ended: &Ended) -> String {
     let both = [detail, &*ended.note].into_iter();
     let both: Vec<&str> = both.filter(|words| !words.is_empty()).collect();
     both.join("; ")
+}
+
+/// Returns whether a detail begins like the headline and has no numbers besides its own: "Token
+/// limit exceeded. value: 280; limit: 250".
+fn repeats(detail: &str, ended: &Ended) -> bool {
+    let begin = |text: &str| {
+        let words: Vec<_> = text.split_whitespace().take(2).collect();
+        words.join(" ").to_lowercase()
+    };
+    let is_own = |number: f64| {
+        let own = [ended.measured, ended.limit].into_iter().flatten();
+        own.flat_map(|value| [value, value / 1e3])
+            .any(|value| (value - number).abs() < 1e-9)
+    };
+    let mut numbers = detail
+        .split(|char: char| !char.is_ascii_digit() && char != '.')
+        .map(|number| number.trim_matches('.'))
+        .filter(|number| !number.is_empty());
+    // A longer text says more than the numbers.
+    let is_short = detail.split_whitespace().count() <= 8;
+    is_short
+        && begin(detail) == begin(&ended.headline)
+        && numbers.all(|number| number.parse().is_ok_and(is_own))
 }
 
 /// Returns the text up to the end of its first sentence: a full stop before an uppercase letter that
@@ -226,6 +259,24 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_detail_that_repeats_the_numbers_is_left_out() {
+        let ended = |measured| Ended {
+            measured: Some(measured),
+            limit: Some(250.0),
+            ..Ended::new(
+                "token",
+                "Token limit reached",
+                Outcome::Truncated,
+                Certainty::Recorded,
+            )
+        };
+        let detail = "Token limit exceeded. value: 280; limit: 250";
+        assert!(repeats(detail, &ended(280.0)));
+        assert!(!repeats(detail, &ended(281.0)), "another number");
+        assert!(!repeats("The token limit is 250", &ended(280.0)));
+    }
 
     #[test]
     fn an_abbreviation_or_a_list_does_not_end_a_sentence() {

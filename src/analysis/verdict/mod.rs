@@ -388,10 +388,13 @@ impl Facts<'_> {
         let is_child = self
             .manifest
             .is_some_and(|manifest| manifest.parent.is_some());
-        let may = if is_child {
-            "killed, or stopped with its parent run"
-        } else {
-            "killed, or waiting for the user"
+        // A tool may be waiting for its approval. A missing reply isn't up to the user.
+        let is_reply_missing =
+            self.waits_for().is_none() && (self.last.is_some() || self.index.steps().is_empty());
+        let may = match (is_child, is_reply_missing) {
+            (true, _) => "killed, or stopped with its parent run",
+            (false, true) => "probably killed or interrupted",
+            (false, false) => "killed, or waiting for the user",
         };
         format!("{lacks} · {may}")
     }
@@ -402,7 +405,7 @@ impl Facts<'_> {
                 format!("Ends in {} without a result for {tool}", label(step))
             }
             (None, Some(last)) => {
-                format!("Ends after {}: no model reply follows", label(last))
+                format!("Ends after {}, before the next model reply", label(last))
             }
             (None, None) if self.index.steps().is_empty() => {
                 "Ends before the model's first reply".to_owned()
@@ -416,9 +419,7 @@ impl Facts<'_> {
         let minutes = life.silence.unwrap_or_default() / 60_000_000;
         if self.index.slowest_gap() == 0 {
             let step = self.step_now();
-            return format!(
-                "No activity for {minutes} min in {step} (no earlier pauses to compare with)"
-            );
+            return format!("No activity for {minutes} min in {step}");
         }
         let slowest = duration(self.index.slowest_gap());
         let after = duration(stalled_after(self.index.slowest_gap()));

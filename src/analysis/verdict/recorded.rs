@@ -86,9 +86,9 @@ fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
 /// there were none. Omits rules that the recorded steps contradict.
 pub(super) fn also(stop: &StopVerdict, retraced: Option<&Retraced>) -> String {
     let name = |id: &str| match id {
-        "budget.steps" => "the step budget was reached".to_owned(),
-        "budget.time" => "the time budget was reached".to_owned(),
-        "budget.tokens" => "the token budget was reached".to_owned(),
+        "budget.steps" => "the step limit was reached".to_owned(),
+        "budget.time" => "the time limit was reached".to_owned(),
+        "budget.tokens" => "the token limit was reached".to_owned(),
         "decision" => "a final decision was accepted".to_owned(),
         other => format!("{other} was true"),
     };
@@ -124,9 +124,9 @@ fn headline(stop: &StopVerdict) -> Option<&'static str> {
     stop::row(stop.code.as_str())
         .and_then(|row| row.headline)
         .or(match stop.code {
-            Code::BudgetSteps => Some("Step budget used up"),
-            Code::BudgetTokens => Some("Token budget used up"),
-            Code::BudgetTime => Some("Time budget used up"),
+            Code::BudgetSteps => Some("Step limit reached"),
+            Code::BudgetTokens => Some("Token limit reached"),
+            Code::BudgetTime => Some("Time limit reached"),
             // Each of these has a row.
             Code::MaxSteps
             | Code::MaxRounds
@@ -206,7 +206,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         },
         Code::StopOnTool => match called_tool(facts.index, stop) {
             Some(tool) => format!("Stopped because the model called {tool}"),
-            None => format!("Stopped because the model called a forbidden tool{}", why()),
+            None => format!(
+                "Stopped because the model called a tool that ends the run{}",
+                why()
+            ),
         },
         Code::ContentMatch => format!("Stopped by text in the model's reply{}{}", at("at"), why()),
         Code::CriticStop => match facts.last {
@@ -287,7 +290,7 @@ fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
     })
 }
 
-/// Formats "Step budget used up: 10 steps, limit 10". The table of rules shows who set the limit.
+/// Formats "Step limit reached: 10 steps, limit 10". The table of rules shows who set the limit.
 fn limit(what: &str, stop: &StopVerdict) -> String {
     let early = if stop.step.is_none() {
         ", before the first step"

@@ -71,9 +71,9 @@ impl Facts<'_> {
             .map(StopReason::parse)
             .filter(|_| self.stop.is_none());
         let budgets = [
-            (StopReason::BudgetSteps, "the step budget was reached"),
-            (StopReason::BudgetTime, "the time budget was reached"),
-            (StopReason::BudgetTokens, "the token budget was reached"),
+            (StopReason::BudgetSteps, "the step limit was reached"),
+            (StopReason::BudgetTime, "the time limit was reached"),
+            (StopReason::BudgetTokens, "the token limit was reached"),
         ];
         if budgets.iter().all(|(budget, _)| Some(*budget) != reason) {
             return Vec::new();

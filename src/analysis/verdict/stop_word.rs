@@ -163,23 +163,23 @@ impl Facts<'_> {
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => format!(
-                    "Step budget used up: {}",
+                    "Step limit reached: {}",
                     compared(self.done as f64, limit.steps as f64, "steps")
                 ),
-                None => format!("Step budget used up after {}", steps(self.done)),
+                None => format!("Step limit reached after {}", steps(self.done)),
             },
             StopReason::MaxSteps => format!("Step limit reached after {}", steps(self.done)),
             StopReason::BudgetTime => {
                 let took = took_ms(self.index);
                 let took = took.map_or_else(String::new, |took| format!(" after {}", millis(took)));
-                format!("Time budget used up{took}")
+                format!("Time limit reached{took}")
             }
             StopReason::BudgetTokens => {
                 let used = tokens(self.index);
                 let used = used.map_or_else(String::new, |tokens| {
                     format!(" after {} tokens", count(tokens))
                 });
-                format!("Token budget used up{used}")
+                format!("Token limit reached{used}")
             }
             StopReason::ContextOverflow => {
                 let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
@@ -227,9 +227,9 @@ impl Facts<'_> {
     fn of_disputed_limit(&self, word: &str) -> Option<String> {
         let reason = StopReason::parse(word);
         let (unit, what) = match reason {
-            StopReason::BudgetSteps => ("steps", "Step budget used up"),
-            StopReason::BudgetTime => ("ms", "Time budget used up"),
-            StopReason::BudgetTokens => ("tokens", "Token budget used up"),
+            StopReason::BudgetSteps => ("steps", "Step limit reached"),
+            StopReason::BudgetTime => ("ms", "Time limit reached"),
+            StopReason::BudgetTokens => ("tokens", "Token limit reached"),
             _ => return None,
         };
         let spent = Spent::of(self.index, reason);
@@ -308,15 +308,16 @@ impl Facts<'_> {
                 .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
             let gave_up = if failure.is_given_up() {
-                "; the recovery policy gave up"
+                " after recovery gave up"
             } else {
                 ""
             };
-            return format!("{} in {step}: {words}{gave_up}", failure.category);
+            // The evidence names the category.
+            return format!("Failed in {step}{gave_up}: {words}");
         }
         match self.segment.and_then(|segment| segment.error.as_ref()) {
             Some((_, text)) => format!(
-                "Error in {}: {}",
+                "Failed in {}: {}",
                 self.step_now(),
                 text.trim_end_matches('.')
             ),

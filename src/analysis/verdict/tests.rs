@@ -263,11 +263,11 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.sentence,
-        "Step budget used up: 1 step, limit 1; the answer wasn't accepted"
+        "Step limit reached: 1 step, limit 1; the answer wasn't accepted"
     );
     assert_eq!(
         budget.second,
-        "At the same time, the token budget was reached and stop[1] was true."
+        "At the same time, the token limit was reached and stop[1] was true."
     );
     assert_eq!(
         (budget.outcome, budget.mark, budget.step),
@@ -283,7 +283,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
-        "Token budget used up: 0 tokens, limit 0, before the first step"
+        "Token limit reached: 0 tokens, limit 0, before the first step"
     );
 }
 
@@ -318,15 +318,15 @@ fn every_code_reads_as_a_sentence() {
     answered: Answered at step 0: why
     limit: Round limit reached: 3 things, limit 3
     limit: Step limit reached: 3 things, limit 3
-    limit: Step budget used up: 3 things, limit 3
+    limit: Step limit reached: 3 things, limit 3
     limit: Timeout: 3 things, limit 3
     limit: Time limit reached: 3 things, limit 3
-    limit: Time budget used up: 3 things, limit 3
+    limit: Time limit reached: 3 things, limit 3
     limit: Token limit exceeded: 3 things, limit 3
-    limit: Token budget used up: 3 things, limit 3
+    limit: Token limit reached: 3 things, limit 3
     limit: The model repeated itself: 3 identical texts in a row
     limit: State unchanged for 3 steps in a row
-    own rule: Stopped because the model called a forbidden tool: why
+    own rule: Stopped because the model called a tool that ends the run: why
     own rule: Stopped by text in the model's reply at step 0: why
     critic stop: Stopped by a critic: why
     critic stop: Stopped by low critic scores: why
@@ -373,11 +373,11 @@ fn the_tool_that_ended_a_run_is_named_by_its_action() {
             both,
             r#"[{"step": 0, "action": 1}, {"step": 0, "action": 0}]"#
         ),
-        format!("Stopped because the model called a forbidden tool: {both}")
+        format!("Stopped because the model called a tool that ends the run: {both}")
     );
     assert_eq!(
         of("why", r#"[{"step": 0, "action": 7}]"#),
-        "Stopped because the model called a forbidden tool: why"
+        "Stopped because the model called a tool that ends the run: why"
     );
 }
 

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::phase::of_phase;
 use crate::analysis::chain::{self, PatternKind};
 use crate::analysis::format::{self, capitalised};
 use crate::analysis::life::{Basis, Liveness};
@@ -172,17 +173,27 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     };
     let compared = reading(stop)
         .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
-    let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
+    let compared = compared.map_or_else(String::new, |words| format!(": {}", of_phase(&words)));
     let text = match stop.source {
         Source::Completion if stop.outcome == Outcome::Completed => {
             format!("Accepted by the rule {}{compared}", coded(&stop.criterion))
         }
         // A completion rule that fails also stops the run.
         Source::Completion | Source::Budget | Source::Policy => {
-            format!("Stopped by the rule {}{compared}", coded(&stop.criterion))
+            let rule = match &*stop.criterion {
+                "budget.steps" => "step limit".to_owned(),
+                "budget.time" => "time limit".to_owned(),
+                "budget.tokens" => "token limit".to_owned(),
+                other => format!("rule {}", coded(other)),
+            };
+            format!("Stopped by the {rule}{compared}")
         }
         // Not a rule. The code may be more specific than the reason.
-        _ => format!("Stop reason {}{compared}", coded(&stop.stop_reason)),
+        _ => {
+            let reason = summary.verdict.stop_reason.as_deref();
+            let reason = reason.unwrap_or(&stop.stop_reason);
+            format!("Stop reason {}{}", coded(reason), compared)
+        }
     };
     evidence.push(Evidence {
         event,
@@ -212,12 +223,12 @@ fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         "" => format!("The {}", index.format().file_name(TraceFile::Events)),
         file => file.to_owned(),
     };
-    let verb = if ended.certainty == Certainty::Recorded {
-        "says"
+    // Notes, such as a reward, aren't part of how the run ended.
+    let words = if ended.word.is_empty() {
+        ended.words()
     } else {
-        "ends with"
+        ended.detail.to_string()
     };
-    let words = ended.words();
     let detail = if words.is_empty() {
         String::new()
     } else {
@@ -227,7 +238,10 @@ fn from_tool(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         // No record names the end, so the sentence is what the board inferred.
         "" => format!("{}{detail}", ended.headline),
         word if ended.is_own_word() => format!("{}{detail}", capitalised(word)),
-        word => format!("{file} {verb} {word}{detail}"),
+        word if ended.certainty == Certainty::Recorded => {
+            format!("{file} records \"{word}\"{detail}")
+        }
+        word => format!("{file} ends with \"{word}\"{detail}"),
     };
     evidence.push(Evidence {
         event: ended.event,

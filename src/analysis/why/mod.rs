@@ -10,6 +10,7 @@ use crate::model::{Certainty, Index, Lines, Outcome, Reading};
 
 mod evidence;
 mod pace;
+mod phase;
 pub mod rules;
 #[cfg(test)]
 pub(super) mod tests;

@@ -6,7 +6,7 @@ use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::stop::{Counts, counts};
 
-/// Formats "9 of 14 steps, 61 % of the tokens; at this pace, the token budget ends the run in about
+/// Formats "9 of 14 steps, 61 % of the tokens; at this pace, the token limit ends the run in about
 /// 6 steps (estimate)".
 ///
 /// The pace is the average of the recorded steps so far. Returns `None` if the run ended, has no
@@ -106,7 +106,7 @@ mod tests {
         ];
         assert_eq!(
             said(9, Liveness::Running, &rules).unwrap(),
-            "9 of 14 steps, 68% of the tokens; at this pace, the token budget ends the run in about 5 steps (estimate)"
+            "9 of 14 steps, 68% of the tokens; at this pace, the token limit ends the run in about 5 steps (estimate)"
         );
         let few = [
             rule("budget_steps", 9, 14),
@@ -114,12 +114,12 @@ mod tests {
         ];
         assert_eq!(
             said(9, Liveness::Running, &few).unwrap(),
-            "9 of 14 steps, <1% of the tokens; the step budget ends the run in at most 5 steps"
+            "9 of 14 steps, <1% of the tokens; the step limit ends the run in at most 5 steps"
         );
         let spent = [rule("budget_steps", 3, 3)];
         assert_eq!(
             said(3, Liveness::Stalled, &spent).unwrap(),
-            "3 of 3 steps; the step budget is reached"
+            "3 of 3 steps; the step limit is reached"
         );
     }
 

@@ -298,7 +298,12 @@ impl<'a> CompareBody<'a> {
             )
         };
         self.two.as_ref().map_or_else(many, |two| {
-            two.comparison.sentence(two.a.index, two.b.index)
+            let sentence = two.comparison.sentence(two.a.index, two.b.index);
+            let task = |view: &RunView<'_>| view.summary.task.clone();
+            match task(two.a).zip(task(two.b)) {
+                Some((one, other)) if one != other => format!("Different tasks. {sentence}"),
+                _ => sentence,
+            }
         })
     }
 
@@ -366,10 +371,17 @@ impl Two<'_> {
     /// Returns the text next to the title: how rows are aligned, or which ones are shown.
     fn about(&self) -> String {
         let Some(from) = self.window() else {
-            return "aligned by action and arguments".to_owned();
+            return match self.first() {
+                Some(_) => "aligned by action and arguments".to_owned(),
+                None => String::new(),
+            };
         };
-        let shown = format::range(from as u64 + 1, (from + WINDOW).min(self.total()) as u64);
-        format!("rows {shown} of {}", format::count(self.total() as u64))
+        let last = (from + WINDOW).min(self.total()).saturating_sub(1);
+        let shown = format::range(from as u64, last as u64);
+        format!(
+            "aligned steps {shown} of {}",
+            format::count(self.total() as u64)
+        )
     }
 
     /// Whether a line of either run can't be read, so that it isn't compared.
@@ -918,15 +930,16 @@ fn lockstep_page<'a>(shell: Shell, a: &'a RunView<'a>, b: &'a RunView<'a>, at: u
             0 => "Neither run has any steps.".to_owned(),
             _ => format!(
                 "They have {}, numbered from 0 to {}.",
-                format::counted(total, "row"),
+                format::counted(total, "aligned step"),
                 total - 1
             ),
         };
-        let error = WebError::not_found("These runs have no row", &has).named(&at.to_string());
+        let error =
+            WebError::not_found("These runs have no aligned step", &has).named(&at.to_string());
         return Err(error.link("Open the comparison", href::compare(one, other)));
     };
     let shell = Shell {
-        title: format!("Row {} of {total}: {one} and {other}", at + 1),
+        title: format!("Aligned step {at} of 0–{}: {one} and {other}", total - 1),
         ..shell
     };
     let opened = Opened::new(&comparison, &row, a, b);

@@ -153,8 +153,9 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
         notes
             .push("The run hadn't ended yet. This file contains its record up to then.".to_owned());
     }
+    notes.push("Left out: prompts, observations and raw lines.".to_owned());
     notes.push(format!(
-        "Omitted: prompts, observations, raw lines, pictures beyond {} in total, and step details beyond {} of text.",
+        "Also left out if the file would grow too large: images after the first {}, step details after the first {}.",
         format::bytes(MAX_PICTURES as u64),
         format::bytes(MAX_TEXT as u64)
     ));

@@ -6,7 +6,7 @@ use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::model::json::Json;
-use crate::model::step::{CriticAction, Parsing, Step, Value};
+use crate::model::step::{CriticAction, NOT_RECORDED, Parsing, Step, Value};
 use crate::page::part::branch::Branch;
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::JsonView;
@@ -83,6 +83,11 @@ impl Decision {
             ("wait", _) => "nothing to do in this step".into(),
             ("handoff", Some(target)) => Phrase::new().text("hands over to ").strong(target),
             ("handoff", None) => "hands over (recipient not recorded)".into(),
+            ("thought", _) => "no action".into(),
+            (NOT_RECORDED, _) => {
+                out.mode = Line::default();
+                Phrase::new().dim("no decision recorded")
+            }
             _ => Phrase::new().dim("unknown mode"),
         };
         out.description = read_by(&step.parsing, out.description);

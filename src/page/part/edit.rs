@@ -109,7 +109,7 @@ impl FileEdit {
         let came = match done {
             Some(true) => None,
             Some(false) => Some("requested, but the call failed".to_owned()),
-            None => Some("requested, outcome not recorded".to_owned()),
+            None => Some("requested; outcome not recorded".to_owned()),
         };
         let note = [came, Some(kind).filter(|kind| !kind.is_empty())];
         let note: Vec<String> = note.into_iter().flatten().collect();

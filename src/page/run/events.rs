@@ -92,11 +92,11 @@ impl<'a> EventsTab<'a> {
         match index.event_count() - index.events_read() {
             unread if unread > 0 && self.phase.is_empty() => {
                 format!(
-                    "{first} to {end} of {total} lines, {} not JSON",
+                    "{first}–{end} of {total} lines, {} not JSON",
                     count(unread as u64)
                 )
             }
-            _ => format!("{first} to {end} of {total}"),
+            _ => format!("{first}–{end} of {total}"),
         }
     }
 

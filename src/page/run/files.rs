@@ -285,7 +285,7 @@ impl<'a> IssuesTab<'a> {
         if format.is_one_file() {
             format!("the {}", format.file)
         } else {
-            "the three files".to_owned()
+            "manifest.json, steps.jsonl and events.jsonl".to_owned()
         }
     }
 
@@ -294,6 +294,14 @@ impl<'a> IssuesTab<'a> {
             issue.kind,
             &format!("{}: {}", word(issue.kind), issue.kind.words()),
         )
+    }
+
+    /// Returns the line and the offset of an issue, both empty if it belongs to no line.
+    fn line_and_offset(&self, issue: &FileIssue) -> (String, String) {
+        match issue.line {
+            Some(0) => (String::new(), String::new()),
+            line => (number(line), number(issue.offset)),
+        }
     }
 
     /// Links the step or event with the issue.
@@ -328,6 +336,6 @@ fn level(kind: IssueKind, words: &str) -> Sign {
     }
 }
 
-fn number(number: &Option<u64>) -> String {
+fn number(number: Option<u64>) -> String {
     number.map_or_else(String::new, count)
 }

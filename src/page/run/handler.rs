@@ -300,7 +300,10 @@ pub(crate) async fn page(
     if !(shown.tab.is_empty() || TABS.contains(&shown.tab.as_str())) {
         let error = WebError::not_found(
             "Unknown tab:",
-            &format!("tab must be one of: {}.", TABS.join(", ")),
+            &format!(
+                "tab must be one of: {}. Without it, the page shows the steps.",
+                TABS.join(", ")
+            ),
         );
         return Err(error
             .named(&shown.tab)

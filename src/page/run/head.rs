@@ -105,7 +105,14 @@ impl<'a> RunHead<'a> {
             Some(Phrase::new().time(words, clock.iso))
         });
         add("started", started);
-        let took = summary.took_words().map(|took| match summary.duration_ms {
+        let took = summary
+            .took_words()
+            .map(|took| match summary.copied_steps() {
+                0 => took,
+                1 => format!("{took} without the copied step"),
+                _ => format!("{took} without the copied steps"),
+            });
+        let took = took.map(|took| match summary.duration_ms {
             Some(_) => Phrase::from(took),
             None => Phrase::from(format!("{took} · "))
                 .link("timestamps go backwards", href::tab(view.key(), "issues")),
@@ -263,7 +270,10 @@ impl<'a> RunHead<'a> {
                 .collect::<Vec<_>>()
                 .join("; ");
             let link = Phrase::new().link(copy.key.as_str(), href::run(&copy.key));
-            add("a duplicate differs", Some(link.text(format!(": {words}"))));
+            add(
+                "differs in a duplicate",
+                Some(link.text(format!(": {words}"))),
+            );
         }
         let separate_children = relation
             .separate_children
@@ -357,7 +367,7 @@ impl<'a> RunHead<'a> {
         } else {
             "directory"
         };
-        add(place, Some(Phrase::new().dim(&*summary.path)));
+        add(place, Some(Phrase::new().dim(in_file(&summary.path))));
         facts
     }
 }
@@ -449,4 +459,17 @@ impl Tabs<'_> {
         let has = |name| name != "manifest" || !index.format().is_one_file();
         tabs.into_iter().filter(|(name, ..)| has(*name)).collect()
     }
+}
+
+/// Names a run inside a file after the file: `runs/traces.jsonl, trace bbbb`. A run's path has its
+/// name in the file as its last part.
+fn in_file(path: &str) -> String {
+    for end in [".jsonl/", ".json/", ".eval/"] {
+        if let Some((file, name)) = path.split_once(end) {
+            let end = end.trim_end_matches('/');
+            let name = name.trim_start_matches("samples/");
+            return format!("{file}{end}, {}", name.trim_end_matches(".json"));
+        }
+    }
+    path.to_owned()
 }

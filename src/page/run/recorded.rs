@@ -2,6 +2,7 @@
 
 use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};
+use crate::analysis::why::RuleStatus;
 use crate::model::manifest::Failure;
 use crate::model::{CriticMark, Gate, StepHead, StopVerdict};
 use crate::page::part::href;
@@ -127,15 +128,25 @@ impl<'a> Verdict<'a> {
 fn from(limit: LimitFrom) -> String {
     let more = match limit {
         LimitFrom::SetBy(_) | LimitFrom::Criteria => "",
-        LimitFrom::Inferred => " from where the budget ended the run",
-        LimitFrom::State => " (engine budget not recorded)",
+        LimitFrom::Inferred => " from where the limit ended the run",
+        LimitFrom::State => " (the engine's limit isn't recorded)",
     };
     format!(" {}{more}", limit.words())
 }
 
 /// Describes the rule that ended the run: its id, the comparison, and when it was checked.
 fn rule(stop: &StopVerdict) -> Phrase {
-    let description = Phrase::new().code(&*stop.criterion);
+    let named = RuleStatus {
+        id: stop.criterion.clone(),
+        kind: stop.code.as_str().to_owned(),
+        ..RuleStatus::default()
+    };
+    let description = Phrase::new().text(named.name());
+    let description = if named.is_listed() {
+        description.text(" ").code(&*stop.criterion)
+    } else {
+        description
+    };
     let description = match reading(stop) {
         Some(compared) => description.text(format!(": {compared}")),
         None if stop.reading.detail.is_empty() => description,

@@ -150,19 +150,22 @@ impl<'a> Verdict<'a> {
                     "A file of the run can't be read right now. The board keeps trying.".into(),
                 );
             }
-            Basis::Event => "Last event",
-            Basis::ManifestTime if view.index.format().is_one_file() => "Last record",
+            Basis::Event => ("Last event", ""),
+            Basis::ManifestTime if view.index.format().is_one_file() => ("Last record", ""),
             Basis::ManifestTime if view.index.last_ts().is_some() => {
-                "Last update (manifest, newer than the last event)"
+                ("Last update", "manifest, newer than the last event")
             }
-            Basis::ManifestTime => "Last update (manifest; events have no timestamps)",
-            Basis::FileTime if view.index.last_ts().is_some() => {
-                "Last update (file modification time, newer than the last event)"
-            }
-            Basis::FileTime => {
-                "Last update (file modification time, because records have no timestamps; copying resets it)"
-            }
+            Basis::ManifestTime => ("Last update", "manifest; the events have no timestamps"),
+            Basis::FileTime if view.index.last_ts().is_some() => (
+                "Last update",
+                "file modification time, newer than the last event",
+            ),
+            Basis::FileTime => (
+                "Last update",
+                "file modification time, which copying resets; the records have no timestamps",
+            ),
         };
+        let (words, source) = words;
         let Some(sign) = life.sign else {
             return Some(format!("{words}: unknown").into());
         };
@@ -185,7 +188,15 @@ impl<'a> Verdict<'a> {
         let description = Phrase::new()
             .text(format!("{turn}{words}: "))
             .age(format::age(sign, view.now, view.zone), view.iso(sign));
+        let description = if source.is_empty() {
+            description
+        } else {
+            description.text(format!(" ({source})"))
+        };
         Some(match view.index.slowest_gap() {
+            0 if life.liveness == Liveness::Stalled => {
+                description.dim(" · no earlier pauses to compare with")
+            }
             0 => description,
             slowest => description.dim(format!(" · longest pause in the run {}", micros(slowest))),
         })
@@ -201,7 +212,11 @@ impl<'a> Verdict<'a> {
             .into_iter()
             .min_by_key(|issue| !issue.problem);
         let first = first.map_or_else(String::new, |issue| {
-            format!(" {}: {}", issue.name, issue.reason)
+            let line = match issue.line {
+                Some(line) if line > 0 => format!(" (line {})", format::count(line as u64)),
+                _ => String::new(),
+            };
+            format!(" · {}: {}{line}", issue.name, issue.reason)
         });
         Phrase::new()
             .link(words, href::tab(self.view.key(), "issues"))
@@ -219,12 +234,9 @@ impl<'a> Verdict<'a> {
             "more rule"
         };
         let rules = format::counted(self.others.len(), noun);
-        if self
-            .others
-            .iter()
-            .all(|rule| rule.result == Standing::Unknown)
-        {
-            return format!("{rules}: no limits recorded");
+        let unknown = |rule: &RuleStatus| rule.result == Standing::Unknown;
+        if self.others.iter().all(unknown) {
+            return format!("{rules}: no limits recorded, so whether any fired is unknown");
         }
         let results = why::rules::results(&self.others);
         format!("{rules} without a limit: {results}")

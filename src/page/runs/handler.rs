@@ -117,6 +117,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
             (None, Mode::Native) => Watch::Native,
             (None, Mode::Poll(why)) => Watch::Poll(why),
         },
+        counted: total,
         looked: status.first_look_done.then_some(now - looked),
         indexing: (status.indexing > 0).then(|| (total.saturating_sub(status.indexing), total)),
         now,

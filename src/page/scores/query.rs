@@ -50,6 +50,22 @@ impl Query {
         VisibleRange::new(self.from, self.to, steps.saturating_sub(1) as f64).is_none()
     }
 
+    /// Returns why the requested range has fewer than two of the run's steps, if so.
+    pub(crate) fn empty_range(&self, steps: usize) -> Option<String> {
+        if !self.is_empty_range(steps) {
+            return None;
+        }
+        let last = steps.saturating_sub(1);
+        let typed = [self.from, self.to].into_iter().flatten();
+        Some(match (self.from, self.to) {
+            (Some(from), Some(to)) if from > to => {
+                "The first step must come before the last.".to_owned()
+            }
+            _ if typed.max() > Some(last) => format!("The run's last step is {last}."),
+            _ => "Choose at least two steps.".to_owned(),
+        })
+    }
+
     /// Returns the address of `path` with these parameters and others.
     pub(crate) fn address(&self, path: &str, others: &[(&str, &str)]) -> String {
         let [before, from, to, step] = [self.before, self.from, self.to, self.step]

@@ -88,6 +88,8 @@ impl<'a> SeveralPage<'a> {
                 if silent == 1 { "has" } else { "have" },
             );
             notes.push(match critic {
+                Some(name) if runs.len() == 1 => format!("This run has no score from {name}."),
+                None if runs.len() == 1 => "This run has no scores.".to_owned(),
                 Some(name) => format!("{count} {verb} no score from {name}."),
                 None => format!("{count} {verb} no scores."),
             });

@@ -21,7 +21,7 @@ use jiff::tz::TimeZone;
 
 pub(crate) use task::Search;
 
-use crate::analysis::format::{bytes, count, counted};
+use crate::analysis::format::{count, counted};
 use crate::analysis::query::Ignored;
 use crate::analysis::search::{Hit, LineMatch, MAX_HITS, Tally};
 use crate::analysis::summary::Summary;
@@ -127,6 +127,7 @@ impl<'a> Body<'a> {
                 words::answer(status.state, tally, self.shown(tally))
             }
             (None, Some(why)) => why.clone(),
+            (None, None) if self.context.known == 0 => "No runs yet.".to_owned(),
             (None, None) => format!(
                 "Search the texts, keys and numbers of {}.",
                 counted(self.context.known, "run")
@@ -152,22 +153,12 @@ impl<'a> Body<'a> {
 
     fn progress(&self, Standing { status, tally }: &Standing) -> Option<Progress> {
         let (runs, runs_done) = (tally.runs as u64, tally.runs_done as u64);
-        let (counts, done, total, words) = match tally.bytes {
-            0 => (
-                "Runs searched",
-                runs_done,
-                runs,
-                format!("{} of {}", count(runs_done), counted(tally.runs, "run")),
-            ),
-            all => {
-                let words = format!(
-                    "{} of {}",
-                    bytes(tally.bytes_done),
-                    bytes(all.max(tally.bytes_done))
-                );
-                ("Bytes searched", tally.bytes_done.min(all), all, words)
-            }
+        // Some bytes of the files are skipped, so only their share is shown.
+        let (counts, done, total) = match tally.bytes {
+            0 => ("Runs searched", runs_done, runs),
+            all => ("Bytes searched", tally.bytes_done.min(all), all),
         };
+        let words = format!("{} of {}", count(runs_done), counted(tally.runs, "run"));
         status.state.is_running().then(|| Progress {
             counts,
             done,

@@ -40,6 +40,7 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
             format!("No matches yet, after {}.", of(tally.runs_done))
         }
         State::Running => format!("{found}, after {}.", of(tally.runs_done)),
+        State::Done if tally.runs == 0 => "No runs to search.".to_owned(),
         State::Done if tally.found == 0 => format!("No matches in {}.", counted(tally.runs, "run")),
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
         State::Cancelled => format!("Cancelled: {found}, after {}.", of(tally.runs_done)),

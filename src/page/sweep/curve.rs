@@ -22,6 +22,8 @@ pub(crate) struct Curve<'a> {
     measure: Measure,
     /// The sum at any limit. The recorded values are the same in all of them.
     sum: Sum,
+    /// Whether the sum covers all runs.
+    is_whole: bool,
     /// Points from the strictest limit to the loosest.
     pub(crate) points: Vec<Point>,
 }
@@ -89,6 +91,7 @@ impl<'a> Curve<'a> {
             sweep_rule,
             measure,
             sum,
+            is_whole: sum.runs == sweep.runs,
             points: Vec::new(),
         };
         // The recorded result and the best limit take precedence over other labels.
@@ -165,9 +168,15 @@ impl<'a> Curve<'a> {
         )
     }
 
-    /// Returns the label of the vertical axis: `out of 52`.
+    /// Returns the label of the vertical axis: `out of 52`. Only runs with enough data for every
+    /// limit are on the curve, so that its points are comparable.
     pub(crate) fn up(&self) -> String {
-        format!("out of {}", format::count(self.sum.answers))
+        let answers = format::count(self.sum.answers);
+        if self.is_whole {
+            return format!("out of {answers}");
+        }
+        let runs = format::counted(self.sum.runs as usize, "run");
+        format!("out of {answers}, in the {runs} with enough data for every limit")
     }
 
     pub(crate) fn recorded(&self) -> String {

@@ -19,7 +19,8 @@ use jiff::tz::TimeZone;
 
 pub(crate) use task::{Standing, SweepTask};
 
-use crate::analysis::format::{count, counted};
+use crate::analysis::format::{capitalised, count, counted};
+use crate::analysis::headline::Headline;
 use crate::analysis::query::Query;
 use crate::analysis::sweep::sweep_rules;
 use crate::page::part::job::{AsOf, Progress};
@@ -153,11 +154,23 @@ impl<'a> View<'a> {
 
     /// Describes which runs the query selects.
     fn selected(&self) -> String {
+        if self.context.known == 0 {
+            return "none yet".to_owned();
+        }
         let known = count(self.context.known as u64);
         if self.context.form.query.trim().is_empty() {
             return format!("all {known}");
         }
         format!("{} of {known}", count(self.context.selected as u64))
+    }
+
+    /// Returns why the question can't be evaluated, as the headline.
+    fn fault(&self) -> Option<Headline> {
+        let fault = capitalised(self.context.fault.as_deref()?);
+        Some(match fault.split_once(". ") {
+            Some((lead, more)) => Headline::from(format!("{lead}.")).and(&format!("{more}.")),
+            None => format!("{fault}.").into(),
+        })
     }
 
     fn head(&self) -> Head<'a> {

@@ -158,7 +158,7 @@ fn a_fault_stands_beside_what_was_typed() {
     let html = render(&context, None);
     assert!(
         html.contains("value=\"max_step=&#60;3&#62;\"")
-            && html.contains("role=\"alert\">unknown rule"),
+            && html.contains("role=\"alert\">Unknown rule"),
         "{html}"
     );
 }

@@ -103,15 +103,23 @@ fn no_best(standing: &Standing<'_>, sweep_rule: &SweepRule, sweep: &Sweep) -> He
         (Choice::NoAnswers, _) => sentence(format!(
             "No limit of {name} is better than another: none of these runs has an answer to lose"
         )),
+        (Choice::Tie(place), _) if limits.get(place).is_some_and(|effect| effect.lost == 0) => {
+            let one = effect(place).unwrap_or_default();
+            one.and("Other limits do equally well.")
+        }
         (Choice::Tie(place), _) => {
-            let words = format!("Several limits of {name} lose equally few answers. For example: ");
-            effect(place).unwrap_or_default().after(&words)
+            least_costly(unit, effect(place)).and("Other limits lose equally few answers.")
         }
-        (Choice::One(place), _) => {
-            let best = effect(place).unwrap_or_default().after("Best limit: ");
-            best.and(&format!("Every limit that saves {unit} loses answers."))
-        }
+        (Choice::One(place), _) => least_costly(unit, effect(place)),
     }
+}
+
+/// Returns the answer if every limit that saves anything loses answers, with the limit that loses
+/// the fewest.
+fn least_costly(unit: &str, effect: Option<Headline>) -> Headline {
+    let effect = effect.unwrap_or_default().to_string();
+    sentence(format!("No limit saves {unit} without losing answers"))
+        .and(&format!("Fewest lost: {effect}"))
 }
 
 fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> Headline {
@@ -182,19 +190,24 @@ pub(crate) fn amount(number: u64, measure: Measure) -> String {
 /// Returns a sentence with the number of runs that couldn't be evaluated, if any.
 pub(crate) fn unevaluated(standing: &Standing<'_>) -> Option<String> {
     let sweep = standing.sweep?;
-    let place = if let Choice::One(place) = sweep.choice() {
-        place
-    } else {
-        0
+    let place = match sweep.choice() {
+        Choice::One(place) | Choice::Tie(place) => place,
+        Choice::Nothing | Choice::NoAnswers => 0,
     };
-    let chosen = standing
+    let limit = standing
         .prepared
         .sweep_rule()
-        .and_then(|_| sweep.limits().get(place));
+        .and_then(|_| standing.prepared.names().nth(place));
+    let chosen = limit.as_ref().and_then(|_| sweep.limits().get(place));
     let effect = chosen
         .or(sweep.rules().last())
         .filter(|effect| effect.unknown > 0)?;
     let runs = format::counted(effect.unknown as usize, "run");
+    // Another limit may be known for more runs or fewer.
+    let runs = match limit.filter(|_| sweep.limits().len() > 1) {
+        Some(limit) => format!("At {limit}, {runs}"),
+        None => runs,
+    };
     Some(match effect.unknown_answers {
         0 => format!("{runs} couldn't be evaluated."),
         1 => format!("{runs} couldn't be evaluated (1 had an answer)."),
@@ -218,9 +231,18 @@ pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         .into_iter()
         .map(|(needs, runs)| {
             let of = format::counted(runs as usize, "run");
-            format!("Unknown for {of}: {needs}")
+            if sweep.limits().len() > 1 {
+                format!("Not evaluated at some limit: {of}, because {needs}")
+            } else {
+                format!("Not evaluated: {of}, because {needs}")
+            }
         })
         .collect();
+    let lacks = sweep.limits().iter().any(|effect| effect.unknown > 0);
+    notes.extend(lacks.then(|| {
+        "Each limit's answers lost and kept count only the runs that it could be evaluated for"
+            .to_owned()
+    }));
     let steps_only = standing.prepared.sweep_rule().is_some() && sweep.measure() == Measure::Steps;
     notes.extend(steps_only.then(|| {
         "Most runs used no tokens or don't record them, so limits are compared by steps".to_owned()

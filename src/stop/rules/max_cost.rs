@@ -15,7 +15,7 @@ pub struct MaxCost {
 impl MaxCost {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "max_cost",
-        label: "Cost",
+        label: "Cost limit",
         usage: "max_cost=USD",
         example: "max_cost=0.5",
         when: "cost of completed steps >= USD",

@@ -13,7 +13,7 @@ pub struct MaxRounds {
 impl MaxRounds {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "max_rounds",
-        label: "Rounds",
+        label: "Round limit",
         usage: "max_rounds=N",
         example: "max_rounds=8",
         when: "decisions >= N",

@@ -16,7 +16,7 @@ impl MaxSteps {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "max_steps",
         alias: Some("max_iterations"),
-        label: "Steps",
+        label: "Step limit",
         usage: "max_steps=N",
         example: "max_steps=8",
         when: "completed steps >= N",

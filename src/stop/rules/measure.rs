@@ -38,9 +38,7 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
         let after = stats.took.filter(|took| stats.last_step >= Some(took.step));
         let after = after.filter(|took| !holds(took.until_ms) && took.ms.is_none_or(holds));
         return after.map_or(Check::Pass(reading), |took| {
-            let more = took
-                .ms
-                .map(|ms| format!("{} ms", ms.saturating_sub(took.until_ms)));
+            let more = took.ms.map(|ms| seconds(ms.saturating_sub(took.until_ms)));
             Check::Unknown(more.map_or("the end time of the last step".into(), |more| {
                 apart("took", &more)
             }))
@@ -50,8 +48,10 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
         took.ms.map_or(0, |ms| took.until_ms.saturating_sub(ms))
     });
     if !holds(elapsed.saturating_sub(more)) {
-        let when =
-            format!("which {more} ms between the run's records don't count toward its duration");
+        let when = format!(
+            "which {} between the run's records don't count toward its duration",
+            seconds(more)
+        );
         return Check::Unknown(when.into());
     }
     let slowest = stats
@@ -136,6 +136,11 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
         _ if stats.tokens.estimated => Check::Pass(reading.detail("partly estimated")),
         _ => Check::Pass(reading),
     }
+}
+
+/// Formats milliseconds as seconds: "4.581 s".
+fn seconds(ms: u64) -> String {
+    format!("{} s", plain(ms as f64 / 1e3))
 }
 
 /// Formats "1 step" and "3 steps" from a unit in the plural.

@@ -13,7 +13,7 @@ pub struct StopOnTool {
 impl StopOnTool {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "stop_on_tool",
-        label: "Forbidden tool",
+        label: "Stop on tool",
         usage: "stop_on_tool=NAME",
         example: "stop_on_tool=deploy",
         when: "an action has exactly this name",

@@ -13,7 +13,7 @@ pub struct TokenBudget {
 impl TokenBudget {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "token_budget",
-        label: "Tokens",
+        label: "Token limit",
         usage: "token_budget=N",
         example: "token_budget=1000",
         when: "input and output tokens > N",

@@ -516,7 +516,7 @@ fn an_end_without_a_manifest_is_enough_and_a_stop_check_may_deny_it() {
     let copy = Copy::of("q_token_limit_above");
     fs::remove_file(copy.0.path().join("manifest.json")).unwrap();
     let why = copy.why();
-    assert_says(&why.0, &["Token budget used up"]);
+    assert_says(&why.0, &["Token limit reached"]);
     assert_eq!((why.1.as_str(), why.2.as_str()), ("recorded", ""));
     let copy = Copy::of("v_e44_latency_disagree");
     fs::remove_file(copy.0.path().join("manifest.json")).unwrap();

@@ -431,7 +431,7 @@ mod harbor {
         assert_eq!(
             (&row["verdict"], &row["last_score"]),
             (
-                &json!("The agent finished at step 1: reward 1"),
+                &json!("The agent finished at step 1 · reward 1"),
                 &json!(1.0)
             )
         );

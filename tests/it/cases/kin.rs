@@ -345,8 +345,8 @@ fn what_a_copy_says_otherwise_is_in_every_output() {
     session_and_stream(temp.path(), &spent);
     let row = list(temp.path())["runs"][0].clone();
     let said = json!([
-        "stream.jsonl records: 10,039 tokens instead of 45 tokens",
-        "stream.jsonl records: cost $0.5000 instead of $0.2500",
+        "stream.jsonl records: 10,039 tokens (here: 45 tokens)",
+        "stream.jsonl records: cost $0.5000 (here: $0.2500)",
     ]);
     assert_eq!(
         (&row["copies_say"], &row["contradictions"]),

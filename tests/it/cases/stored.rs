@@ -73,7 +73,7 @@ fn an_archived_session_is_one_run_and_says_where_it_is_stored() {
     assert_says(
         &board(&["list", ARCHIVED]),
         &[
-            "duplicate at archived_sessions/",
+            "also in archived_sessions/",
             "1 run",
             "1 duplicate isn't counted",
         ],
@@ -266,10 +266,7 @@ fn a_session_and_its_captured_stream_are_one_run() {
     let text = board(&["list", temp.path().to_str().unwrap()]);
     assert_says(
         &text,
-        &[
-            "duplicate at stream.jsonl",
-            "stream.jsonl records: Answered",
-        ],
+        &["also in stream.jsonl", "stream.jsonl records: Answered"],
     );
     fs::remove_file(temp.path().join("tmp/p/chats/session.jsonl")).unwrap();
     assert_eq!(

@@ -142,7 +142,7 @@ fn a_trial_ends_as_its_result_says() {
     let solved = trial("ledger__solved");
     assert_eq!(
         solved.row.verdict.sentence,
-        "The agent finished at step 1: reward 1"
+        "The agent finished at step 1 · reward 1"
     );
     assert_eq!(
         (solved.row.steps, solved.row.tokens, solved.row.cost_usd),
@@ -232,7 +232,7 @@ fn rewards_are_scores_of_the_run() {
     }));
     assert_eq!(
         (old.row.last_score, old.row.verdict.sentence.as_str()),
-        (Some(1.0), "The agent finished at step 1: reward 1")
+        (Some(1.0), "The agent finished at step 1 · reward 1")
     );
 }
 
@@ -522,7 +522,10 @@ fn what_the_result_of_a_trial_says_is_not_said_by_the_trajectory() {
         .output();
     let why: Value = serde_json::from_slice(&output.expect("it runs").stdout).expect("JSON");
     let told = why["evidence"][0]["text"].as_str().expect("a text");
-    assert!(told.starts_with("result.json says finished"), "{told}");
+    assert!(
+        told.starts_with("result.json records \"finished\""),
+        "{told}"
+    );
 }
 
 #[test]

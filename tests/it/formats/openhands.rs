@@ -194,7 +194,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
         (
             "running",
             "unknown",
-            "Ends after step 2: no model reply follows · killed, or waiting for the user",
+            "Ends after step 2, before the next model reply · probably killed or interrupted",
         ),
     ] {
         let temp = begun(&conversation(2));

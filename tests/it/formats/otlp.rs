@@ -518,7 +518,7 @@ fn the_evidence_of_a_presumed_end_has_the_whole_error() {
         headline.contains("its quota is used up") && !headline.contains("Ask the owner"),
         "{why}"
     );
-    let told = format!("The trace ends with QuotaError: {error}");
+    let told = format!("The trace ends with \"QuotaError\": {error}");
     let evidence = why["evidence"].as_array().expect("a list");
     assert!(evidence.iter().any(|piece| piece["text"] == *told), "{why}");
 }

@@ -46,7 +46,7 @@ fn a_conversation_that_its_user_ended() {
     assert_eq!(
         (&*row.verdict.sentence, row.verdict.certainty.as_str()),
         (
-            "The user ended the conversation at step 2: reward 1",
+            "The user ended the conversation at step 2 · reward 1",
             "recorded"
         )
     );

@@ -293,11 +293,11 @@ impl<'a, T> Group<'a, T> {
             .for_each(|(column, sum)| sum.add(column, run));
     }
 
-    /// Describes runs that are stored several times: `2 duplicates not counted`.
+    /// Describes runs that are stored several times: `+2 duplicates`. They aren't counted.
     pub fn copies_in_words(&self) -> String {
         match self.copies {
-            1 => "1 duplicate not counted".to_owned(),
-            copies => format!("{copies} duplicates not counted"),
+            1 => "+1 duplicate".to_owned(),
+            copies => format!("+{copies} duplicates"),
         }
     }
 

@@ -325,7 +325,7 @@ fn a_group_says_what_its_sums_leave_out() {
     );
     let one = (
         "1 run begins with steps counted in another run",
-        "1 duplicate not counted",
+        "+1 duplicate",
     );
     assert_eq!(
         of(&[(0, 0), (2, 1)]),
@@ -333,7 +333,7 @@ fn a_group_says_what_its_sums_leave_out() {
     );
     let two = (
         "2 runs begin with steps counted in other runs",
-        "3 duplicates not counted",
+        "+3 duplicates",
     );
     assert_eq!(
         of(&[(1, 1), (2, 2)]),

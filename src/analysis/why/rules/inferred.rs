@@ -18,6 +18,9 @@ use crate::analysis::verdict::{LimitFrom, decided_stop, is_disputed, last_mode};
 use crate::model::manifest::{Failure, Manifest};
 use crate::model::{CriticAction, EventHead, EventKind, Index, Op, Origin, Reading, StopReason};
 
+/// The note for a rule whose limit is unknown.
+const UNRECORDED: &str = "the limit isn't recorded";
+
 /// Returns the rules of a run that doesn't record them.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let asked = Asked::of(summary, index);
@@ -122,7 +125,7 @@ impl<'a> Asked<'a> {
                 if spent.limit.is_stated() {
                     ""
                 } else {
-                    "the limit isn't recorded"
+                    UNRECORDED
                 },
             ),
             _ if named && self.cause == Cause::NotRecorded && spent.limit.is_stated() => (
@@ -131,7 +134,7 @@ impl<'a> Asked<'a> {
             ),
             // If none of the disputed limits was reached, the rule didn't fire.
             _ if disagree.is_some() && spent.is_used_up() == Some(false) => (Standing::Held, ""),
-            (_, None) => (Standing::Unknown, "the limit isn't recorded"),
+            (_, None) => (Standing::Unknown, UNRECORDED),
             (None, Some(_)) => (Standing::Unknown, "the usage isn't recorded"),
             (Some(_), Some(_)) => (Standing::Held, ""),
         };
@@ -159,7 +162,15 @@ impl<'a> Asked<'a> {
     }
 
     fn steps(&self) -> RuleStatus {
-        let rule = self.budget(StopReason::BudgetSteps, "budget_steps", "steps");
+        let mut rule = self.budget(StopReason::BudgetSteps, "budget_steps", "steps");
+        let in_state = self
+            .index
+            .segment()
+            .and_then(|segment| segment.state_limit)
+            .filter(|_| rule.note == UNRECORDED);
+        if let Some(limit) = in_state {
+            rule.note = format!("the engine's limit isn't recorded (agent state: {limit})");
+        }
         // It fires at the first step that is one too many, so the number of steps is the limit.
         let inferred = self
             .summary
@@ -251,7 +262,7 @@ impl<'a> Asked<'a> {
         };
         if !self.ended_by(StopReason::UnrecoverableError) {
             // A policy may allow any number, and it isn't recorded.
-            return row(Standing::Unknown, failures, "the limit isn't recorded");
+            return row(Standing::Unknown, failures, UNRECORDED);
         }
         let last = self.index.manifest().get().and_then(Manifest::fatal);
         if last.is_some_and(Failure::is_given_up) {

@@ -47,52 +47,48 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
         .map(|rule| rule.reading)
 }
 
-/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table, or "8 rules, none
-/// fired (1 off, 2 unknown)".
+/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table, or "8 rules: 5
+/// not fired, 3 off". Counts only rules, not other ends such as errors.
 pub fn tally(rules: &[RuleStatus]) -> String {
+    let rules = || rules.iter().filter(|rule| !rule.is_outcome);
     let has_fired = |rule: &RuleStatus| rule.result == Standing::Fired || rule.is_inferred;
-    if rules.iter().any(has_fired) {
-        return results(rules);
+    if rules().any(has_fired) {
+        return counts(rules());
     }
-    let all = format::counted(rules.len(), "rule");
-    format!("{all}, {}", results(rules))
+    let all = format::counted(rules().count(), "rule");
+    match rules().count() {
+        0 => "none recorded".to_owned(),
+        1 => format!("{all}: {}", counts(rules()).trim_start_matches("1 ")),
+        _ if rules().all(|rule| rule.result == Standing::Unknown) => format!("{all}, all unknown"),
+        _ => format!("{all}: {}", counts(rules())),
+    }
 }
 
-/// Formats "1 fired, 6 not fired, 1 off, 2 unknown", or "none fired (1 off, 2 unknown)".
+/// Formats "1 fired, 6 not fired, 1 off, 2 unknown".
 pub fn results(rules: &[RuleStatus]) -> String {
-    let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
-    let fired = number(Standing::Fired);
-    let inferred = rules.iter().filter(|rule| rule.is_inferred).count();
-    let also = rules.iter().filter(|rule| rule.also).count();
-    let is_none = fired == 0 && inferred == 0;
-    let mut parts = Vec::new();
-    if fired > 0 {
-        parts.push(format!("{fired} fired"));
-    }
-    if inferred > 0 {
-        parts.push(format!("{inferred} inferred"));
-    }
-    if also > 0 {
-        parts.push(format!("{also} also true"));
-    }
-    let held = number(Standing::Held) - also;
-    let open = [
-        // "None fired" says the same.
-        (if is_none { 0 } else { held }, "not fired"),
+    counts(rules.iter().filter(|rule| !rule.is_outcome))
+}
+
+fn counts<'a>(rules: impl Iterator<Item = &'a RuleStatus> + Clone) -> String {
+    let number = |result: Standing| rules.clone().filter(|rule| rule.result == result).count();
+    let inferred = rules.clone().filter(|rule| rule.is_inferred).count();
+    let also = rules.clone().filter(|rule| rule.also).count();
+    let parts = [
+        (number(Standing::Fired), "fired"),
+        (inferred, "inferred"),
+        (also, "also true"),
+        (number(Standing::Held).saturating_sub(also), "not fired"),
         (number(Standing::Off), "off"),
-        (number(Standing::Unknown) - inferred, "unknown"),
+        (
+            number(Standing::Unknown).saturating_sub(inferred),
+            "unknown",
+        ),
     ];
-    parts.extend(
-        open.iter()
-            .filter(|(rules, _)| *rules > 0)
-            .map(|(rules, words)| format!("{rules} {words}")),
-    );
-    let parts = parts.join(", ");
-    match parts.as_str() {
-        _ if !is_none => parts,
-        "" => "none fired".to_owned(),
-        parts => format!("none fired ({parts})"),
-    }
+    let parts = parts.iter().filter(|(rules, _)| *rules > 0);
+    let parts: Vec<String> = parts
+        .map(|(rules, words)| format!("{rules} {words}"))
+        .collect();
+    parts.join(", ")
 }
 
 /// Sorts fired rules first, then those that were also true, then by share used, then off, then

@@ -3,6 +3,7 @@
 
 use serde_json::Number;
 
+use super::super::phase::of_phase;
 use super::status::{REFUTED, RuleStatus, Standing, plain};
 use crate::analysis::facts::{Depth, Record, record};
 use crate::analysis::lost::has_reply_without_line;
@@ -210,6 +211,7 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
         kind,
         label: String::new(),
         stands: "",
+        is_outcome: false,
         result,
         also: matches!(reading.check, Check::Stop { .. }),
         reading: said.cloned().unwrap_or_default(),
@@ -309,7 +311,7 @@ fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retr
         rule.note = if rule.reading.limit.is_some() {
             String::new()
         } else {
-            stop.reading.detail.to_string()
+            of_phase(&stop.reading.detail)
         };
         rule.stop = Some(Box::new(stop.clone()));
         if retraced.is_some_and(|retraced| retraced.is_refuted) {

@@ -32,6 +32,9 @@ pub struct RuleStatus {
     pub result: Standing,
     /// Whether the last records suggest that it ended the run, although no file records that.
     pub is_inferred: bool,
+    /// Whether it isn't a rule but something else that ended the run, such as an error. It isn't
+    /// counted as a rule.
+    pub is_outcome: bool,
     /// Whether it was true at the same moment but didn't end the run.
     pub also: bool,
     /// The measured value and the limit.
@@ -99,6 +102,9 @@ impl RuleStatus {
             "recovery_exhausted" | "unrecoverable_error" => "Error recovery",
             "final" => "Final answer",
             "critic_stop" => "Critic stop",
+            "max_iterations" => "Step limit",
+            "per_instance_cost_limit" => "Per-instance cost limit",
+            "per_instance_call_limit" => "Per-instance call limit",
             "agent_condition" => "Agent condition",
             "env_terminal" => "Environment",
             "context_overflow" => "Context window",

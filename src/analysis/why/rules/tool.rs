@@ -94,6 +94,11 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     for (name, unit) in usual {
         if unit != named_unit
             && !is_same_kind(unit)
+            && !(unit == "steps"
+                && manifest
+                    .limits
+                    .iter()
+                    .any(|limit| limit.unit == "iterations"))
             && manifest.limits.iter().all(|limit| limit.unit != unit)
         {
             let estimate = is_estimate(summary, unit);
@@ -142,7 +147,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let mut note = match &*ended.word {
         "" => String::new(),
         word if ended.is_own_word() => word.to_owned(),
-        word if is_inferred => format!("inferred from {word}"),
+        word if is_inferred => format!("from {word}"),
         word => format!("recorded as \"{word}\""),
     };
     let words = ended.words();
@@ -184,7 +189,13 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         Standing::Fired,
         &note,
     );
-    let (label, stands) = named(ended);
+    let (label, is_outcome) = named(ended);
+    let stands = match (is_outcome, ended.outcome) {
+        (false, _) => "",
+        // Another file may continue the run.
+        (true, Outcome::Unknown) => "recorded",
+        (true, _) => "ended the run",
+    };
     let is_denied = !ended.refuted.is_empty();
     let is_refuted = rule.reading.is_refuted() || is_denied;
     let note = match disputed {
@@ -202,6 +213,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     };
     RuleStatus {
         is_inferred,
+        is_outcome,
         label,
         stands: if result == Standing::Fired {
             stands
@@ -214,17 +226,22 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     }
 }
 
-/// Returns the display name of what ended a run, and its state.
-fn named(ended: &Ended) -> (String, &'static str) {
+/// Returns the display name of what ended a run, and whether it's something else than a rule: an
+/// error, a cancellation, or an unknown end.
+fn named(ended: &Ended) -> (String, bool) {
     if ended.outcome == Outcome::Completed {
-        return ("Answer".to_owned(), "ended the run");
+        return ("Final answer".to_owned(), false);
     }
     let limit = [" reached", " used up"]
         .iter()
         .find_map(|end| ended.headline.strip_suffix(*end));
     match limit {
-        Some(limit) => (limit.to_owned(), "reached"),
-        None => (ended.headline.to_string(), "ended the run"),
+        Some(limit) => (limit.to_owned(), false),
+        None => {
+            let is_rule = matches!(ended.outcome, Outcome::Truncated | Outcome::Halted)
+                || ended.kind().is_some();
+            (ended.headline.to_string(), !is_rule)
+        }
     }
 }
 

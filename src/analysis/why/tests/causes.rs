@@ -156,20 +156,17 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     let (summary, why) = by_budget(false, "budget_steps", &manifest("4")).explained();
     assert_eq!(
         summary.verdict.sentence,
-        "Step budget used up: 4 steps, limit 4"
+        "Step limit reached: 4 steps, limit 4"
     );
-    assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
+    assert_eq!(named(&why, Standing::Fired), ["Step limit"]);
     // No file states the limit. A budget's END event shows that the run ended at it.
     let (summary, why) = by_budget(false, "budget_steps", &manifest("null")).explained();
-    assert_eq!(
-        summary.verdict.sentence,
-        "Step budget used up after 4 steps"
-    );
+    assert_eq!(summary.verdict.sentence, "Step limit reached after 4 steps");
     assert_eq!(
         summary.verdict.limit.map(|limit| (limit.steps, limit.from)),
         Some((4, LimitFrom::Inferred))
     );
-    assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
+    assert_eq!(named(&why, Standing::Fired), ["Step limit"]);
     // With only a manifest, the numbers show it or nothing does.
     let alone = |limit: &str| {
         let run = Run {
@@ -187,9 +184,9 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     assert_eq!(
         alone("4"),
         (
-            "Step budget used up: 4 steps, limit 4".to_owned(),
+            "Step limit reached: 4 steps, limit 4".to_owned(),
             Some(4),
-            vec!["Step budget".to_owned()]
+            vec!["Step limit".to_owned()]
         )
     );
     let unknown = "Stopped with \"budget_steps\" after 4 steps; the rule isn't recorded".to_owned();
@@ -287,7 +284,7 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
         (summary.verdict.sentence, why.rules[0].note.clone())
     };
     let exhausted = [("true", "continue"), ("true", "stop")];
-    assert!(told(&exhausted).0.contains("the recovery policy gave up"));
+    assert!(told(&exhausted).0.contains(" after recovery gave up: "));
     assert_eq!(
         told(&exhausted).1,
         "the last error was recoverable too; the limit isn't recorded"
@@ -327,7 +324,7 @@ fn the_newest_failure_is_the_one_that_ended_the_run() {
     let mut failures = vec![("true", "continue"); 60];
     let (summary, why) = failing("unrecoverable_error", &failures).explained();
     assert_eq!(
-        summary.verdict.sentence, "Error in step 1: down · an answer was ready",
+        summary.verdict.sentence, "Failed in step 1: down · an answer was ready",
         "none of these ended the run"
     );
     assert_eq!(
@@ -566,5 +563,5 @@ fn where_the_files_disagree_on_the_end_no_rule_is_said_to_have_held() {
     assert_eq!(named(&why, Standing::Fired), [""; 0]);
     let mut held = named(&why, Standing::Held);
     held.sort();
-    assert_eq!(held, ["Step budget"], "there was room left");
+    assert_eq!(held, ["Step limit"], "there was room left");
 }

@@ -137,12 +137,12 @@ fn every_reason_in_every_layout() {
     final_result [board] answered, completed, recorded, step 1, by rule: Answered at step 1
     max_steps [A B C] limit, truncated, recorded, step 1, by max_steps: Step limit reached after 2 steps
     max_steps [board] limit, truncated, recorded, step 1, by rule: Step limit reached
-    budget_steps [A B C] limit, truncated, recorded, step 1, by budget.steps: Step budget used up after 2 steps
-    budget_steps [board] limit, truncated, recorded, step 1, by rule: Step budget used up
-    budget_time [A B C] limit, truncated, recorded, step 1, by budget.time: Time budget used up
-    budget_time [board] limit, truncated, recorded, step 1, by rule: Time budget used up
-    budget_tokens [A B C] limit, truncated, recorded, step 1, by budget.tokens: Token budget used up
-    budget_tokens [board] limit, truncated, recorded, step 1, by rule: Token budget used up
+    budget_steps [A B C] limit, truncated, recorded, step 1, by budget.steps: Step limit reached after 2 steps
+    budget_steps [board] limit, truncated, recorded, step 1, by rule: Step limit reached
+    budget_time [A B C] limit, truncated, recorded, step 1, by budget.time: Time limit reached
+    budget_time [board] limit, truncated, recorded, step 1, by rule: Time limit reached
+    budget_tokens [A B C] limit, truncated, recorded, step 1, by budget.tokens: Token limit reached
+    budget_tokens [board] limit, truncated, recorded, step 1, by rule: Token limit reached
     agent_condition [A B C] own rule, completed, recorded, step 1, by agent: The agent's own stop condition was met after step 1
     agent_condition [board] own rule, completed, recorded, step 1, by rule: The agent's own stop condition was met after step 1
     critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by the critic C

@@ -13,7 +13,9 @@ use crate::analysis::format;
 use crate::analysis::patch;
 use crate::model::CallEnd;
 use crate::model::json::Json;
-use crate::model::step::{Call as RecordedCall, Effort, Invocation, Outcome, Step, Value};
+use crate::model::step::{
+    Call as RecordedCall, Effort, Invocation, NOT_RECORDED, Outcome, Step, Value,
+};
 use crate::page::part::attachment;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, Folded};
@@ -314,7 +316,7 @@ fn pair(
         (true, false, true) => "result without an invocation (no tool ran)".into(),
         (true, false, false) => "not called (no invocation and no result)".into(),
         (false, true, true) => "invocation and result without a call in the decision".into(),
-        (false, false, _) => "result without a call".into(),
+        (false, false, _) => "a result without a recorded call".into(),
     };
     if !note.is_empty() {
         out.note = note;
@@ -349,7 +351,10 @@ fn marks(invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> V
             marks.push(status(&format!("call {ran}"), ran));
             marks.push(status(&format!("result {came}"), came));
         }
-        _ => marks.extend(ran.or(came).map(|word| status(word, word))),
+        _ => marks.extend(ran.or(came).map(|word| match word {
+            NOT_RECORDED => status("outcome not recorded", word),
+            word => status(word, word),
+        })),
     }
     let category = invocation.and_then(|invocation| invocation.category.as_deref());
     marks.extend(category.map(|category| Sign::plain("mk err", category)));
@@ -502,7 +507,7 @@ impl Call {
         let size = format::bytes(written.len() as u64);
         self.args.push(Arg {
             name,
-            value: format!("… {size} below").into(),
+            value: format!("… shown below, {size}").into(),
             comma: "",
         });
         let label = if key.is_empty() { "arguments" } else { key };

@@ -116,7 +116,10 @@ fn what_has_no_partner_says_so() {
     );
     assert_eq!(lost.pairs[0].note.as_str(), "no result recorded");
     let alone = read(r#"{"actions": [], "tool_invocations": [], "action_results": ["text"]}"#);
-    assert_eq!(alone.pairs[0].note.as_str(), "result without a call");
+    assert_eq!(
+        alone.pairs[0].note.as_str(),
+        "a result without a recorded call"
+    );
     assert_eq!(texts(&alone.pairs[0]), [("output", "text")]);
     assert!(read("{}").is_empty() && read("[]").is_empty() && read(r#"{"actions": 7}"#).is_empty());
 }
@@ -151,7 +154,7 @@ fn long_arguments_stand_below() {
     );
     let actions = read(&step);
     let call = actions.pairs[0].call.as_ref().unwrap();
-    assert_eq!(call.args[1].value.as_str(), "… 18.0 KB below");
+    assert_eq!(call.args[1].value.as_str(), "… shown below, 18.0 KB");
     assert!(matches!(call.long[0].text.more, More::Here { .. }));
     let odd = read(r#"{"actions": ["text", {"name": "n", "args": [1]}]}"#);
     assert_eq!(

@@ -310,7 +310,7 @@ fn range_words(view: &RunView<'_>, first: usize, end: usize, within: &Extremes) 
         .filter_map(|(mark, found)| Some(many(*mark, found?.1)));
     let turns = within
         .turns
-        .map(|(_, count)| format::counted(count, "turn"));
+        .map(|(_, count)| format::counted(count, "turn start"));
     let mut details: Vec<String> = counts.chain(turns).collect();
     details.extend(
         within
@@ -393,7 +393,7 @@ fn legend(
         }
     }
     if let Some((n, count)) = whole.turns {
-        legend.push(("turn", "", format::counted(count, "turn"), to(n)));
+        legend.push(("turn", "", format::counted(count, "turn start"), to(n)));
     }
     legend
 }

@@ -227,7 +227,20 @@ impl<'a> Timeline<'a> {
             } else {
                 format!("The first {} steps were", format::count(copied as u64))
             };
-            format!("{which} copied from another run. Times before 0 belong to that run.")
+            let zero = self.view.zero().unwrap_or_default();
+            let is_early = |row: &&Row| row.span.is_some_and(|(from, _)| from < zero);
+            let copies = || self.rows.iter().filter(|row| row.is_copy);
+            let own = self.rows.iter().find(|row| !row.is_copy && !row.is_child);
+            let more = match own.map(|row| &*row.began) {
+                _ if copies().any(|row| is_early(&row)) => {
+                    " Times before 0 belong to that run.".to_owned()
+                }
+                Some(began) if !began.is_empty() => {
+                    format!(" This run's own steps start at {began}.")
+                }
+                _ => String::new(),
+            };
+            format!("{which} copied from another run.{more}")
         })
     }
 

@@ -106,14 +106,7 @@ impl Scale {
                     .is_none_or(|(last, _)| x - last >= self.width * APART * 0.9);
                 if is_free && x <= self.width * 0.94 {
                     let since = at - self.zero;
-                    ticks.push((
-                        x,
-                        if step < 100_000 {
-                            format::offset(since)
-                        } else {
-                            format::offset_short(since)
-                        },
-                    ));
+                    ticks.push((x, short(&format::offset(since))));
                 }
                 at = self.zero + ((at - self.zero).div_euclid(step) + 1).saturating_mul(step);
             }
@@ -125,6 +118,14 @@ impl Scale {
     pub(super) fn percent(&self, x: f64) -> String {
         format!("{:.2}%", 100.0 * x / self.width)
     }
+}
+
+/// Drops the zeros at the end of the seconds: `+1 min 40 s`, `+0.045 s`.
+fn short(offset: &str) -> String {
+    let number = offset.strip_suffix(" s").unwrap_or(offset);
+    let number = number.trim_end_matches('0').trim_end_matches('.');
+    // The number isn't all zeros, because it has a decimal point.
+    format!("{number} s")
 }
 
 #[cfg(test)]

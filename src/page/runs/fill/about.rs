@@ -74,7 +74,14 @@ impl List<'_> {
         if self.query.is_empty() {
             total
         } else {
-            format!("{} of {total}", count(self.survey.matched as u64))
+            let matched = count(self.survey.matched as u64);
+            match self.survey.total.saturating_sub(self.ctx.counted) {
+                0 => format!("{matched} of {total}"),
+                copies => format!(
+                    "{matched} of {total}, including {}",
+                    counted(copies, "duplicate")
+                ),
+            }
         }
     }
 
@@ -110,15 +117,15 @@ impl List<'_> {
         let [answered, ended, unknown] =
             [strip.answered, strip.ended, strip.unknown].map(|number| number as u64);
         let more = if unknown > 0 {
-            format!(" · {} without a known end", count(unknown))
+            format!(" · {} unknown", count(unknown))
         } else {
             String::new()
         };
         let of = match ended {
-            0 => "no run is known to have ended".to_owned(),
-            1 => format!("{} of the 1 run that ended", count(answered)),
+            0 => "no run has a known end".to_owned(),
+            1 => format!("{} of the 1 run with a known end", count(answered)),
             _ => format!(
-                "{} of the {} runs that ended",
+                "{} of the {} runs with a known end",
                 count(answered),
                 count(ended)
             ),
@@ -360,7 +367,7 @@ impl List<'_> {
     /// Describes how the board notices changes.
     pub(crate) fn watch(&self) -> String {
         match &self.ctx.watch {
-            Watch::Native => "watching with file notifications".to_owned(),
+            Watch::Native => "watching for file changes".to_owned(),
             Watch::Poll(reason) => format!("polling: {}", line(reason)),
             Watch::Stalled(reason) => format!("not up to date: {}", line(reason)),
         }
@@ -380,14 +387,20 @@ impl List<'_> {
         )
     }
 
-    /// Counts the skipped files by reason, the most frequent first: `11 files: unsupported format:
-    /// looks like a Copilot CLI session`.
+    /// Counts the skipped files by reason, the most frequent first: `11 files in an
+    /// unsupported format (looks like a Copilot CLI session)`.
     pub(crate) fn skipped_reasons(&self) -> Vec<String> {
         let mut reasons: Vec<_> = total(self.ctx).files.into_iter().collect();
         reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         reasons
             .into_iter()
-            .map(|(reason, files)| format!("{}: {}", counted(files, "file"), line(&reason)))
+            .map(|(reason, files)| {
+                let files = counted(files, "file");
+                match reason.strip_prefix("unsupported format: ") {
+                    Some(kind) => format!("{files} in an unsupported format ({})", line(kind)),
+                    None => format!("{files}: {}", line(&reason)),
+                }
+            })
             .collect()
     }
 

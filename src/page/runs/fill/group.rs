@@ -117,7 +117,7 @@ impl<'a> List<'a> {
         let mut notes = Vec::new();
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
         note(failed, format!("{} failed", counted(failed, "run")));
-        note(alive, format!("{alive} still active"));
+        note(alive, format!("{alive} not finished"));
         note(group.copies, group.copies_in_words());
         note(group.branches, group.branches_in_words());
         note(

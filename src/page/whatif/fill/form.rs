@@ -121,7 +121,7 @@ pub(crate) fn form(
     RulesForm {
         action: href::whatif(key),
         note: if suggested {
-            "The suggested values are close to the recorded ones."
+            "Suggested: three quarters of the recorded usage, and common guards."
         } else {
             ""
         },

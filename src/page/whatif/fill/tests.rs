@@ -213,7 +213,7 @@ fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     assert!(
         rows(&body.answer)
             .iter()
-            .any(|row| row.starts_with("Rounds|5|step 4|earlier"))
+            .any(|row| row.starts_with("Round limit|5|step 4|earlier"))
     );
 }
 
@@ -246,13 +246,13 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
     assert_eq!(
         shown_rows,
         [
-            "Tokens|1|step 0|earlier|4|5,302|none||396 tokens, limit 1",
-            "Steps|3|step 2|earlier|2|3,351|none||3 steps, limit 3",
-            "Token budget|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
-            "Tokens|9,000|–|not reached|–|–|–||didn't fire before the run ended",
-            "Step budget|20|–|not reached|–|–|–|as recorded|didn't fire before the run ended",
+            "Token limit|1|step 0|earlier|4|5,302|none||396 tokens, limit 1",
+            "Step limit|3|step 2|earlier|2|3,351|none||3 steps, limit 3",
+            "Token limit|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
+            "Token limit|9,000|–|not reached|–|–|–||didn't fire before the run ended",
+            "Step limit|20|–|not reached|–|–|–|as recorded|didn't fire before the run ended",
             "Low score|nobody < 0.5|–|unknown|–|–|unknown||unknown from step 0: a score from the critic nobody isn't recorded",
-            "Rounds|0|–|off|–|–|–||disabled (0)",
+            "Round limit|0|–|off|–|–|–||disabled (0)",
         ]
     );
     let hits: Vec<bool> = body

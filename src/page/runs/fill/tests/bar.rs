@@ -74,7 +74,7 @@ fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
             && list
                 .answered()
                 .1
-                .ends_with(&format!(" that ended · {unknown} without a known end"))
+                .ends_with(&format!(" with a known end · {unknown} unknown"))
     );
     let segments = list.segments();
     assert_eq!(

@@ -30,6 +30,7 @@ fn ctx(query: &str) -> ListContext {
         stores: Vec::new(),
         elsewhere: Vec::new(),
         watch: Watch::Native,
+        counted: usize::MAX,
         looked: Some(999_998_000_000),
         indexing: None,
         now: 1_000_000_000_000,
@@ -265,7 +266,7 @@ fn the_page_counts_what_it_shows() {
         list.answered(),
         (
             "17%".to_owned(),
-            "100 of the 600 runs that ended".to_owned()
+            "100 of the 600 runs with a known end".to_owned()
         )
     );
     assert_eq!(all.body.rows.len(), 200);
