@@ -42,7 +42,7 @@ pub(super) type Done = std::result::Result<u8, Failure>;
 /// Parses a whole number. The standard library's error doesn't say what is valid.
 pub(super) fn whole_number<T: std::str::FromStr>(text: &str) -> std::result::Result<T, String> {
     text.parse()
-        .map_err(|_| "must be a whole number from 0".to_owned())
+        .map_err(|_| "must be a whole number ≥ 0".to_owned())
 }
 
 /// Truncates a text longer than `max` characters, and ends it with an ellipsis.

@@ -186,7 +186,7 @@ impl ConfigText<'_> {
             .strip_prefix('"')
             .and_then(|key| key.strip_suffix('"'))
             .unwrap_or(key);
-        let what = in_plain_words(what).replace("unknown field", "unknown key");
+        let what = in_plain_words(what);
         let key = if key.is_empty() || what.contains(&format!("`{key}`")) {
             String::new()
         } else {
@@ -319,11 +319,11 @@ mod tests {
             ),
             (
                 "\nsessions = \"yes\"\n",
-                ":2: sessions: must be true or false, not string \"yes\"",
+                ":2: sessions: must be true or false, not \"yes\"",
             ),
             (
                 "roots = \"x\"",
-                ":1: roots: must be a list, not string \"x\"",
+                ":1: roots: must be a list, not \"x\"",
             ),
             (
                 "roots = [\"x\", \"\"]",
@@ -339,7 +339,7 @@ mod tests {
             ),
             (
                 "[prices.a]\ninput = 1\noutput = \"2\"",
-                ":3: output: must be a number, not string \"2\"",
+                ":3: output: must be a number, not \"2\"",
             ),
             (
                 "[prices.a]\ninput = 1\noutput = 1\nlight = 1",
@@ -372,15 +372,15 @@ mod tests {
         for (text, expected) in [
             (
                 "{\"prices\": {\"a\": {\n\"input\": 1,\n \"output\": true}}}",
-                ":3: output: must be a number, not boolean `true`",
+                ":3: output: must be a number, not true",
             ),
             (
                 "{\"price\": {}}",
-                ":1: unknown key `price`, expected `prices`",
+                ":1: unknown key `price`; use `prices`",
             ),
             (
                 "sessions = true",
-                ":1: unknown key `sessions`, expected `prices`",
+                ":1: unknown key `sessions`; use `prices`",
             ),
         ] {
             let error = prices(text).unwrap_err().to_string();

@@ -473,7 +473,7 @@ fn help_of_every_command() {
 
     Options:
           --runs <ROOT>   Where to create the run's directory [default: ./runs; for a branch, next to the original run]
-          --resume <RUN>  Resume a recorded run in its own directory; the agent's files are used as they are
+          --resume <RUN>  Resume a recorded run in its own directory; files in the workspace aren't restored
           --from <STEP>   Instead of resuming, branch from the run: start a new one with the steps before STEP
           --json          Print one JSON document
       -h, --help          Print help (see more with '--help')
@@ -515,7 +515,7 @@ fn a_wrong_number_or_address_is_explained() {
     for (args, words) in [
         (
             &["show", run, "--step", "x"][..],
-            "must be a whole number from 0",
+            "must be a whole number ≥ 0",
         ),
         (
             &["serve", "--port", "70000"][..],

@@ -184,7 +184,7 @@ impl Link {
             let what = format!("can't start the MCP server {name}: {command}");
             Error::new(Kind::Unreadable, what)
                 .because(error)
-                .hint("`command` is a program and its arguments")
+                .hint("set `command` to an installed program, followed by its arguments")
         })?;
         Ok(Link::Pipe(pipe))
     }

@@ -765,7 +765,7 @@ fn mistakes_in_a_file_are_told_with_their_line() {
         ),
         (
             "[mcp.x]\ncommand = [\"a\"]\nurl = \"b\"\n",
-            "keep one of the two",
+            "set either `command` or `url`, not both",
         ),
         ("[mcp.x]\ncommand = []\n", "`command` needs a program"),
         (
@@ -778,7 +778,7 @@ fn mistakes_in_a_file_are_told_with_their_line() {
         ),
         (
             "[mcp.x]\nurl = \"b\"\ntimout = 3\n",
-            "unknown field `timout`",
+            "unknown key `timout`",
         ),
         ("[mcp.x]\nurl = \"b\"\ntimeout = 0\n", "above 0"),
     ] {

@@ -329,13 +329,13 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
     ]);
     let words = [
         "hint: did you mean critic_stop/critic_stop?",
-        "unknown field `rn`",
+        "unknown key `rn`",
         "`run` is missing",
         "max_bytes must be a whole number, not \"all\"",
         "400",
-        "must be a whole number from 0, not integer `-1`",
-        "must be a whole number from 0, not floating point `1.5`",
-        "must be a whole number from 0, not string \"ten\"",
+        "must be a whole number ≥ 0, not -1",
+        "must be a whole number ≥ 0, not 1.5",
+        "must be a whole number ≥ 0, not \"ten\"",
         "400",
         "400",
         "Its keys are",
