@@ -110,7 +110,7 @@ fn skipped(index: &Index) -> Vec<Issue> {
             };
             let reason = match skip.why {
                 Why::Room => format!(
-                    "skipped {count} in lines {first} to {last}{more}: the run has more than the board keeps, so only the \
+                    "skipped {count} in lines {first} to {last}{more}: the run has more than board keeps, so only the \
                      first and the newest are kept"
                 ),
                 Why::Void => format!(
@@ -457,17 +457,21 @@ fn without_facts(index: &Index) -> Vec<Issue> {
             reason: format!("the step has no facts for re-evaluating stop rules{more}"),
         });
     }
-    let last = index.steps().last().and_then(|step| step.step_id);
+    let newest = index.steps().last();
+    let last = newest.and_then(|step| step.step_id);
+    // An unreadable last line may be any step.
+    let is_known = !index.is_partial() && newest.is_none_or(|step| step.fate.is_readable());
     let named = index.stop().map(StopVerdict::step_id);
-    if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
+    if let Some(named) = named.filter(|named| *named != last && is_known) {
         let of_verdict = named.map_or_else(
             || "the verdict says that no step ran".to_owned(),
             |id| format!("the verdict says that step {id} ran last"),
         );
-        let of_file = last.map_or_else(
-            || "the file has no steps".to_owned(),
-            |id| format!("the file ends at step {id}"),
-        );
+        let of_file = match (newest, last) {
+            (None, _) => "the file has no steps".to_owned(),
+            (Some(_), None) => "the file's last step has no id".to_owned(),
+            (Some(_), Some(id)) => format!("the file ends at step {id}"),
+        };
         let reason = format!("{of_verdict}, but {of_file}");
         let file = TraceFile::Steps;
         issues.push(Issue {

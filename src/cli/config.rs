@@ -94,7 +94,9 @@ fn unreadable(what: &str, file: &Path, error: io::Error) -> Error {
     } else {
         Kind::Unreadable
     };
-    Error::new(kind, format!("can't read {what} in {}", file.display())).because(error)
+    Error::new(kind, format!("can't read {what} in {}", file.display()))
+        .because(error)
+        .hint("check the path, and that the file is readable")
 }
 
 /// Returns the path of the user's settings file, whether or not it exists.
@@ -196,7 +198,7 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{}: {key}{what}", self.file.display(), line + 1),
         );
-        error.hint("see Settings in docs/using.md for a complete file")
+        error.hint("the keys are roots = [\"~/runs\"], sessions = true, and input, cached and output under [prices.\"MODEL*\"]")
     }
 
     /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the

@@ -18,7 +18,7 @@ pub trait Lines {
     fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
         if span.len > MAX_LINE_BYTES {
             return Err(format!(
-                "it has {} bytes, more than the board parses",
+                "it has {} bytes, more than board parses",
                 span.len
             ));
         }

@@ -220,8 +220,8 @@ fn help_of_every_command() {
           --sessions              Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
           --host <HOST>           The address to listen on [default: 127.0.0.1]
           --port <PORT>           The port to listen on; 0 picks a free one [default: 8765]
-          --token <TOKEN>         Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the process list. If other machines can reach the address, a missing token is generated and printed
-          --open                  Open the board in the browser
+          --token <TOKEN>         Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the process list. Without a token, one is generated and printed if other machines can reach the address
+          --open                  Open board in the browser
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
           --s3-every <SECONDS>    List each root in an object store this often, or less often if needed to stay within --s3-requests [default: 10]
@@ -243,7 +243,7 @@ fn help_of_every_command() {
     Options:
           --sort <FIELD>   Sort by one of the fields below; a leading `-` reverses the order [default: updated]
           --group <FIELD>  Group runs by project, parent or task, with totals
-          --csv            Print CSV with all fields of the JSON, in list order
+          --csv            Print CSV with all fields of the JSON, in the order of the list
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
           --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
@@ -257,8 +257,8 @@ fn help_of_every_command() {
       path               Where its files are
       run_id             The id that the trace records
       manifest_status    The status recorded in manifest.json
-      liveness           Whether it may still write: finished, running, stalled, died, …
-      outcome            How it ended: completed, truncated, halted, failed, cancelled, unknown
+      liveness           Whether it may still be running: finished, running, stalled, died, …
+      outcome            How it ended: completed, truncated, halted, failed, cancelled, running, unknown
       status             The word in the status column: answered, limit, error, died, …
       stop               The recorded stop reason
       verdict            Why it stopped, in a sentence
@@ -267,7 +267,7 @@ fn help_of_every_command() {
       certainty          Whether the verdict is recorded, inferred or unknown
       steps              The number of steps
       events             The number of events
-      segments           The number of runs in the same directory
+      segments           The number of runs recorded in its directory, one after another (JSON: segment_count)
       errors             The number of steps with an error
       max_steps          The step limit
       max_steps_from     Who set the step limit

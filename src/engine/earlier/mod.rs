@@ -263,7 +263,7 @@ impl Earlier {
         if let Some(from) = from.filter(|from| *from > steps.len() as u64) {
             let steps = steps.len();
             return Err(format!(
-                "step {from} is out of range (completed steps: {steps})"
+                "there is no step {from}: the run has {steps} completed steps"
             ));
         }
         let mut past = Past::default();

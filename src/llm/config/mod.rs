@@ -309,6 +309,7 @@ impl AgentFile {
                 format!("can't read the agent file {}", path.display()),
             )
             .because(error)
+            .hint(HELP)
         })?;
         Self::parse(&text, path)
     }

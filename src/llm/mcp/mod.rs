@@ -269,6 +269,9 @@ impl Server {
             let words = status.last_words();
             let words = context.key.scrub(words.trim());
             match words.is_empty() {
+                true if part.command.is_some() => error.hint(
+                    "run its command in a terminal to see why; it must speak MCP over stdin and stdout",
+                ),
                 true => error,
                 false => error.hint(format!("its last output: {words}")),
             }

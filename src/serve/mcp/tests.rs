@@ -301,7 +301,7 @@ fn the_state_without_a_step_is_that_after_the_last_one_also_where_steps_are_skip
     };
     let state: Value = serde_json::from_str(&text_of(1)).unwrap();
     assert_eq!(state["n"], 17, "{state}");
-    let steps = "It has 101 steps (the board keeps 18, numbered 0 to 17).";
+    let steps = "It has 101 steps (board keeps 18, numbered 0 to 17).";
     assert!(text_of(2).contains(steps), "{}", text_of(2));
 }
 

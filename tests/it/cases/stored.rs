@@ -324,7 +324,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     );
     let files = &list["skipped_files"];
     assert_eq!(
-        files["unsupported format: looks like a Copilot CLI session"],
+        files["unsupported format (looks like a Copilot CLI session)"],
         6
     );
     assert_eq!(
@@ -334,7 +334,7 @@ fn what_another_program_wrote_is_no_run_and_is_named() {
     assert_says(
         &board(&["list", dir]),
         &[
-            "skipped: 6 files: unsupported format: looks like a Copilot CLI session",
+            "skipped: 6 files: unsupported format (looks like a Copilot CLI session)",
             "skipped: 1 file: empty file",
         ],
     );
