@@ -66,7 +66,12 @@ fn literal(found: &str) -> &str {
     }
     let quoted = ["integer ", "floating point ", "boolean "]
         .into_iter()
-        .find_map(|kind| found.strip_prefix(kind)?.strip_prefix('`')?.strip_suffix('`'));
+        .find_map(|kind| {
+            found
+                .strip_prefix(kind)?
+                .strip_prefix('`')?
+                .strip_suffix('`')
+        });
     match found {
         "sequence" => "a list",
         "map" => "a table",
@@ -194,12 +199,30 @@ mod tests {
     #[test]
     fn a_wrong_value_is_shown_as_it_is_written() {
         for (message, words) in [
-            ("invalid value: integer `-1`, expected u64", "must be a whole number ≥ 0, not -1"),
-            ("invalid type: integer `3`, expected a string", "must be a string, not 3"),
-            ("invalid type: boolean `true`, expected f64", "must be a number, not true"),
-            ("invalid type: sequence, expected a map", "must be a table of keys and values, not a list"),
-            ("unknown variant `x`, expected one of `a`, `b`, `c`", "unknown value `x`; use one of `a`, `b`, `c`"),
-            ("unknown field `x`, expected `a` or `b`", "unknown key `x`; use `a` or `b`"),
+            (
+                "invalid value: integer `-1`, expected u64",
+                "must be a whole number ≥ 0, not -1",
+            ),
+            (
+                "invalid type: integer `3`, expected a string",
+                "must be a string, not 3",
+            ),
+            (
+                "invalid type: boolean `true`, expected f64",
+                "must be a number, not true",
+            ),
+            (
+                "invalid type: sequence, expected a map",
+                "must be a table of keys and values, not a list",
+            ),
+            (
+                "unknown variant `x`, expected one of `a`, `b`, `c`",
+                "unknown value `x`; use one of `a`, `b`, `c`",
+            ),
+            (
+                "unknown field `x`, expected `a` or `b`",
+                "unknown key `x`; use `a` or `b`",
+            ),
         ] {
             assert_eq!(in_plain_words(message), words);
         }

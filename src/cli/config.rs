@@ -323,10 +323,7 @@ mod tests {
                 "\nsessions = \"yes\"\n",
                 ":2: sessions: must be true or false, not \"yes\"",
             ),
-            (
-                "roots = \"x\"",
-                ":1: roots: must be a list, not \"x\"",
-            ),
+            ("roots = \"x\"", ":1: roots: must be a list, not \"x\""),
             (
                 "roots = [\"x\", \"\"]",
                 ":1: roots: an empty string isn't a directory",
@@ -376,10 +373,7 @@ mod tests {
                 "{\"prices\": {\"a\": {\n\"input\": 1,\n \"output\": true}}}",
                 ":3: output: must be a number, not true",
             ),
-            (
-                "{\"price\": {}}",
-                ":1: unknown key `price`; use `prices`",
-            ),
+            ("{\"price\": {}}", ":1: unknown key `price`; use `prices`"),
             (
                 "sessions = true",
                 ":1: unknown key `sessions`; use `prices`",

@@ -218,12 +218,7 @@ impl HitSink for HitPrinter<'_> {
     }
 }
 
-fn foot(
-    out: &mut dyn Write,
-    look: &Look,
-    tally: &Tally,
-    duplicates: usize,
-) -> std::io::Result<()> {
+fn foot(out: &mut dyn Write, look: &Look, tally: &Tally, duplicates: usize) -> std::io::Result<()> {
     let hits = match tally.found {
         0 => "no matches in".to_owned(),
         found => format!(

@@ -124,7 +124,8 @@ fn show_a_run() {
     task      Fix a.py
     agents    fixer
     status    answered
-    recorded  finished, manifest status completed, stop reason final
+    liveness  finished
+    recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s
@@ -304,7 +305,8 @@ fn show_events() {
     task      Fix a.py
     agents    fixer
     status    answered
-    recorded  finished, manifest status completed, stop reason final
+    liveness  finished
+    recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s

@@ -87,7 +87,8 @@ impl<D: DeserializeOwned> State<D> {
             serde_json::from_str(text)
                 .map_err(|wrong| StateError(format!("state.{key}: {}", without_place(&wrong))))
         }
-        let of_data = |wrong: serde_json::Error| StateError(format!("{OF_DATA}{}", without_place(&wrong)));
+        let of_data =
+            |wrong: serde_json::Error| StateError(format!("{OF_DATA}{}", without_place(&wrong)));
         let read = match (back::from_text(&data), &*data) {
             // An agent without data uses `()`, which is null in JSON.
             (Err(wrong), "{}") => back::from_text("null").map_err(|_| wrong),

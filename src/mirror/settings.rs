@@ -219,7 +219,9 @@ impl Settings {
             None => {
                 let unusable = unusable.into_iter().find(|name| of_profile(name).is_some());
                 self.why_none = unusable.map(|name| {
-                    format!("the profile {profile} has {name}, which board doesn't support; {EXPORT}")
+                    format!(
+                        "the profile {profile} has {name}, which board doesn't support; {EXPORT}"
+                    )
                 });
                 let is_aws = self
                     .endpoint

@@ -365,7 +365,10 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
 
 /// Describes the result: the summary without its verb.
 fn result(address: &Address) -> String {
-    let what = address.about.split_once(' ').map_or(address.about, |(_, what)| what);
+    let what = address
+        .about
+        .split_once(' ')
+        .map_or(address.about, |(_, what)| what);
     match address.about.starts_with("Get ") || address.about.starts_with("List ") {
         true => format!("The result: {what}."),
         false => format!("The result of: {}.", address.about),

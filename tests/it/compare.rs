@@ -194,7 +194,7 @@ fn odd_pairs_have_a_page() {
     };
     assert_eq!(
         says("a=loop&b=loop"),
-        "No differences: actions, results, critics, scores and state changes are the same in all 4 steps."
+        "All 4 steps are the same in both runs: actions, results, critics with their scores, and state changes."
     );
     assert_eq!(
         says("a=task_validation_failed&b=task_validation_failed"),

@@ -194,9 +194,7 @@ fn unknown(name: &str) -> String {
     let names = COLUMNS.iter().map(|column| (column.name, column.name));
     let close = closest(name, names).next();
     let close = close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"));
-    format!(
-        "no field is called {name}{close}. Put the term in quotes to search for its text"
-    )
+    format!("no field is called {name}{close}. Put the term in quotes to search for its text")
 }
 
 /// Parses the word `changed` after `state.KEY`.
@@ -254,15 +252,15 @@ fn number(
         let name = field.name;
         match unit {
             _ if matches!(field.kind, Kind::Usd(_)) => {
-                format!("{name} needs an amount in dollars, such as {name}<0.5, {name}>=2 or {name}:0.1..1")
+                format!(
+                    "{name} needs an amount in dollars, such as {name}<0.5, {name}>=2 or {name}:0.1..1"
+                )
             }
             _ if matches!(field.kind, Kind::Score(_)) => {
                 format!("{name} needs a number, such as {name}<0.5, {name}>=0.8 or {name}:0.2..0.5")
             }
             Unit::Seconds => {
-                format!(
-                    "{name} needs a time, such as {name}<90s, {name}>2m or {name}:250ms..1h"
-                )
+                format!("{name} needs a time, such as {name}<90s, {name}>2m or {name}:250ms..1h")
             }
             Unit::Moment => format!(
                 "{name} needs a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"

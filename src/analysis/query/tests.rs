@@ -105,10 +105,11 @@ fn a_cost_that_is_no_number_is_explained_in_dollars() {
         bad(
             &query,
             &query,
-            &format!("{name} takes dollars, such as {name}<0.5"),
+            &format!("{name} needs an amount in dollars, such as {name}<0.5"),
         );
     }
     bad("steps:x", "steps:x", "steps needs a number");
+    bad("score:x", "score:x", "such as score<0.5, score>=0.8");
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Write only this scenario; repeatable
     #[arg(long, value_name = "NAME")]
     scenario: Vec<String>,
-    /// Replay one scenario in real time, to watch on the board; Ctrl-C writes the rest at once
+    /// Replay one scenario in real time, to watch in the browser; Ctrl-C writes the rest at once
     #[arg(long)]
     live: bool,
     /// Print one JSON document

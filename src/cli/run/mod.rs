@@ -244,7 +244,8 @@ fn check_exists(run: &Path) -> Result<()> {
         Ok(true) => Ok(()),
         Ok(false) => {
             let what = format!("there is no run at {}", run.display());
-            Err(Error::new(Kind::NotFound, what).hint("`board list DIR` lists the runs in a directory"))
+            Err(Error::new(Kind::NotFound, what)
+                .hint("`board list DIR` lists the runs in a directory"))
         }
         Err(error) => {
             let what = format!("can't access {}", run.display());

@@ -740,7 +740,8 @@ impl Run {
     /// Stops reading the run until its files change, because the board failed on them.
     pub(super) fn fail(&self) {
         let mut index = Index::default();
-        let reason = "reading failed because of a bug in board. It tries again when the files change";
+        let reason =
+            "reading failed because of a bug in board. It tries again when the files change";
         let (kind, file, reason) = (IssueKind::Unreadable, TraceFile::Steps, reason.to_owned());
         let issue = Issue {
             kind,

@@ -364,9 +364,10 @@ impl AgentFile {
         }
         let system = match (agent.system, agent.system_file) {
             (Some(_), Some(file)) => {
-                return Err(
-                    place.error(file.span(), "set either `system` or `system_file`, not both")
-                );
+                return Err(place.error(
+                    file.span(),
+                    "set either `system` or `system_file`, not both",
+                ));
             }
             (Some(system), None) => system,
             (None, Some(file)) => place.read(file.get_ref(), file.span())?,
@@ -513,8 +514,8 @@ impl ConfigText<'_> {
     fn key_of(&self, start: usize) -> Option<&str> {
         let (before, after) = self.text.get(..start)?.rsplit_once('=')?;
         let open = |bracket| after.matches(bracket).count();
-        let is_value = after.trim().is_empty()
-            || after.trim_start().starts_with('[') && open('[') > open(']');
+        let is_value =
+            after.trim().is_empty() || after.trim_start().starts_with('[') && open('[') > open(']');
         let key = before.rsplit(['\n', '{', ',']).next()?.trim();
         (is_value && !key.is_empty()).then_some(key)
     }

@@ -776,10 +776,7 @@ fn mistakes_in_a_file_are_told_with_their_line() {
             "[mcp.a__b]\nurl = \"b\"\n",
             "can't be a prefix of tool names",
         ),
-        (
-            "[mcp.x]\nurl = \"b\"\ntimout = 3\n",
-            "unknown key `timout`",
-        ),
+        ("[mcp.x]\nurl = \"b\"\ntimout = 3\n", "unknown key `timout`"),
         ("[mcp.x]\nurl = \"b\"\ntimeout = 0\n", "above 0"),
     ] {
         assert!(wrong(text).contains(told), "{text}: {}", wrong(text));
