@@ -202,10 +202,11 @@ def follow(binary, proxy, s3, cache):
     until("the deleted one", lambda: board.steps("runs/live") is None)
     holds("truncated, replaced and deleted objects")
 
-    for spoil, said in [(503, "503"), (403, "403"), ("cut", "response was truncated"), ("hang", None)]:
+    for nth, (spoil, said) in enumerate([(503, "503"), (403, "403"), ("cut", "response was truncated"), ("hang", None)]):
         proxy.held.clear()
         proxy.spoil = spoil
-        put("late/steps.jsonl", steps[0] + str(spoil).encode() + b"\n")
+        # The same step each time, in an object that has changed.
+        put("late/steps.jsonl", steps[0].rstrip() + b" " * nth + b"\n")
         before = board.runs()["total"]
         if spoil in (503, 403):
             until("the error", lambda: said in (board.store().get("error") or ""))

@@ -131,12 +131,16 @@ const KEYS: &[(&str, &[&str])] = &[
             "live",
             "cli",
             "cache_file",
+            // Says what is at a path that isn't a run.
+            "recorded",
         ],
     ),
     ("toml", &["llm", "cli"]),
     (
         "SystemTime::now",
-        &["engine", "live", "mirror", "cli", "page", "serve"],
+        &[
+            "engine", "live", "mirror", "cli", "page", "serve", "recorded",
+        ],
     ),
 ];
 

@@ -578,6 +578,11 @@ impl Run {
     pub(super) fn stamps(&self) -> Option<StampsHash> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
+            // Evicted files can't be found to be quiet any more. If they come back, they have other
+            // stamps and are read again.
+            Held::Open(reader) if !self.may_change() && self.is_evicted() => {
+                Some(StampsHash::from(reader.seen()))
+            }
             Held::Open(reader) if !self.may_change() => reader.stamps().map(StampsHash::from),
             Held::Unread | Held::Open(_) | Held::Reloading(_) | Held::Failed(_) => None,
         }

@@ -33,9 +33,9 @@ pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
         return ROOM;
     }
     let share = if file == TraceFile::Steps {
-        read / 2
-    } else {
         read / 3
+    } else {
+        read / 4
     };
     SMALL_ROOM
         .saturating_add(read.saturating_mul(SMALL_SHARE))
