@@ -382,3 +382,21 @@ fn pairs_of_the_corpus_have_an_answer() {
         }
     }
 }
+
+#[test]
+fn runs_with_the_same_steps_may_differ() {
+    let trials = "sample_runs/tools/harbor/nightly/ledger__";
+    let diff = Command::new(BINARY)
+        .arg("diff")
+        .args(["solved", "timeout"].map(|trial| format!("{trials}{trial}")))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(diff.stdout).unwrap();
+    assert_eq!(diff.status.code(), Some(1));
+    assert!(
+        said.contains("The 2 steps are the same in both runs")
+            && said.contains("The runs differ in the verdict, the last score and 4 settings."),
+        "{said}"
+    );
+}
