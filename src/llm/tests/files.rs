@@ -150,7 +150,7 @@ fn critics_are_of_three_kinds() {
     );
     assert!(
         critic("kind = \"judge\"\ncriteria = \"x\"\nwhen = \"never\"")
-            .contains("when: unknown value `never`")
+            .contains("unknown value `never`")
     );
     let good = "[[critic]]\nkind = \"regex\"\npattern = \"x\"\nwant = false\nwhen = \"every_step\"\non_fail = \"stop\"";
     assert_eq!(parse(&format!("{MODEL}{good}")).unwrap().critics.len(), 1);
