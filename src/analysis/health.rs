@@ -457,19 +457,19 @@ fn without_facts(index: &Index) -> Vec<Issue> {
             reason: format!("the step has no facts for re-evaluating stop rules{more}"),
         });
     }
-    let newest = index.steps().last();
-    let last = newest.and_then(|step| step.step_id);
-    // An unreadable last line may be any step.
-    let is_known = !index.is_partial() && newest.is_none_or(|step| step.fate.is_readable());
+    // A damaged line has no step id, and isn't known to be a step.
+    let readable = |step: &&StepHead| step.fate.is_readable();
+    let last = index.steps().iter().rfind(readable);
+    let last_id = last.and_then(|step| step.step_id);
     let named = index.stop().map(StopVerdict::step_id);
-    if let Some(named) = named.filter(|named| *named != last && is_known) {
+    if let Some(named) = named.filter(|named| *named != last_id && !index.is_partial()) {
         let of_verdict = named.map_or_else(
             || "the verdict says that no step ran".to_owned(),
             |id| format!("the verdict says that step {id} ran last"),
         );
-        let of_file = match (newest, last) {
+        let of_file = match (last, last_id) {
             (None, _) => "the file has no steps".to_owned(),
-            (Some(_), None) => "the file's last step has no id".to_owned(),
+            (Some(_), None) => "the last step in the file has no id".to_owned(),
             (Some(_), Some(id)) => format!("the file ends at step {id}"),
         };
         let reason = format!("{of_verdict}, but {of_file}");

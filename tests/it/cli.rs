@@ -656,6 +656,20 @@ fn check_answers_no_where_there_is_damage() {
 }
 
 #[test]
+fn a_damaged_line_at_the_end_is_not_the_last_step() {
+    let temp = tempfile::tempdir().unwrap();
+    let run = temp.path().join("fix_bug");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/fix_bug");
+    copy(&sample, &run);
+    let steps = fs::read_to_string(run.join("steps.jsonl")).unwrap();
+    fs::write(run.join("steps.jsonl"), steps + "garbage\n").unwrap();
+    let said = board(&["check", run.to_str().unwrap()]);
+    assert_eq!(said.code, 1);
+    assert!(said.stdout.contains("not JSON"), "{}", said.stdout);
+    assert!(!said.stdout.contains("ran last"), "{}", said.stdout);
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error() {
     let many = tempfile::tempdir().unwrap();
     for n in 0..times(800, 2_000) {
