@@ -1,5 +1,5 @@
 //! A guard, a hook and a run in two parts: a shopper that isn't allowed to buy everything, is
-//! observed by a hook, and resumes in the same trace after reaching its step limit.
+//! observed by a hook, and resumes with `go_on` in the same trace after reaching its step limit.
 //!
 //! Run `cargo run --example guard_and_go_on`, then `board serve runs`. The refused call is shown in
 //! its step with the guard's reason, and the run page shows where the run was resumed.

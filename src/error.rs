@@ -31,8 +31,13 @@ pub struct Error {
 #[cfg(feature = "board")]
 pub(crate) fn in_plain_words(message: &str) -> String {
     let mut words = message
-        .replace("unknown variant", "unknown name")
-        .replace(", expected one of", "; use one of");
+        .replace("unknown variant", "unknown value")
+        .replace("unknown field", "unknown key");
+    if words.starts_with("unknown ") {
+        words = words
+            .replacen(", expected one of ", "; use one of ", 1)
+            .replacen(", expected ", "; use ", 1);
+    }
     if let Some(key) = words.strip_prefix("missing field ") {
         words = format!("{key} is missing");
     }
@@ -42,14 +47,36 @@ pub(crate) fn in_plain_words(message: &str) -> String {
         return words;
     };
     let expected = match expected {
-        "u64" | "u32" | "usize" | "i64" => "a whole number",
+        "u64" | "u32" | "usize" => "a whole number ≥ 0",
+        "i64" => "a whole number",
         "f64" => "a number",
         "a sequence" => "a list",
         "a boolean" => "true or false",
         "a map" => "a table of keys and values",
         other => other,
     };
-    format!("must be {expected}, not {found}")
+    format!("must be {expected}, not {}", literal(found))
+}
+
+/// Returns a value as it was written. The parser puts its type before it: ``integer `-1` ``.
+#[cfg(feature = "board")]
+fn literal(found: &str) -> &str {
+    if let Some(text) = found.strip_prefix("string ") {
+        return text;
+    }
+    let quoted = ["integer ", "floating point ", "boolean "]
+        .into_iter()
+        .find_map(|kind| {
+            found
+                .strip_prefix(kind)?
+                .strip_prefix('`')?
+                .strip_suffix('`')
+        });
+    match found {
+        "sequence" => "a list",
+        "map" => "a table",
+        other => quoted.unwrap_or(other),
+    }
 }
 
 /// The kind of an [`Error`]. Determines the exit code and the HTTP status.
@@ -164,8 +191,41 @@ mod tests {
     fn a_value_may_contain_the_words_of_the_parser() {
         assert_eq!(
             in_plain_words("invalid type: string \"a, expected b\", expected u64"),
-            "must be a whole number, not string \"a, expected b\""
+            "must be a whole number ≥ 0, not \"a, expected b\""
         );
+    }
+
+    #[cfg(feature = "board")]
+    #[test]
+    fn a_wrong_value_is_shown_as_it_is_written() {
+        for (message, words) in [
+            (
+                "invalid value: integer `-1`, expected u64",
+                "must be a whole number ≥ 0, not -1",
+            ),
+            (
+                "invalid type: integer `3`, expected a string",
+                "must be a string, not 3",
+            ),
+            (
+                "invalid type: boolean `true`, expected f64",
+                "must be a number, not true",
+            ),
+            (
+                "invalid type: sequence, expected a map",
+                "must be a table of keys and values, not a list",
+            ),
+            (
+                "unknown variant `x`, expected one of `a`, `b`, `c`",
+                "unknown value `x`; use one of `a`, `b`, `c`",
+            ),
+            (
+                "unknown field `x`, expected `a` or `b`",
+                "unknown key `x`; use `a` or `b`",
+            ),
+        ] {
+            assert_eq!(in_plain_words(message), words);
+        }
     }
 
     #[test]

@@ -284,26 +284,27 @@ fn check(path: &Path) -> Result<()> {
     let what = format!("{shown} contains no runs: no {names}, and no trace of a supported tool");
     let mut reasons: Vec<_> = found.skipped_total.files.into_iter().collect();
     reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let reasons = reasons.into_iter().take(MAX_NEAR);
-    let error = reasons.fold(
-        Error::new(Kind::NotFound, what),
-        |error, (reason, files)| {
-            error.hint(format!("{} skipped: {reason}", counted(files, "file")))
-        },
-    );
-    Err(error)
+    let reasons: Vec<_> = reasons
+        .into_iter()
+        .take(MAX_NEAR)
+        .map(|(reason, files)| format!("{} skipped, {reason}", counted(files, "file")))
+        .collect();
+    let error = Error::new(Kind::NotFound, what);
+    Err(match reasons.is_empty() {
+        true => error,
+        false => error.because(io::Error::other(reasons.join("; "))),
+    })
 }
 
 /// Returns the error for a directory that contains runs but isn't one. `keys` are their paths below
 /// it, or some of them.
 fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
     let shown = path.display();
-    // Duplicates are known only once all of them are indexed.
-    let runs = counted(keys.len(), "trace");
-    let runs = if is_all {
-        runs
+    // How many of them are duplicates is known only once all of them are indexed.
+    let runs = if is_all && keys.len() == 1 {
+        "one"
     } else {
-        format!("{runs} or more")
+        "runs"
     };
     let what = format!("{shown} isn't a run, but contains {runs}");
     keys.sort_by_key(|key| key.matches('/').count());

@@ -110,7 +110,7 @@ fn skipped(index: &Index) -> Vec<Issue> {
             };
             let reason = match skip.why {
                 Why::Room => format!(
-                    "skipped {count} in lines {first} to {last}{more}: the run has more than the board keeps, so only the \
+                    "skipped {count} in lines {first} to {last}{more}: the run has more than board keeps, so only the \
                      first and the newest are kept"
                 ),
                 Why::Void => format!(

@@ -29,7 +29,7 @@ impl Lost {
         };
         let steps = format::counted(self.count, "step");
         match self.is_skipped {
-            true => format!("{steps} {are} skipped because the run has more than the board keeps"),
+            true => format!("{steps} {are} skipped because the run has more than board keeps"),
             false => format!("{steps} {have} no line in steps.jsonl"),
         }
     }

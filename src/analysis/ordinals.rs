@@ -13,7 +13,7 @@ pub fn kept_of_all(index: &Index) -> Option<String> {
     let last = kept.checked_sub(1).filter(|_| kept < all)?;
     let [kept, all, last] = [kept, all, last].map(|number| count(number as u64));
     Some(format!(
-        "{all} steps (the board keeps {kept}, numbered 0 to {last})"
+        "{all} steps (board keeps {kept}, numbered 0 to {last})"
     ))
 }
 
@@ -42,7 +42,7 @@ mod tests {
             (kept_of_all(&index(0)), kept_of_all(&index(3))),
             (None, None)
         );
-        let words = "1,000 steps (the board keeps 17, numbered 0 to 16)";
+        let words = "1,000 steps (board keeps 17, numbered 0 to 16)";
         assert_eq!(kept_of_all(&index(1_000)).as_deref(), Some(words));
     }
 }

@@ -1,7 +1,7 @@
 //! `board check`: reports issues in the files of runs.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -90,6 +90,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
 }
 
+/// Returns the path from the working directory, if it's below that.
+fn short(path: &str) -> String {
+    let below = std::env::current_dir().and_then(|dir| dir.canonicalize());
+    let below = below.ok().and_then(|dir| {
+        let path = Path::new(path).strip_prefix(dir).ok()?;
+        Some(path.to_string_lossy().into_owned())
+    });
+    visible_line(&below.unwrap_or_else(|| path.to_owned())).into_owned()
+}
+
 fn of_run(run: &RecordedRun) -> Check {
     Check {
         key: Some(run.summary.key.to_string()),
@@ -123,10 +133,7 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         };
         let word = look.paint(ink, word);
         let place = check.place.as_deref().or(check.file.as_deref());
-        let place = place.map_or_else(
-            || format!("{path}/{}", issue.name),
-            |place| visible_line(place).into_owned(),
-        );
+        let place = place.map_or_else(|| format!("{path}/{}", issue.name), short);
         writeln!(
             out,
             "{place}{line}: {byte}{word}: {}",
@@ -147,7 +154,10 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         .collect();
     let contradictions = others.len();
     for contradiction in others {
-        let place = check.place.as_deref().map_or(path.clone(), visible_line);
+        let place = check
+            .place
+            .as_deref()
+            .map_or_else(|| path.to_string(), short);
         writeln!(
             out,
             "{place}: {}: {}",

@@ -2,12 +2,25 @@
 
 use std::io::{self, Write};
 
+use super::terminal::TerminalFilter;
 use crate::error::Error;
 use crate::model::names::first_chars;
 
 /// The help text for RUN, shared by all commands.
 pub(super) const RUN: &str =
     "A run as `board list` prints it: a directory, a file, or part of a file (LOG.eval/ID_epoch_N)";
+
+/// The hint for a query with an unknown field.
+pub(super) const FIELDS: &str = "`board list --help` lists all fields";
+
+/// Prints a warning to stderr.
+pub(super) fn warn(text: &str) {
+    // If stderr is closed, there's no other place for it.
+    let _ = writeln!(
+        TerminalFilter::new(io::stderr(), &io::stderr()),
+        "board: warning: {text}"
+    );
+}
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -42,7 +55,7 @@ pub(super) type Done = std::result::Result<u8, Failure>;
 /// Parses a whole number. The standard library's error doesn't say what is valid.
 pub(super) fn whole_number<T: std::str::FromStr>(text: &str) -> std::result::Result<T, String> {
     text.parse()
-        .map_err(|_| "must be a whole number from 0".to_owned())
+        .map_err(|_| "must be a whole number ≥ 0".to_owned())
 }
 
 /// Truncates a text longer than `max` characters, and ends it with an ellipsis.

@@ -94,7 +94,9 @@ fn unreadable(what: &str, file: &Path, error: io::Error) -> Error {
     } else {
         Kind::Unreadable
     };
-    Error::new(kind, format!("can't read {what} in {}", file.display())).because(error)
+    Error::new(kind, format!("can't read {what} in {}", file.display()))
+        .because(error)
+        .hint("check the path, and that the file is readable")
 }
 
 /// Returns the path of the user's settings file, whether or not it exists.
@@ -186,7 +188,7 @@ impl ConfigText<'_> {
             .strip_prefix('"')
             .and_then(|key| key.strip_suffix('"'))
             .unwrap_or(key);
-        let what = in_plain_words(what).replace("unknown field", "unknown key");
+        let what = in_plain_words(what);
         let key = if key.is_empty() || what.contains(&format!("`{key}`")) {
             String::new()
         } else {
@@ -196,7 +198,7 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{}: {key}{what}", self.file.display(), line + 1),
         );
-        error.hint("see Settings in docs/using.md for a complete file")
+        error.hint("the keys are roots = [\"~/runs\"], sessions = true, and input, cached and output under [prices.\"MODEL*\"]")
     }
 
     /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the
@@ -319,12 +321,9 @@ mod tests {
             ),
             (
                 "\nsessions = \"yes\"\n",
-                ":2: sessions: must be true or false, not string \"yes\"",
+                ":2: sessions: must be true or false, not \"yes\"",
             ),
-            (
-                "roots = \"x\"",
-                ":1: roots: must be a list, not string \"x\"",
-            ),
+            ("roots = \"x\"", ":1: roots: must be a list, not \"x\""),
             (
                 "roots = [\"x\", \"\"]",
                 ":1: roots: an empty string isn't a directory",
@@ -339,7 +338,7 @@ mod tests {
             ),
             (
                 "[prices.a]\ninput = 1\noutput = \"2\"",
-                ":3: output: must be a number, not string \"2\"",
+                ":3: output: must be a number, not \"2\"",
             ),
             (
                 "[prices.a]\ninput = 1\noutput = 1\nlight = 1",
@@ -372,15 +371,12 @@ mod tests {
         for (text, expected) in [
             (
                 "{\"prices\": {\"a\": {\n\"input\": 1,\n \"output\": true}}}",
-                ":3: output: must be a number, not boolean `true`",
+                ":3: output: must be a number, not true",
             ),
-            (
-                "{\"price\": {}}",
-                ":1: unknown key `price`, expected `prices`",
-            ),
+            ("{\"price\": {}}", ":1: unknown key `price`; use `prices`"),
             (
                 "sessions = true",
-                ":1: unknown key `sessions`, expected `prices`",
+                ":1: unknown key `sessions`; use `prices`",
             ),
         ] {
             let error = prices(text).unwrap_err().to_string();

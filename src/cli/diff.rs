@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     writeln!(
         out,
         "\n{}",
-        visible_line(&comparison.sentence(&a.index, &b.index))
+        visible_line(&comparison.whole_sentence(one, other, &config))
     )?;
     write_rows(out, &comparison, &a, &b, look)?;
     write_metrics(out, one, other, look)?;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::command::{Done, cut, write_json};
+use super::command::{Done, FIELDS, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use crate::analysis::columns::{self, COLUMNS, Column, RunRow, STATUS, Width};
@@ -47,7 +47,7 @@ pub(super) struct Args {
     /// Group runs by project, parent or task, with totals
     #[arg(long, value_name = "FIELD", value_parser = grouping, conflicts_with = "csv")]
     group: Option<&'static Column>,
-    /// Print CSV with all fields of the JSON, in list order
+    /// Print CSV with all fields of the JSON, in the order of the list
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Print one JSON document
@@ -68,10 +68,10 @@ fn query_help() -> String {
     };
     let fields: String = COLUMNS
         .iter()
-        .map(|column| (column.name, column.about))
+        .map(|column| (column.name, about(column)))
         .chain([(
             "state.KEY changed",
-            "Whether a step changed the key of the state",
+            "Whether a step changed the key of the state".to_owned(),
         )])
         .map(|(name, about)| format!("\n  {name:<17}  {about}"))
         .collect();
@@ -88,6 +88,15 @@ Fields that don't work with --sort:
   {}",
         lines(unsorted.chain(["state.KEY"]).collect())
     )
+}
+
+/// Describes a field, with its name in JSON if that differs.
+fn about(column: &Column) -> String {
+    match column.key {
+        Some(key) if key == column.name => column.about.to_owned(),
+        Some(key) => format!("{} (JSON: {key})", column.about),
+        None => format!("{} (not in JSON)", column.about),
+    }
 }
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -118,7 +127,9 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             true => error.hint(
                 "pass the directory or file first, then the query: board list ./runs 'steps>5'",
             ),
-            false => error,
+            false => error
+                .hint("pass a directory that contains runs: board list DIR")
+                .hint("`board demo ./runs` writes sample runs"),
         }
         .into());
     }
@@ -435,6 +446,9 @@ fn write_text(
             visible_line(&ignored.text),
             visible_line(&ignored.why)
         )?;
+    }
+    if !list.ignored.is_empty() {
+        writeln!(out, "{}", look.paint(Ink::Dim, FIELDS))?;
     }
     let files: usize = list.skipped_files.values().sum();
     let directories = list.skipped_total - files;

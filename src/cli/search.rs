@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::command::{Done, write_json};
+use super::command::{Done, FIELDS, write_json};
 use super::look::{Ink, Look};
 use crate::analysis::format::lowered;
 use crate::analysis::format::{bytes, counted, visible_line};
@@ -27,7 +27,7 @@ use crate::trace::{RootScanner, RunDir, read_index};
     override_usage = "board search [OPTIONS] [ROOT] <TEXT>",
     after_help = "Searches all texts, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
 with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
-listed: lines and records over 8 MB, and content outside the records of documents over 16 MB."
+listed: lines and records over 8 MiB, and content outside the records of documents over 16 MiB."
 )]
 pub(super) struct Args {
     /// The directory to search, up to 8 levels deep [default: ./runs]
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let needle = Needle::new(text)
         .map_err(|why| Error::new(Kind::Usage, lowered(why.trim_end_matches('.'))))?;
     super::stores::refuse(root)?;
-    let runs = runs(root, args.query.as_deref())?;
+    let (runs, duplicates) = runs(root, args.query.as_deref())?;
     let tally = Tally {
         runs: runs.len(),
         ..Tally::default()
@@ -99,40 +99,53 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             &found(text, query, Some(State::Done), Some(&tally), usize::MAX),
         )?;
     } else {
-        foot(out, look, &tally)?;
+        foot(out, look, &tally, duplicates)?;
     }
     Ok(u8::from(tally.found == 0))
 }
 
-/// Returns the runs to search. Duplicates are known only if a query needs all runs to be read.
-fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
+/// Returns the runs to search, and the number of duplicates among those that match the query.
+fn runs(root: &Path, query: Option<&str>) -> Result<(BTreeMap<RunKey, RunDir>, usize)> {
     let none = |fault: String| {
         let what = format!("no runs in {}: {fault}", root.display());
         Error::new(Kind::NotFound, what)
-            .hint("pass the directory before the text: board search ./runs 'text'")
+            .hint("check the path; the directory comes first: board search ROOT TEXT")
     };
-    let Some(query) = query else {
+    if query.is_none() {
         let found = RootScanner::new(root.to_owned()).scan();
-        return found.fault.map_or(Ok(found.runs), |fault| Err(none(fault)));
-    };
-    let query = Query::parse(query);
+        if let Some(fault) = found.fault {
+            return Err(none(fault));
+        }
+        // Only runs of other tools can be duplicates. Finding those takes reading all of them.
+        if found.runs.values().all(|run| run.tool().is_none()) {
+            return Ok((found.runs, 0));
+        }
+    }
+    let query = Query::parse(query.unwrap_or_default());
     if let Some(term) = query.ignored.first() {
-        return Err(Error::new(
+        let error = Error::new(
             Kind::Usage,
             format!("--in can't use the term {}: {}", term.text, term.why),
-        ));
+        );
+        return Err(error.hint(FIELDS));
     }
     let library = Library::load(vec![root.to_owned()]);
     let roots = library.status().roots;
     if let Some(fault) = roots.into_iter().find_map(|root| root.fault) {
         return Err(none(fault));
     }
-    let (runs, _) = library.listed(asks_for_copies(&query));
-    let runs = runs.into_iter();
-    Ok(runs
-        .filter(|run| query.matches(&*run.summary()))
+    let mut runs = library.runs();
+    runs.retain(|run| query.matches(&*run.summary()));
+    let matching = runs.len();
+    if !asks_for_copies(&query) {
+        runs.retain(|run| run.summary().counts());
+    }
+    let duplicates = matching - runs.len();
+    let runs = runs
+        .iter()
         .map(|run| (run.key().clone(), run.dir().clone()))
-        .collect())
+        .collect();
+    Ok((runs, duplicates))
 }
 
 /// Prints hits as they're found, or collects them for the JSON document.
@@ -205,7 +218,7 @@ impl HitSink for HitPrinter<'_> {
     }
 }
 
-fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> {
+fn foot(out: &mut dyn Write, look: &Look, tally: &Tally, duplicates: usize) -> std::io::Result<()> {
     let hits = match tally.found {
         0 => "no matches in".to_owned(),
         found => format!(
@@ -214,9 +227,13 @@ fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> 
             tally.runs_with
         ),
     };
-    let (runs, seconds) = (counted(tally.runs, "trace"), tally.took.as_secs_f64());
+    let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
+    let skipped = match duplicates {
+        0 => String::new(),
+        _ => format!(" ({} not searched)", counted(duplicates, "duplicate")),
+    };
     let speed = format!(
-        "{hits} {runs}; searched {} in {seconds:.1} s",
+        "{hits} {runs}{skipped}; searched {} in {seconds:.1} s",
         bytes(tally.bytes_done)
     );
     writeln!(out, "{}", look.paint(Ink::Dim, &speed))?;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::command::warn;
 use super::config::{Config, Settings};
 use super::sessions;
 use super::stores::{Stores, seconds};
@@ -34,10 +35,10 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 8765, value_parser = port)]
     port: u16,
     /// Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the
-    /// process list. If other machines can reach the address, a missing token is generated and printed
+    /// process list. Without a token, one is generated and printed if other machines can reach the address
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
-    /// Open the board in the browser
+    /// Open board in the browser
     #[arg(long)]
     open: bool,
     /// Check every file this often instead of watching for changes
@@ -110,9 +111,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
             Error::new(Kind::Unreadable, "can't write the address to stdout").because(error)
         })?;
         if !ready.local.ip().to_canonical().is_loopback() {
-            tracing::warn!(
+            warn(
                 "other machines can reach this address; the token keeps strangers out, but traces and the token are sent \
-                 unencrypted; remove --host to listen on this machine only"
+                 unencrypted; remove --host to listen on this machine only",
             );
         }
         if args.open {
@@ -161,11 +162,11 @@ pub(super) fn roots(
         return Ok((roots, Vec::new()));
     }
     for place in found.iter().filter(|_| missing) {
-        tracing::warn!(
+        warn(&format!(
             "{} keeps sessions in {}; `board serve --sessions` shows them",
             place.tool,
             place.dir.display()
-        );
+        ));
     }
     let unopened = found
         .into_iter()
@@ -221,10 +222,10 @@ pub(super) fn check(root: &Path) -> Result<()> {
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            tracing::warn!(
+            warn(&format!(
                 "there is no directory {} yet; its runs appear once it exists",
                 root.display()
-            );
+            ));
             Ok(())
         }
         // Other problems, such as missing permissions, may be temporary and are shown on the page.
@@ -269,7 +270,7 @@ fn open(url: &str) {
         .env_remove("BOARD_TOKEN")
         .spawn()
     {
-        tracing::warn!("can't open a browser with {program}: {error}");
+        warn(&format!("can't open a browser with {program}: {error}"));
     }
 }
 

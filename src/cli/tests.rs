@@ -96,7 +96,8 @@ fn list_runs() {
     status    run  steps  score    updated  verdict
     answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
-    ignored "nonsense:x": no field is called nonsense. Put the term in quotes to search for its text, or see `board list --help` for all fields
+    ignored "nonsense:x": no field is called nonsense. Put the term in quotes to search for its text
+    `board list --help` lists all fields
     skipped: empty: contains no trace files
     "#);
     let runs = json(root.path(), "list ROOT two --json");
@@ -123,7 +124,8 @@ fn show_a_run() {
     task      Fix a.py
     agents    fixer
     status    answered
-    recorded  finished, manifest status completed, stop reason final
+    liveness  finished
+    recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s
@@ -148,14 +150,14 @@ fn show_a_run() {
 fn a_directory_above_runs_is_none_and_names_them() {
     let root = root();
     assert_snapshot!(board(root.path(), "why ROOT").1, @r#"
-    board: ROOT isn't a run, but contains 2 traces
+    board: ROOT isn't a run, but contains runs
     hint: try ROOT/one
     hint: try ROOT/two
     "#);
     fs::create_dir(root.path().join("more")).unwrap();
     fs::rename(root.path().join("two"), root.path().join("more/two")).unwrap();
     assert_snapshot!(board(root.path(), "show ROOT/more").1, @r#"
-    board: ROOT/more isn't a run, but contains 1 trace
+    board: ROOT/more isn't a run, but contains one
     hint: try ROOT/more/two
     "#);
     let empty = board(root.path(), "show ROOT/empty").1;
@@ -303,7 +305,8 @@ fn show_events() {
     task      Fix a.py
     agents    fixer
     status    answered
-    recorded  finished, manifest status completed, stop reason final
+    liveness  finished
+    recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
     took      4.0 s
@@ -408,7 +411,8 @@ fn what_is_not_there_leads_on() {
         ),
         (
             "list ROOT/none",
-            "board: no runs in ROOT/none: it doesn't exist\n",
+            "board: no runs in ROOT/none: it doesn't exist\n\
+             hint: pass a directory that contains runs: board list DIR\nhint: `board demo ./runs` writes sample runs\n",
         ),
     ] {
         assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");

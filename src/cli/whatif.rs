@@ -182,11 +182,11 @@ fn schema(file: &str) -> Result<Value, String> {
 /// because it may be long.
 const COLUMNS: [(&str, bool); 7] = [
     ("rule", false),
-    ("vs. record", false),
+    ("vs. recorded", false),
     ("step", true),
     ("steps saved", true),
-    ("tokens", true),
-    ("time", true),
+    ("tokens saved", true),
+    ("time saved", true),
     ("answer", false),
 ];
 

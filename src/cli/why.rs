@@ -184,6 +184,8 @@ fn write_rules(
         .map(|rule| rule.state(ended).chars().count())
         .max()
         .unwrap_or_default();
+    let head = format!("  {:<width$} {:<22} state", "rule", "measured, limit");
+    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     for rule in rows {
         let name = format!("{:<width$}", name(rule));
         let amount = |value: Option<f64>| {

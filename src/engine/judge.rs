@@ -168,10 +168,10 @@ fn patched<D: Serialize + DeserializeOwned>(
     }
     let state: State<D> = snapshot
         .state()
-        .map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
+        .map_err(|wrong| format!("the patch doesn't fit the state: {wrong}"))?;
     state
         .validate()
-        .map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
+        .map_err(|wrong| format!("the patch doesn't fit the state: {wrong}"))?;
     Ok(Some(state))
 }
 

@@ -54,7 +54,7 @@ impl<A: Agent> Engine<A> {
     /// another agent.
     pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
         earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
-        let state = earlier.state::<A::Data>()?;
+        let state = earlier.state::<A::Data>(self.agent.name())?;
         let agent = &mut self.agent;
         let heard = caught_now(|| agent.resume(&earlier.task, &state))
             .map_err(AgentError::fatal)
@@ -65,6 +65,13 @@ impl<A: Agent> Engine<A> {
         })?;
         let task = std::mem::take(&mut earlier.task);
         Ok(self.play(task, Some((state, earlier))).await)
+    }
+
+    /// Checks that this engine can resume the run, without writing anything.
+    #[cfg(feature = "board")]
+    pub(crate) fn check(&self, earlier: &Earlier) -> Result<()> {
+        earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
+        earlier.state::<A::Data>(self.agent.name()).map(drop)
     }
 
     async fn play(

@@ -84,9 +84,11 @@ impl<D: DeserializeOwned> State<D> {
         ) -> Result<T, StateError> {
             // Only fields that may be null may be missing.
             let text = built_in.get(key).copied().unwrap_or("null");
-            serde_json::from_str(text).map_err(|wrong| StateError(format!("state.{key}: {wrong}")))
+            serde_json::from_str(text)
+                .map_err(|wrong| StateError(format!("state.{key}: {}", without_place(&wrong))))
         }
-        let of_data = |wrong: serde_json::Error| StateError(format!("the agent's data: {wrong}"));
+        let of_data =
+            |wrong: serde_json::Error| StateError(format!("{OF_DATA}{}", without_place(&wrong)));
         let read = match (back::from_text(&data), &*data) {
             // An agent without data uses `()`, which is null in JSON.
             (Err(wrong), "{}") => back::from_text("null").map_err(|_| wrong),
@@ -104,6 +106,18 @@ impl<D: DeserializeOwned> State<D> {
             data: read.map_err(of_data)?,
         })
     }
+}
+
+/// How an error about the agent's own data begins.
+pub(super) const OF_DATA: &str = "the agent's data: ";
+
+/// Returns an error's message without its position, which is one in a text that no file contains.
+fn without_place(wrong: &serde_json::Error) -> String {
+    let message = wrong.to_string();
+    let place = format!(" at line {} column {}", wrong.line(), wrong.column());
+    message
+        .strip_suffix(&*place)
+        .map_or_else(|| message.clone(), str::to_owned)
 }
 
 /// Names of the built-in fields.

@@ -588,7 +588,7 @@ fn version(word: &str, draft: &mut Draft<'_>) {
     if minor.is_none_or(|minor| minor > NEWEST) {
         draft.issue(
             IssueKind::Version,
-            format!("unknown version {word}; the board supports ATIF-v1.0 to 1.{NEWEST}"),
+            format!("unknown version {word}; board supports ATIF-v1.0 to 1.{NEWEST}"),
         );
     }
 }

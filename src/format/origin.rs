@@ -34,7 +34,7 @@ const MAX_LINES: usize = 64;
 pub const EMPTY: &str = "empty file";
 /// The reason for a file whose records identify no format.
 pub const UNKNOWN: &str = "unknown format";
-const UTF16: &str = "UTF-16 text: save it as UTF-8 so that the board can read it";
+const UTF16: &str = "UTF-16 text: save it as UTF-8 so that board can read it";
 
 /// Returns the origin of a file with this name that begins with `head`, which has at most
 /// [`HEAD_BYTES`](super::HEAD_BYTES).
@@ -69,7 +69,7 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
         } else {
             "a"
         };
-        return Origin::Skipped(format!("unsupported format: looks like {article} {tool}").into());
+        return Origin::Skipped(format!("unsupported format (looks like {article} {tool})").into());
     }
     match file.is_some() || is_lines(name) || has_ending(name, &[".traj", ".eval"]) {
         true if head.trim_ascii().is_empty() => Origin::Skipped(EMPTY.into()),
@@ -410,7 +410,7 @@ mod tests {
             (
                 "manifest.json",
                 "{\"checkpoint\":{\"chunks\":[]},\"created_at\":\"2026\",\"generation\":\"01\",\"manifest_version\":1}",
-                "unsupported format: looks like a Mistral Vibe session",
+                "unsupported format (looks like a Mistral Vibe session)",
             ),
             (
                 "events.jsonl",
@@ -444,12 +444,12 @@ mod tests {
             (
                 "events.jsonl",
                 "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n",
-                "unsupported format: looks like a Copilot CLI session",
+                "unsupported format (looks like a Copilot CLI session)",
             ),
             (
                 "events.jsonl",
                 "{\"seq\": 1, \"ts\": \"2026\", \"type\": \"message_append\", \"payload\": {}}\n",
-                "unsupported format: looks like a gptme session",
+                "unsupported format (looks like a gptme session)",
             ),
             ("steps.jsonl", "{\"step_id\": 0", "unclear"),
             (
@@ -490,17 +490,17 @@ mod tests {
             (
                 "a.jsonl",
                 "{\"type\":\"metadata\",\"protocol_version\":\"1.5\"}",
-                "unsupported format: looks like a Kimi Code session",
+                "unsupported format (looks like a Kimi Code session)",
             ),
             (
                 "a.json",
                 "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
-                "unsupported format: looks like a Continue session",
+                "unsupported format (looks like a Continue session)",
             ),
             (
                 "opencode.db",
                 "SQLite format 3\0",
-                "unsupported format: looks like an OpenCode store",
+                "unsupported format (looks like an OpenCode store)",
             ),
         ] {
             assert_eq!(said(name, head), whose, "{name}: {head}");

@@ -76,7 +76,7 @@ const ENDS: &[End] = ends! {
     "exit_forfeit" => Failed, "The agent gave up";
     "exit_command" => Cancelled, "Ended by a user command";
     "early_exit" => Failed, "Ended early";
-    "*" => Unknown, "Ended for a reason the board doesn't know";
+    "*" => Unknown, "Ended for a reason board doesn't know";
 };
 
 /// A trajectory while it is being read.

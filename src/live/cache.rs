@@ -118,7 +118,7 @@ impl Cache {
         if damaged > 0 {
             let place = place.display();
             tracing::warn!(
-                "the index cache {place} has {damaged} damaged rows; the board reads those runs again"
+                "the index cache {place} has {damaged} damaged rows; board reads those runs again"
             );
         }
         self.noted().extend(

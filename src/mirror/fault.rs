@@ -115,7 +115,8 @@ impl Fault {
         let is_skewed = detail.contains("date header too old");
         let wrong = |what, hint: &str| Self::Wrong(what, Some(hint.to_owned()));
         let clock = "this machine's clock is off by more than 15 minutes";
-        let session = "the session of these keys has expired; the board rereads the AWS files to find new ones";
+        let session =
+            "the session of these keys has expired; board rereads the AWS files to find new ones";
         match (status, &*refusal.code) {
             (301 | 307 | 400, _) if is_elsewhere => Self::Elsewhere(region.to_owned()),
             (412 | 416, _) | (404, "NoSuchKey" | "BlobNotFound") => Self::Outdated,

@@ -50,7 +50,7 @@ pub(super) async fn whole(store: &Store, dir: &Path, listed: &Object) -> Result<
             let encoding = answer.attributes.get(&Attribute::ContentEncoding);
             if let Some(how) = encoding.filter(|how| !is_plain(how)) {
                 let what = format!(
-                    "its content encoding is {}, which the board can't decode",
+                    "its content encoding is {}, which board can't decode",
                     &**how
                 );
                 return Err(Fault::Wrong(what, None));

@@ -328,7 +328,7 @@ impl Follower {
 
     fn finish(&mut self, done: Result<(Id, Result<Fetched, Fault>), JoinError>) {
         let (task, fetched) = done.unwrap_or_else(|error| {
-            let what = "fetching failed because of a bug in the board".to_owned();
+            let what = "fetching failed because of a bug in board".to_owned();
             (error.id(), Err(Fault::Wrong(what, None)))
         });
         if let Some(object) = self.fetching.remove(&task) {
@@ -421,7 +421,7 @@ async fn ended(
 ) -> Result<Page, Fault> {
     match listing {
         Some((_, listing)) => {
-            let what = "listing failed because of a bug in the board";
+            let what = "listing failed because of a bug in board";
             listing
                 .await
                 .unwrap_or_else(|_| Err(Fault::Wrong(what.to_owned(), None)))
@@ -590,7 +590,7 @@ mod tests {
         });
         assert!(follower.fetching.is_empty());
         let reason = &follower.late["a.jsonl"].reason;
-        assert_eq!(reason, "fetching failed because of a bug in the board");
+        assert_eq!(reason, "fetching failed because of a bug in board");
     }
 
     #[test]

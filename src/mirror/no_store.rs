@@ -15,7 +15,7 @@ impl Settings {
     /// # Errors
     /// Always.
     pub fn read(_: &Address) -> Result<Self> {
-        let error = Error::new(Kind::Usage, "this board was built without object stores");
+        let error = Error::new(Kind::Usage, "this build of board lacks object stores");
         Err(error.hint("build it with the feature cloud: cargo install --features cloud"))
     }
 }

@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 
 /// The workaround for credentials that the board can't get.
 const EXPORT: &str =
-    "`aws configure export-credentials --format env` prints keys that the board understands";
+    "`aws configure export-credentials --format env` prints keys that board understands";
 /// The region if none is set.
 const REGION: &str = "us-east-1";
 
@@ -219,7 +219,9 @@ impl Settings {
             None => {
                 let unusable = unusable.into_iter().find(|name| of_profile(name).is_some());
                 self.why_none = unusable.map(|name| {
-                    format!("the profile {profile} has {name}, which the board doesn't support; {EXPORT}")
+                    format!(
+                        "the profile {profile} has {name}, which board doesn't support; {EXPORT}"
+                    )
                 });
                 let is_aws = self
                     .endpoint

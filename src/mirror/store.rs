@@ -214,7 +214,7 @@ impl Store {
 
 /// Returns the page that our client read. Without one, all cached objects would count as deleted.
 fn page_of(extensions: &mut Extensions) -> Result<Page, Fault> {
-    let what = "the listing was lost because of a bug in the board";
+    let what = "the listing was lost because of a bug in board";
     let lost = || Fault::Wrong(what.to_owned(), None);
     extensions.remove().ok_or_else(lost)
 }

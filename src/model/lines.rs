@@ -17,10 +17,7 @@ pub trait Lines {
     /// As [`Lines::line`], and if the line is longer than [`MAX_LINE_BYTES`].
     fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
         if span.len > MAX_LINE_BYTES {
-            return Err(format!(
-                "it has {} bytes, more than the board parses",
-                span.len
-            ));
+            return Err(format!("it has {} bytes, more than board parses", span.len));
         }
         self.line(file, span)
     }

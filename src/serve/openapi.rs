@@ -287,7 +287,7 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/healthz",
-        about: "Get the health and progress of the board",
+        about: "Get the health and progress of board",
         query: &[],
         gives: Gives::Json(of::<Health>),
     },
@@ -357,10 +357,22 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
         "summary": address.about,
         "parameters": parameters,
         "responses": {
-            "200": { "description": "The result.", "content": content },
-            "default": { "description": "An error: what went wrong, why, and what to do if anything helps.", "content": wrong },
+            "200": { "description": result(address), "content": content },
+            "default": { "description": "An error: what went wrong, why, and how to fix it, if possible.", "content": wrong },
         },
     })
+}
+
+/// Describes the result: the summary without its verb.
+fn result(address: &Address) -> String {
+    let what = address
+        .about
+        .split_once(' ')
+        .map_or(address.about, |(_, what)| what);
+    match address.about.starts_with("Get ") || address.about.starts_with("List ") {
+        true => format!("The result: {what}."),
+        false => format!("The result of: {}.", address.about),
+    }
 }
 
 fn parameter(Param(name, takes, about): &Param) -> Value {

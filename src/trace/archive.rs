@@ -203,13 +203,13 @@ pub(super) fn unbegun(what: &str, error: &FrameDecoderError) -> io::Error {
     let needs = match error {
         FrameDecoderError::WindowSizeTooBig { requested, max } => {
             format!(
-                "needs a decompression window of {} MiB, but the board allows at most {} MiB",
+                "needs a decompression window of {} MiB, but board allows at most {} MiB",
                 mib(*requested),
                 mib(*max)
             )
         }
         FrameDecoderError::DictNotProvided { dict_id } => {
-            format!("needs compression dictionary {dict_id}, which the board doesn't have")
+            format!("needs compression dictionary {dict_id}, which board doesn't have")
         }
         error => return damaged(format!("{what} is damaged: {error}")),
     };
@@ -260,7 +260,7 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
         }
         _ => {
             let what = format!(
-                "the archive member uses compression method {method}, which the board doesn't support"
+                "the archive member uses compression method {method}, which board doesn't support"
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }

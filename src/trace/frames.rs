@@ -408,7 +408,7 @@ mod tests {
         fs::write(root.path().join("rollout-1.jsonl.zst"), later).unwrap();
         fs::write(root.path().join("rollout-2.jsonl.zst"), bomb(1, 27)).unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan();
-        let limit = "the compressed file needs a decompression window of 128 MiB, but the board allows at most 64 MiB";
+        let limit = "the compressed file needs a decompression window of 128 MiB, but board allows at most 64 MiB";
         assert_eq!((found.skipped.len(), &*found.skipped[0].reason), (1, limit));
         let error = RunDir::of_file(&root.path().join("rollout-2.jsonl.zst")).unwrap_err();
         assert_eq!(error.to_string(), limit);

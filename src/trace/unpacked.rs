@@ -575,7 +575,7 @@ fn work() {
             Ok(None) => pool().queue.push_back(job),
             Ok(Some(outcome)) => job.finish(outcome),
             Err(_) => job.finish(Err(io::Error::other(
-                "decompressing it failed because of a bug in the board",
+                "decompressing it failed because of a bug in board",
             ))),
         }
     }

@@ -220,8 +220,8 @@ fn help_of_every_command() {
           --sessions              Also show this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
           --host <HOST>           The address to listen on [default: 127.0.0.1]
           --port <PORT>           The port to listen on; 0 picks a free one [default: 8765]
-          --token <TOKEN>         Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the process list. If other machines can reach the address, a missing token is generated and printed
-          --open                  Open the board in the browser
+          --token <TOKEN>         Require this token (at least 16 characters); set BOARD_TOKEN instead to keep it out of the process list. Without a token, one is generated and printed if other machines can reach the address
+          --open                  Open board in the browser
           --poll <SECONDS>        Check every file this often instead of watching for changes
           --no-cache              Disable the index cache
           --s3-every <SECONDS>    List each root in an object store this often, or less often if needed to stay within --s3-requests [default: 10]
@@ -243,7 +243,7 @@ fn help_of_every_command() {
     Options:
           --sort <FIELD>   Sort by one of the fields below; a leading `-` reverses the order [default: updated]
           --group <FIELD>  Group runs by project, parent or task, with totals
-          --csv            Print CSV with all fields of the JSON, in list order
+          --csv            Print CSV with all fields of the JSON, in the order of the list
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
           --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
@@ -253,41 +253,41 @@ fn help_of_every_command() {
       stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
       steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  "two words"
     Fields:
-      run                The run's key: its path below the root
+      run                The run's key: its path below the root (JSON: key)
       path               Where its files are
       run_id             The id that the trace records
-      manifest_status    The status recorded in manifest.json
-      liveness           Whether it may still write: finished, running, stalled, died, …
-      outcome            How it ended: completed, truncated, halted, failed, cancelled, unknown
-      status             The word in the status column: answered, limit, error, died, …
-      stop               The recorded stop reason
+      manifest_status    The status recorded in manifest.json (JSON: status)
+      liveness           Whether it may still be running: finished, running, stalled, died, …
+      outcome            How it ended: completed, truncated, halted, failed, cancelled, running, unknown
+      status             The word in the status column: answered, limit, error, died, … (JSON: mark)
+      stop               The recorded stop reason (JSON: stop_reason)
       verdict            Why it stopped, in a sentence
       verdict_second     Another fact about the end
       contradictions     The number of contradictions between its records
       certainty          Whether the verdict is recorded, inferred or unknown
       steps              The number of steps
       events             The number of events
-      segments           The number of runs in the same directory
+      segments           The number of runs recorded in its directory, one after another (JSON: segment_count)
       errors             The number of steps with an error
       max_steps          The step limit
       max_steps_from     Who set the step limit
       tokens             The tokens used
-      input              The input tokens
-      cached             The input tokens read from a cache
-      output             The output tokens
-      reasoning          The reasoning tokens
-      untold             The number of steps that don't record their tokens
+      input              The input tokens (JSON: tokens_in)
+      cached             The input tokens read from a cache (JSON: tokens_cached)
+      output             The output tokens (JSON: tokens_out)
+      reasoning          The reasoning tokens (JSON: tokens_reasoning)
+      untold             The number of steps that don't record their tokens (JSON: steps_without_tokens)
       tokens_estimated   Whether the tokens are estimates
       model_calls        The number of model replies
-      calls              The number of tool calls
+      calls              The number of tool calls (JSON: tool_calls)
       tool_errors        The number of failed tool calls
-      cost               The cost in US dollars, recorded or estimated
-      cost_recorded      The recorded cost in US dollars
+      cost               The cost in US dollars, recorded or estimated (not in JSON)
+      cost_recorded      The recorded cost in US dollars (JSON: cost_usd)
       cost_estimated     The cost estimated from tokens and prices
-      duration           How long it took
-      duration_at_least  The shortest time it may have taken, if the exact time is unknown
-      score              The last score of a critic
-      critic             The names of its critics
+      duration           How long it took (JSON: duration_ms)
+      duration_at_least  The shortest time it may have taken, if the exact time is unknown (JSON: duration_at_least_ms)
+      score              The last score of a critic (JSON: last_score)
+      critic             The names of its critics (JSON: critics)
       model              The model
       models             The models, if there are several
       title              The title that the trace records
@@ -295,13 +295,13 @@ fn help_of_every_command() {
       parent             The run that started it
       continues          The run that it continues
       format             The format of its trace
-      writer             The tool that wrote the trace
+      writer             The tool that wrote the trace (JSON: tool)
       project            The project directory
       turns              The number of turns
       children           The number of runs that it started
-      files              The number of files that it changed
-      started            When it started
-      updated            When its files last changed
+      files              The number of files that it changed (JSON: files_changed)
+      started            When it started (JSON: started_at)
+      updated            When its files last changed (JSON: updated_at)
       issues             The number of issues in its files: problems and notes
       problems           The number of issues that lose data
       partial            Whether it's still being indexed
@@ -309,10 +309,10 @@ fn help_of_every_command() {
       also_at            Where its duplicates are
       copies_say         How its duplicates differ
       copied_from        The run from which its first steps are copied
-      copied             The number of steps copied from another run
-      agent              The names of its agents
-      tool               The names of the tools that it called
-      err                Whether a step has an error
+      copied             The number of steps copied from another run (JSON: copied_steps)
+      agent              The names of its agents (not in JSON)
+      tool               The names of the tools that it called (not in JSON)
+      err                Whether a step has an error (not in JSON)
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models title task partial also_at
@@ -334,7 +334,7 @@ fn help_of_every_command() {
 
     Searches all texts, keys and numbers in manifest.json, steps.jsonl and events.jsonl, or in the files of other tools,
     with escapes resolved. Case-insensitive for ASCII only. Exits with 1 if nothing is found. Anything that isn't searched is
-    listed: lines and records over 8 MB, and content outside the records of documents over 16 MB.
+    listed: lines and records over 8 MiB, and content outside the records of documents over 16 MiB.
     "#);
     insta::assert_snapshot!(help(&["show", "--help"]), @r#"
     Show a run, one of its steps, or its events
@@ -458,7 +458,7 @@ fn help_of_every_command() {
 
     Options:
           --scenario <NAME>  Write only this scenario; repeatable
-          --live             Replay one scenario in real time, to watch on the board; Ctrl-C writes the rest at once
+          --live             Replay one scenario in real time, to watch in the browser; Ctrl-C writes the rest at once
           --json             Print one JSON document
       -h, --help             Print help
     "#);
@@ -473,7 +473,7 @@ fn help_of_every_command() {
 
     Options:
           --runs <ROOT>   Where to create the run's directory [default: ./runs; for a branch, next to the original run]
-          --resume <RUN>  Resume a recorded run in its own directory; the agent's files are used as they are
+          --resume <RUN>  Resume a recorded run in its own directory; files in the workspace aren't restored
           --from <STEP>   Instead of resuming, branch from the run: start a new one with the steps before STEP
           --json          Print one JSON document
       -h, --help          Print help (see more with '--help')
@@ -515,7 +515,7 @@ fn a_wrong_number_or_address_is_explained() {
     for (args, words) in [
         (
             &["show", run, "--step", "x"][..],
-            "must be a whole number from 0",
+            "must be a whole number ≥ 0",
         ),
         (
             &["serve", "--port", "70000"][..],

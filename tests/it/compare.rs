@@ -194,7 +194,7 @@ fn odd_pairs_have_a_page() {
     };
     assert_eq!(
         says("a=loop&b=loop"),
-        "No differences: actions, results, critics, scores and state changes are the same in all 4 steps."
+        "All 4 steps are the same in both runs: actions, results, critics with their scores, and state changes."
     );
     assert_eq!(
         says("a=task_validation_failed&b=task_validation_failed"),
@@ -381,4 +381,22 @@ fn pairs_of_the_corpus_have_an_answer() {
             }
         }
     }
+}
+
+#[test]
+fn runs_with_the_same_steps_may_differ() {
+    let trials = "sample_runs/tools/harbor/nightly/ledger__";
+    let diff = Command::new(BINARY)
+        .arg("diff")
+        .args(["solved", "timeout"].map(|trial| format!("{trials}{trial}")))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(diff.stdout).unwrap();
+    assert_eq!(diff.status.code(), Some(1));
+    assert!(
+        said.contains("The 2 steps are the same in both runs")
+            && said.contains("The runs differ in the verdict, the last score and 4 settings."),
+        "{said}"
+    );
 }

@@ -65,6 +65,35 @@ fn runs(place: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn a_branch_from_another_agents_run_is_refused_before_it_is_announced() {
+    let endpoint = Endpoint::playing([]);
+    let place = place(&endpoint);
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/fix_bug");
+    let args = ["--from", "2", "--runs", "runs", "--resume"];
+    let refused = command(place.path(), &args).arg(&run).output().unwrap();
+    let said = text(&refused.stderr);
+    let first = format!("board: can't branch from {}\n", run.display());
+    assert!(
+        refused.status.code() == Some(2)
+            && said.starts_with(&first)
+            && said.contains("because: its state doesn't fit the agent \"agent\": missing field `"),
+        "{said}"
+    );
+    assert_eq!(runs(place.path()), [PathBuf::new(); 0]);
+
+    let file = place.path().join("agent.toml");
+    let refused = command(place.path(), &["--resume"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("because: it isn't a run of board's engine\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let read = |id: &str| calls(id, "read_file", &json!({"path": "a.txt"}));
     let plays = [
@@ -101,6 +130,23 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let lines = fs::read_to_string(run.join("steps.jsonl")).unwrap();
     assert_eq!(lines.lines().count(), 2);
     fs::write(run.join("steps.jsonl"), lines + "{\"step_id\":2,\"agent").unwrap();
+
+    // Nothing is announced before it's certain.
+    let agent = fs::read_to_string(place.path().join("agent.toml")).unwrap();
+    fs::write(place.path().join("other.toml"), agent).unwrap();
+    let refused = Command::new(BINARY)
+        .args(["run", "other.toml", "--resume"])
+        .arg(run)
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("is a run of the agent \"agent\", not \"other\"")
+            && !said.contains("resuming")
+            && !said.contains("recording"),
+        "{said}"
+    );
 
     let done = command(place.path(), &["--resume", run.to_str().unwrap()])
         .output()

@@ -374,7 +374,8 @@ fn the_key_may_come_from_a_file() {
     with("api_key_env = \"E2E_KEY\"\napi_key_file = \"key\"");
     let both = place.run(&["x"]);
     assert!(
-        text(&both.stderr).contains("agent.toml:5: `api_key_env` is already set"),
+        text(&both.stderr)
+            .contains("agent.toml:5: set either `api_key_env` or `api_key_file`, not both"),
         "{}",
         text(&both.stderr)
     );
@@ -649,7 +650,9 @@ fn what_is_missing_is_said_before_anything_is_recorded() {
         .unwrap();
     assert_eq!(no_key.status.code(), Some(2));
     assert!(
-        text(&no_key.stderr).starts_with("board: `E2E_KEY` must contain the API key but isn't set"),
+        text(&no_key.stderr).starts_with(
+            "board: the environment variable E2E_KEY isn't set; it must contain the API key"
+        ),
         "{}",
         text(&no_key.stderr)
     );
@@ -657,7 +660,7 @@ fn what_is_missing_is_said_before_anything_is_recorded() {
     let wrong = place.run(&["x"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(
-        text(&wrong.stderr).contains("agent.toml:2: unknown field `base`"),
+        text(&wrong.stderr).contains("agent.toml:2: unknown key `base`"),
         "{}",
         text(&wrong.stderr)
     );

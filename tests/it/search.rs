@@ -1,6 +1,7 @@
 //! Tests searching all runs: the page, the JSON and the command, and how a search ends early.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use scraper::Html;
@@ -144,6 +145,34 @@ fn a_query_narrows_the_runs_and_nothing_found_is_the_answer_no() {
     assert_eq!(search(&["/no/such/root", "x"]).status.code(), Some(3));
     assert_eq!(search(&[]).status.code(), Some(2));
     assert_eq!(search(&[&root, ""]).status.code(), Some(2));
+}
+
+#[test]
+fn a_record_in_two_files_counts_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code");
+    for project in ["one", "other"] {
+        copy(&session, &dir.path().join("runs").join(project));
+    }
+    let board = Board::serve(&dir.path().join("runs"));
+    board.until_read();
+    let json = board.answered("/api/search?q=ledger&limit=1000");
+    let root = dir.path().join("runs").display().to_string();
+    for query in [&[][..], &["--in", ""]] {
+        let found = search(&[&[&*root, "ledger"], query].concat());
+        let lines = String::from_utf8(found.stdout).unwrap();
+        let foot = lines.lines().last().unwrap();
+        assert!(
+            foot.starts_with(&format!("{} matching fields in ", json["found"]))
+                && foot.contains(&format!(
+                    " of {0} runs ({0} duplicates not searched)",
+                    json["runs"]
+                )),
+            "{foot}\n{json}"
+        );
+    }
+    let both = search(&[&root, "ledger", "--in", "duplicate_of:one"]);
+    assert_eq!(both.status.code(), Some(0));
 }
 
 #[test]

@@ -506,8 +506,7 @@ fn a_board_that_writes_no_parquet_says_what_does() {
             "{text}"
         );
         assert!(
-            text.contains("built without the feature parquet")
-                && text.contains("--features parquet"),
+            text.contains("lacks the feature parquet") && text.contains("--features parquet"),
             "{text}"
         );
         assert!(
@@ -572,11 +571,11 @@ fn a_place_that_is_none_is_refused() {
     // `DIR/runs` would be the root itself.
     refused(
         &["runs", root, "--out", dir.path().to_str().unwrap()],
-        "which the board only reads",
+        "which board only reads",
     );
     refused(
         &["runs", root, "--out", &format!("{root}/table")],
-        "which the board only reads",
+        "which board only reads",
     );
     assert!(!Path::new(root).join("table").exists() && !dir.path().join("_board").exists());
     keep("runs", Path::new(root), Path::new(out));

@@ -314,11 +314,11 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(said.stdout, @r"
     sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of step 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
-      rule                     vs. record   step  steps saved  tokens   time  answer   why
-      max_steps=3              earlier         2            2   3,351  1.9 s  none     3 steps, limit 3
-      critic_below=nobody:0.5  unknown         –            –       –      –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
-      budget.steps=20          not reached     –            –       –      –  –        not reached, as recorded
-      budget.tokens=4000       same            4            0       0   0 ms  –        5,698 tokens, limit 4,000 (ended the run)
+      rule                     vs. recorded  step  steps saved  tokens saved  time saved  answer   why
+      max_steps=3              earlier          2            2         3,351       1.9 s  none     3 steps, limit 3
+      critic_below=nobody:0.5  unknown          –            –             –           –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
+      budget.steps=20          not reached      –            –             –           –  –        not reached, as recorded
+      budget.tokens=4000       same             4            0             0        0 ms  –        5,698 tokens, limit 4,000 (ended the run)
     ");
     let json = command(&[
         "sample_runs/budget_tokens",

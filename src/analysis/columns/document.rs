@@ -58,7 +58,13 @@ fn schema_of(column: &Column) -> Schema {
         Kind::Flag(_) => json!({ "type": ["boolean", "null"] }),
     };
     let mut schema = Schema::try_from(kind).unwrap_or_default();
-    schema.insert("description".to_owned(), column.about.into());
+    let about = match column.key {
+        Some(key) if key != column.name => {
+            format!("{}. In queries: `{}`.", column.about, column.name)
+        }
+        _ => column.about.to_owned(),
+    };
+    schema.insert("description".to_owned(), about.into());
     schema
 }
 

@@ -50,14 +50,14 @@ pub static COLUMNS: &[Column] = &[
         "liveness",
         Word(|run| Some(run.life.liveness.word()).filter(|_| !run.partial)),
     )
-    .about("Whether it may still write: finished, running, stalled, died, …"),
+    .about("Whether it may still be running: finished, running, stalled, died, …"),
     row(
         "outcome",
         "outcome",
         "outcome",
         Word(|run| Some(run.verdict.outcome.as_str())),
     )
-    .about("How it ended: completed, truncated, halted, failed, cancelled, unknown")
+    .about("How it ended: completed, truncated, halted, failed, cancelled, running, unknown")
     .alias("class")
     .also(|run, out| {
         mark_words(run, out);
@@ -109,7 +109,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "verdict_second",
         "verdict_second",
-        "verdict, second sentence",
+        "verdict details",
         Text(|run| not_empty(&run.verdict.second)),
     )
     .about("Another fact about the end")
@@ -154,7 +154,7 @@ pub static COLUMNS: &[Column] = &[
         "runs in directory",
         Count(|run| whole(run.segments_known()?)),
     )
-    .about("The number of runs in the same directory"),
+    .about("The number of runs recorded in its directory, one after another"),
     row(
         "errors",
         "errors",
@@ -450,7 +450,7 @@ pub static COLUMNS: &[Column] = &[
     row(
         "copies_say",
         "copies_say",
-        "differences in copies",
+        "differences between duplicates",
         List(|run| &run.relation.copies_say),
     )
     .about("How its duplicates differ"),

@@ -114,7 +114,7 @@ pub fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
     Compared {
         a: RunRow(a.summary),
         b: RunRow(b.summary),
-        summary: comparison.sentence(a.index, b.index),
+        summary: comparison.whole_sentence(a, b, &config),
         differs: comparison.first.is_some() || !config.differs.is_empty(),
         config: config.differs,
         config_more: config.more,

@@ -133,14 +133,14 @@ fn equal_actions_may_have_different_outcomes() {
     );
     let failed = end("y", "failed");
     assert_eq!(parted(&[end("y", "continue")], &[failed]).0, "critic");
-    let sentence =
-        "No differences: actions, results, critics, scores and state changes are the same in";
+    let same =
+        "the same in both runs: actions, results, critics with their scores, and state changes.";
     assert_eq!(
         parted(&[result("1")], &[result("1")]),
-        ("none", None, format!("{sentence} the only step."))
+        ("none", None, format!("The only step is {same}"))
     );
     let two = [result("1"), result("2")];
-    assert_eq!(parted(&two, &two).2, format!("{sentence} both steps."));
+    assert_eq!(parted(&two, &two).2, format!("The 2 steps are {same}"));
     assert_eq!(parted(&[], &[]).2, "Neither run has any steps.");
 }
 

@@ -1,12 +1,38 @@
 //! Says in a sentence where two runs diverge.
 
-use super::{Comparison, Relation};
+use super::{Comparison, Config, Relation, Side};
 use crate::analysis::lost::lost;
 use crate::analysis::newest::are_steps_unknown;
 use crate::analysis::number::counted;
 use crate::model::{CriticAction, Index, StepHead};
 
 impl Comparison {
+    /// Says where the runs diverge. If their steps are the same, also what else differs.
+    pub fn whole_sentence(&self, a: &Side<'_>, b: &Side<'_>, settings: &Config) -> String {
+        let steps = self.sentence(a.index, b.index);
+        let (one, other) = (a.summary, b.summary);
+        let mut differ = Vec::new();
+        if self.first.is_none() {
+            if one.verdict.sentence != other.verdict.sentence {
+                differ.push("the verdict".to_owned());
+            }
+            if one.last_score != other.last_score {
+                differ.push("the last score".to_owned());
+            }
+            if settings.count() > 0 {
+                differ.push(counted(settings.count(), "setting"));
+            }
+        }
+        match differ.as_slice() {
+            [] => steps,
+            [only] => format!("{steps} The runs differ in {only}."),
+            [before @ .., last] => format!(
+                "{steps} The runs differ in {} and {last}.",
+                before.join(", ")
+            ),
+        }
+    }
+
     /// Says in one or two sentences where the runs diverge.
     pub fn sentence(&self, a: &Index, b: &Index) -> String {
         let mut unreadable = self
@@ -36,8 +62,12 @@ impl Comparison {
                 ),
                 n => match self.rows.iter().find(|row| row.relation == Relation::Cut) {
                     None => format!(
-                        "No differences: actions, results, critics, scores and state changes are the same in {}.",
-                        all(n)
+                        "{} the same in both runs: actions, results, critics with their scores, and state changes.",
+                        match n {
+                            1 => "The only step is".to_owned(),
+                            2 => "The 2 steps are".to_owned(),
+                            n => format!("All {} are", counted(n, "step")),
+                        }
                     ),
                     Some(cut) => format!(
                         "No known differences: actions, critics, scores and state changes are the same in {}. \
@@ -112,7 +142,7 @@ impl Comparison {
 fn all(n: usize) -> String {
     match n {
         1 => "the only step".to_owned(),
-        2 => "both steps".to_owned(),
+        2 => "the 2 steps".to_owned(),
         n => format!("all {}", counted(n, "step")),
     }
 }
@@ -199,7 +229,7 @@ fn absent(
         .skip(at)
         .any(|row| step(&row.pair).is_some());
     match lost(index) {
-        _ if continues => format!("{name} doesn't"),
+        _ if continues => format!("{name} has no matching step"),
         Some(lost) if lost.is_skipped => {
             format!(
                 "{name}'s lines end here, although it has {} (skipped)",

@@ -194,9 +194,7 @@ fn unknown(name: &str) -> String {
     let names = COLUMNS.iter().map(|column| (column.name, column.name));
     let close = closest(name, names).next();
     let close = close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"));
-    format!(
-        "no field is called {name}{close}. Put the term in quotes to search for its text, or see `board list --help` for all fields"
-    )
+    format!("no field is called {name}{close}. Put the term in quotes to search for its text")
 }
 
 /// Parses the word `changed` after `state.KEY`.
@@ -239,7 +237,7 @@ fn word(field: &'static Column, operator: Operator, values: Vec<String>) -> Pars
         .map(Needle::new)
         .collect();
     if any.is_empty() {
-        return Err(format!("{}: must be followed by a value", field.name));
+        return Err(format!("expected a value, as in {}:VALUE", field.name));
     }
     Ok(Test::Word { field, whole, any })
 }
@@ -254,18 +252,21 @@ fn number(
         let name = field.name;
         match unit {
             _ if matches!(field.kind, Kind::Usd(_)) => {
-                format!("{name} takes dollars, such as {name}<0.5, {name}>=2 or {name}:0.1..1")
-            }
-            Unit::Seconds => {
                 format!(
-                    "{name} takes a duration, such as {name}<90s, {name}>2m or {name}:250ms..1h"
+                    "{name} needs an amount in dollars, such as {name}<0.5, {name}>=2 or {name}:0.1..1"
                 )
             }
+            _ if matches!(field.kind, Kind::Score(_)) => {
+                format!("{name} needs a number, such as {name}<0.5, {name}>=0.8 or {name}:0.2..0.5")
+            }
+            Unit::Seconds => {
+                format!("{name} needs a time, such as {name}<90s, {name}>2m or {name}:250ms..1h")
+            }
             Unit::Moment => format!(
-                "{name} takes a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
+                "{name} needs a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
             ),
             Unit::Count => {
-                format!("{name} takes a number, such as {name}<5, {name}>=10k or {name}:2..8")
+                format!("{name} needs a number, such as {name}<5, {name}>=10k or {name}:2..8")
             }
         }
     };

@@ -105,10 +105,11 @@ fn a_cost_that_is_no_number_is_explained_in_dollars() {
         bad(
             &query,
             &query,
-            &format!("{name} takes dollars, such as {name}<0.5"),
+            &format!("{name} needs an amount in dollars, such as {name}<0.5"),
         );
     }
-    bad("steps:x", "steps:x", "steps takes a number");
+    bad("steps:x", "steps:x", "steps needs a number");
+    bad("score:x", "score:x", "such as score<0.5, score>=0.8");
 }
 
 #[test]
@@ -260,11 +261,11 @@ fn what_cannot_be_understood_is_named_and_the_rest_filters() {
     bad("steps:1e999", "steps:1e999", "steps");
     bad("steps:", "steps:", "steps");
     bad("steps:=5", "steps:=5", "steps");
-    bad("stop:", "stop:", "stop: must be followed by a value");
+    bad("stop:", "stop:", "expected a value, as in stop:VALUE");
     bad(
         "stop:\"\"",
         "stop:\"\"",
-        "stop: must be followed by a value",
+        "expected a value, as in stop:VALUE",
     );
     bad("stop<5", "stop<5", "stop:value");
     bad("err:maybe", "err:maybe", "err:true");

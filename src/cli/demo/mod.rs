@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Write only this scenario; repeatable
     #[arg(long, value_name = "NAME")]
     scenario: Vec<String>,
-    /// Replay one scenario in real time, to watch on the board; Ctrl-C writes the rest at once
+    /// Replay one scenario in real time, to watch in the browser; Ctrl-C writes the rest at once
     #[arg(long)]
     live: bool,
     /// Print one JSON document
@@ -134,17 +134,13 @@ fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
     let Some(first) = taken.first() else {
         return Ok(dirs);
     };
-    let more = if taken.len() > 1 {
-        format!(", and {} more", taken.len() - 1)
-    } else {
-        String::new()
+    let exist = match taken.len() - 1 {
+        0 => "already exists".to_owned(),
+        more => format!("and {} already exist", counted(more, "other run")),
     };
     let error = Error::new(
         Kind::Usage,
-        format!(
-            "{} already exists{more}; nothing was written",
-            first.display()
-        ),
+        format!("{} {exist}; nothing was written", first.display()),
     );
     Err(error.hint(
         "choose another ROOT, or remove the existing runs; --scenario NAME writes only that scenario",

@@ -27,7 +27,8 @@ use crate::recorded::RecordedRun;
     after_help = "Images are included up to 8 MB in total, steps in full up to 64 MB of text.
 --redact blanks the values of keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such as
 key=value. It also blanks the same values elsewhere, up to 1,000 different ones: from 8 bytes anywhere, from 5 bytes as whole
-words. Images are removed. It can't recognize secrets under other names: read the file before you share it.
+words. Images are removed. It recognizes secrets by the name of their key or by a known prefix (sk-..., ghp_...), and misses
+others: read the file before you share it.
 
 --otlp sends to URL/v1/traces if the address has no path, with the headers in OTEL_EXPORTER_OTLP_HEADERS
 (name=value,name=value). Ids are derived from the run, so sending it twice gives the same trace. A record without a time gets
@@ -50,7 +51,7 @@ pub(super) struct Args {
     /// Open the page at this step; steps are counted from 0
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>, conflicts_with_all = ["atif", "otlp"])]
     step: Option<usize>,
-    /// Open the page with this many events of the step replayed; 1 is the first
+    /// Open the page with this many events of the step replayed; 1 replays only the first
     #[arg(long, value_name = "M", value_parser = super::command::whole_number::<usize>, requires = "step")]
     event: Option<usize>,
     /// Blank the values of keys that name a secret, and the same values elsewhere

@@ -38,7 +38,7 @@ const MAX_KEY_BYTES: u64 = 64 << 10;
 ///
 /// The file specifies a model behind an OpenAI-compatible endpoint, the tools, the agent's working directory, and the
 /// stop rules. Ctrl-C ends the run at once, with a verdict; a second Ctrl-C ends the program. SIGTERM and closing the
-/// terminal do the same, unless the run was started to survive that, as with nohup.
+/// terminal do the same, unless it runs under nohup.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = help())]
 pub(super) struct Args {
@@ -51,7 +51,7 @@ pub(super) struct Args {
     /// Where to create the run's directory [default: ./runs; for a branch, next to the original run]
     #[arg(long, value_name = "ROOT")]
     runs: Option<PathBuf>,
-    /// Resume a recorded run in its own directory; the agent's files are used as they are
+    /// Resume a recorded run in its own directory; files in the workspace aren't restored
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
     /// Instead of resuming, branch from the run: start a new one with the steps before STEP
@@ -157,10 +157,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             "commands inherit the open files of this process: {error}"
         ));
     }
-    for line in start.messages() {
-        progress.say(&line);
-    }
-    progress.say(&format!("recording {}", dir.display()));
     let result = drive(&runtime, engine, start, &progress).inspect_err(|_| {
         // Without records, an empty directory would look like a run. A directory that contains
         // files isn't removed.
@@ -216,38 +212,30 @@ enum Start {
     Resumed(Box<Earlier>),
 }
 
-impl Start {
-    /// Returns the messages to show about it.
-    fn messages(&self) -> Vec<String> {
-        let Start::Resumed(earlier) = self else {
-            return Vec::new();
-        };
-        let steps = counted(
-            usize::try_from(earlier.steps()).unwrap_or(usize::MAX),
-            "step",
-        );
-        let mut messages = vec![match earlier.parent() {
-            Some(parent) => {
-                format!(
-                    "branching from {parent} after {steps}; the agent's files are used as they are"
-                )
-            }
-            None => format!("resuming after {steps}; the agent's files are used as they are"),
-        }];
-        if let Some(unfinished) = earlier.unfinished() {
-            let step = unfinished.step;
-            messages.push(format!(
-                "step {step} started but didn't finish: it runs again, and its earlier usage is unknown"
-            ));
-        }
-        if earlier.torn_bytes() > 0 {
-            messages.push(format!(
-                "removed an incomplete record of {} bytes",
-                earlier.torn_bytes()
-            ));
-        }
-        messages
+/// Returns the messages to show about a run that continues.
+fn messages(earlier: &Earlier) -> Vec<String> {
+    let steps = counted(
+        usize::try_from(earlier.steps()).unwrap_or(usize::MAX),
+        "step",
+    );
+    let what = match earlier.parent() {
+        Some(parent) => format!("branching from {parent} after {steps}"),
+        None => format!("resuming after {steps}"),
+    };
+    let mut messages = vec![format!("{what}; files in the workspace aren't restored")];
+    if let Some(unfinished) = earlier.unfinished() {
+        let step = unfinished.step;
+        messages.push(format!(
+            "step {step} started but didn't finish: it runs again, and its earlier usage is unknown"
+        ));
     }
+    if earlier.torn_bytes() > 0 {
+        messages.push(format!(
+            "removed an incomplete record of {} bytes",
+            earlier.torn_bytes()
+        ));
+    }
+    messages
 }
 
 /// Checks that something is at the path of a run that is to be resumed.
@@ -256,7 +244,8 @@ fn check_exists(run: &Path) -> Result<()> {
         Ok(true) => Ok(()),
         Ok(false) => {
             let what = format!("there is no run at {}", run.display());
-            Err(Error::new(Kind::NotFound, what))
+            Err(Error::new(Kind::NotFound, what)
+                .hint("`board list DIR` lists the runs in a directory"))
         }
         Err(error) => {
             let what = format!("can't access {}", run.display());
@@ -413,7 +402,7 @@ fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
     if !key.is_some() && file.needs_key() {
         let error = Error::new(
             Kind::Usage,
-            format!("`{name}` must contain the API key but isn't set"),
+            format!("the environment variable {name} isn't set; it must contain the API key"),
         );
         return Err(
             error.hint("set `api_key_env = \"\"` under [model] if the endpoint needs no key")
@@ -472,11 +461,21 @@ fn drive(
         let output = progress.clone();
         engine = engine.on_text(move |text| output.show_text(text));
     }
-    let (engine, start) = match start {
-        Start::New { task, writer } => (engine.record(*writer), Ok(task)),
-        Start::Resumed(earlier) => (engine, Err(earlier)),
+    let (engine, dir, start) = match start {
+        Start::New { task, writer } => {
+            let dir = writer.dir().to_owned();
+            (engine.record(*writer), dir, Ok(task))
+        }
+        Start::Resumed(earlier) => (engine, earlier.dir().to_owned(), Err(earlier)),
     };
     let engine = engine.build()?;
+    if let Err(earlier) = &start {
+        engine.check(earlier)?;
+        for line in messages(earlier) {
+            progress.say(&line);
+        }
+    }
+    progress.say(&format!("recording {}", dir.display()));
     let notices = progress.clone();
     runtime.block_on(async move {
         tokio::spawn(async move {

@@ -27,7 +27,7 @@ use crate::model::json::Json;
 use crate::model::repair::repair;
 use crate::model::step::Value;
 use crate::model::time::Stamp;
-use crate::model::{EventHead, EventKind, Index, Record, StepHead, TraceFile};
+use crate::model::{Certainty, Ended, EventHead, EventKind, Index, Record, StepHead, TraceFile};
 use crate::page::run::json as run_json;
 use crate::page::step::fill::LEFT;
 use crate::page::step::json;
@@ -213,6 +213,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
             .map(|thread| format!("thread {thread}")),
     )?;
     fact("status", Some(summary.verdict.mark.word().to_owned()))?;
+    fact("liveness", Some(liveness(run)))?;
     fact("recorded", Some(recorded(run)))?;
     fact("ended by", rule(&run.index))?;
     let among = || {
@@ -257,27 +258,39 @@ fn moment(micros: i64, look: &Look) -> Option<String> {
     .map(|clock| clock.title)
 }
 
+/// Describes the liveness.
+fn liveness(run: &RecordedRun) -> String {
+    let word = run.summary.life.liveness.word();
+    match run.summary.verdict.certainty {
+        Certainty::Inferred => format!("{word} (inferred)"),
+        Certainty::Recorded | Certainty::Unknown => word.to_owned(),
+    }
+}
+
 /// Describes what the files record about the end.
 fn recorded(run: &RecordedRun) -> String {
     let summary = &run.summary;
     let has_manifest = !run.index.format().is_one_file();
     let status = match &summary.status {
-        Some(status) => format!(", manifest status {status}"),
-        None if has_manifest => ", no manifest status".to_owned(),
+        Some(status) => format!("manifest status {status}, "),
+        None if has_manifest => "no manifest status, ".to_owned(),
         None => String::new(),
     };
-    let reason = summary
-        .verdict
-        .stop_reason
-        .as_ref()
-        .map(|reason| format!("stop reason {reason}"));
+    // Board's own description of the last records isn't recorded.
+    let is_own = run
+        .index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.ended.as_deref())
+        .is_some_and(Ended::is_own_word);
+    let reason = summary.verdict.stop_reason.as_ref().filter(|_| !is_own);
+    let reason = reason.map(|reason| format!("stop reason {reason}"));
     let disputed =
         || stated::end_by_who(&run.index).map(|said| format!("disputed stop reason: {said}"));
     let reason = reason
         .or_else(disputed)
         .unwrap_or_else(|| "no stop reason".to_owned());
-    let word = summary.life.liveness.word();
-    format!("{word}{status}, {reason}")
+    format!("{status}{reason}")
 }
 
 /// Returns the rule that ended the run, if recorded.

@@ -31,7 +31,8 @@ use rows::{Format, Sheet, Table};
 #[command(
     after_help = "With --out, rows are written to DIR/runs/day=YYYY-MM-DD/HH.jsonl (.csv, .parquet), by the hour (UTC) in which each run began.
 Calling it again with the same DIR rewrites only the files whose rows changed, and removes the rows of deleted runs. Other
-programs can read the files meanwhile: each is replaced atomically. See docs/fleet.md for the columns and example queries."
+programs can read the files meanwhile: each is replaced atomically. docs/fleet.md in board's repository has the columns
+and example queries."
 )]
 pub(super) struct Args {
     /// One row per run, or one row per step
@@ -136,11 +137,14 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     writeln!(
         out,
-        "{}: {} in {}, {changed}; {} read, {}",
+        "{}: {} in {}, {changed}; {}, {}",
         visible_line(&dir.join(args.table.name()).to_string_lossy()),
         counted(done.runs, "run"),
         counted(done.files, "file"),
-        counted(done.runs_read, "trace"),
+        match done.runs_read {
+            read if read > done.runs => format!("{} read with duplicates", counted(read, "run")),
+            read => format!("{} read", counted(read, "run")),
+        },
         bytes(done.bytes_read),
     )?;
     Ok(0)
@@ -155,7 +159,7 @@ fn no_parquet(table: Table) -> Error {
     );
     Error::new(
         Kind::Usage,
-        "this board was built without the feature parquet and can't write Parquet",
+        "this build of board lacks the feature parquet and can't write Parquet",
     )
     .hint(hint)
 }

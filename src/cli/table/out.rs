@@ -151,11 +151,11 @@ fn check_outside_roots(
         let root_place = fs::canonicalize(root).map_err(&failed)?;
         if own.starts_with(&root_place) || root_place.starts_with(&own) {
             let what = format!(
-                "the table can't be in {}, which the board only reads",
+                "the table can't be in {}, which board only reads",
                 root.display()
             );
             return Err(Error::new(Kind::Usage, what)
-                .hint("choose an --out outside all roots")
+                .hint("choose a directory outside all roots")
                 .into());
         }
     }

@@ -21,7 +21,7 @@ use self::past::Past;
 pub(super) use self::past::Spent;
 pub use self::past::Unfinished;
 use super::recovery::Failures;
-use super::state::State;
+use super::state::{OF_DATA, State};
 use super::talk::Conversation;
 use super::task::Task;
 use super::toolbox::ToolResult;
@@ -47,6 +47,9 @@ const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 /// ```
 #[derive(Debug)]
 pub struct Earlier {
+    /// The run that was read.
+    source: PathBuf,
+    /// Where it continues.
     dir: PathBuf,
     writer: Option<RunWriter>,
     pub(super) task: Task,
@@ -96,7 +99,12 @@ impl Manifest {
         let mut text = Vec::new();
         let file = std::fs::File::open(dir.join(TraceFile::Manifest.name()));
         let read = file.and_then(|file| file.take(MAX_MANIFEST_BYTES).read_to_end(&mut text));
-        read.map_err(|error| format!("can't read manifest.json: {error}"))?;
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                "it isn't a run of board's engine".to_owned()
+            }
+            _ => format!("can't read manifest.json: {error}"),
+        })?;
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|wrong| format!("manifest.json: {wrong}"))?;
         match manifest.writer.as_deref() {
@@ -255,7 +263,7 @@ impl Earlier {
         if let Some(from) = from.filter(|from| *from > steps.len() as u64) {
             let steps = steps.len();
             return Err(format!(
-                "step {from} is out of range (completed steps: {steps})"
+                "there is no step {from}: the run has {steps} completed steps"
             ));
         }
         let mut past = Past::default();
@@ -289,6 +297,7 @@ impl Earlier {
             .unwrap_or_default();
         let last_text = steps.iter().rev().find_map(|step| step.said.clone());
         Ok(Self {
+            source: dir.to_owned(),
             dir: writer.dir().to_owned(),
             writer: Some(writer.keeping(kept, is_branch.then_some(dir))),
             task: past.task,
@@ -318,8 +327,8 @@ impl Earlier {
         })
     }
 
-    /// Returns the state after the last step.
-    pub(super) fn state<D: DeserializeOwned>(&self) -> Result<State<D>> {
+    /// Returns the state after the last step, for the agent with this name.
+    pub(super) fn state<D: DeserializeOwned>(&self, agent: &str) -> Result<State<D>> {
         let fields = || {
             self.state
                 .iter()
@@ -329,16 +338,18 @@ impl Earlier {
         let read = State::read(fields())
             .or_else(|_| State::read(fields().filter(|(_, text)| *text != "null")));
         read.map_err(|wrong| {
-            let error = Error::new(
-                Kind::Usage,
-                format!(
-                    "the state in {} does not fit this agent",
-                    self.dir().display()
-                ),
-            );
+            let cannot = match self.parent {
+                Some(_) => "can't branch from",
+                None => "can't resume",
+            };
+            let error = Error::new(Kind::Usage, format!("{cannot} {}", self.source.display()));
+            let what = wrong.to_string();
+            let what = what.strip_prefix(OF_DATA).unwrap_or(&what);
             error
-                .because(wrong)
-                .hint("resume with the agent that recorded it")
+                .because(io::Error::other(format!(
+                    "its state doesn't fit the agent {agent:?}: {what}"
+                )))
+                .hint("use the agent that recorded it")
         })
     }
 

@@ -368,7 +368,8 @@ async fn a_state_of_another_agent_is_refused_and_nothing_is_written() {
         .await
         .unwrap_err();
     assert!(
-        format!("{refused:?}").contains("does not fit this agent"),
+        format!("{refused:?}")
+            .contains("its state doesn't fit the agent \"counts\": missing field `other`"),
         "{refused:?}"
     );
     let after = Disk::read(&dir);

@@ -269,7 +269,7 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         );
     if is_call {
         let error = || match exit {
-            Some(exit) => format!("a command ended with exit code {exit}"),
+            Some(exit) => format!("a command exited with code {exit}"),
             None if told.is_some() => told.clone().unwrap_or_default(),
             None => {
                 let said = text(item.stderr).filter(|text| !text.is_empty());

@@ -442,7 +442,7 @@ impl<'a> Draft<'a> {
         if is_full {
             self.issue(
                 IssueKind::TooLong,
-                "the step has more calls or results than the board reads per step",
+                "the step has more calls or results than board reads per step",
             );
         }
         for call in calls {

@@ -90,7 +90,7 @@ impl Lines for Run {
     fn has_asset(&self, recorded: &str) -> Result<(), String> {
         if recorded.contains("://") {
             return Err(
-                "it's on another server, and the board loads nothing from the network".to_owned(),
+                "it's on another server, and board loads nothing from the network".to_owned(),
             );
         }
         self.dir
@@ -745,7 +745,8 @@ impl Run {
     /// Stops reading the run until its files change, because the board failed on them.
     pub(super) fn fail(&self) {
         let mut index = Index::default();
-        let reason = "reading failed because of a bug in the board. The board tries again when the files change";
+        let reason =
+            "reading failed because of a bug in board. It tries again when the files change";
         let (kind, file, reason) = (IssueKind::Unreadable, TraceFile::Steps, reason.to_owned());
         let issue = Issue {
             kind,

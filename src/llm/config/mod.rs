@@ -309,6 +309,7 @@ impl AgentFile {
                 format!("can't read the agent file {}", path.display()),
             )
             .because(error)
+            .hint(HELP)
         })?;
         Self::parse(&text, path)
     }
@@ -320,12 +321,14 @@ impl AgentFile {
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let place = ConfigText { text, path };
         let whole: Whole = toml::from_str(text).map_err(|wrong| {
-            place
-                .error(
-                    wrong.span().unwrap_or_default(),
-                    &in_plain_words(wrong.message()),
-                )
-                .hint(HELP)
+            let span = wrong.span().unwrap_or_default();
+            let words = in_plain_words(wrong.message());
+            let of_value = words.starts_with("unknown value ") || words.starts_with("must be ");
+            let words = match place.key_of(span.start).filter(|_| of_value) {
+                Some(key) => format!("{key}: {words}"),
+                None => words,
+            };
+            place.error(span, &words).hint(HELP)
         })?;
         let Whole {
             agent,
@@ -349,7 +352,7 @@ impl AgentFile {
         {
             return Err(place.error(
                 file.span(),
-                "`api_key_env` is already set; keep one of the two",
+                "set either `api_key_env` or `api_key_file`, not both",
             ));
         }
         let mut settings = model.extra.clone();
@@ -361,9 +364,10 @@ impl AgentFile {
         }
         let system = match (agent.system, agent.system_file) {
             (Some(_), Some(file)) => {
-                return Err(
-                    place.error(file.span(), "`system` is already set; keep one of the two")
-                );
+                return Err(place.error(
+                    file.span(),
+                    "set either `system` or `system_file`, not both",
+                ));
             }
             (Some(system), None) => system,
             (None, Some(file)) => place.read(file.get_ref(), file.span())?,
@@ -504,6 +508,16 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{line}: {message}", self.path.display()),
         )
+    }
+
+    /// Returns the key whose value begins at this offset, or the key of the list that contains it.
+    fn key_of(&self, start: usize) -> Option<&str> {
+        let (before, after) = self.text.get(..start)?.rsplit_once('=')?;
+        let open = |bracket| after.matches(bracket).count();
+        let is_value =
+            after.trim().is_empty() || after.trim_start().starts_with('[') && open('[') > open(']');
+        let key = before.rsplit(['\n', '{', ',']).next()?.trim();
+        (is_value && !key.is_empty()).then_some(key)
     }
 
     fn read(&self, file: &Path, span: Range<usize>) -> Result<String> {

@@ -61,7 +61,7 @@ impl McpPart {
         }
         let wrong = match (&self.command, &self.url) {
             (None, None) => "it needs `command` or `url`",
-            (Some(_), Some(_)) => "there are `command` and `url`; keep one of the two",
+            (Some(_), Some(_)) => "set either `command` or `url`, not both",
             (Some(command), None)
                 if command
                     .first()

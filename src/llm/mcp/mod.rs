@@ -184,7 +184,7 @@ impl Link {
             let what = format!("can't start the MCP server {name}: {command}");
             Error::new(Kind::Unreadable, what)
                 .because(error)
-                .hint("`command` is a program and its arguments")
+                .hint("set `command` to an installed program, followed by its arguments")
         })?;
         Ok(Link::Pipe(pipe))
     }
@@ -269,6 +269,9 @@ impl Server {
             let words = status.last_words();
             let words = context.key.scrub(words.trim());
             match words.is_empty() {
+                true if part.command.is_some() => error.hint(
+                    "run its command in a terminal to see why; it must speak MCP over stdin and stdout",
+                ),
                 true => error,
                 false => error.hint(format!("its last output: {words}")),
             }

@@ -12,7 +12,7 @@ pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
         .filter(|kind| *kind != "complete")
     {
         return Err(ToolError::new(format!(
-            "the server asks for something the board doesn't provide: {kind}"
+            "the server asks for something board doesn't provide: {kind}"
         )));
     }
     let Some(content) = result.get("content").and_then(Value::as_array) else {

@@ -765,7 +765,7 @@ fn mistakes_in_a_file_are_told_with_their_line() {
         ),
         (
             "[mcp.x]\ncommand = [\"a\"]\nurl = \"b\"\n",
-            "keep one of the two",
+            "set either `command` or `url`, not both",
         ),
         ("[mcp.x]\ncommand = []\n", "`command` needs a program"),
         (
@@ -776,10 +776,7 @@ fn mistakes_in_a_file_are_told_with_their_line() {
             "[mcp.a__b]\nurl = \"b\"\n",
             "can't be a prefix of tool names",
         ),
-        (
-            "[mcp.x]\nurl = \"b\"\ntimout = 3\n",
-            "unknown field `timout`",
-        ),
+        ("[mcp.x]\nurl = \"b\"\ntimout = 3\n", "unknown key `timout`"),
         ("[mcp.x]\nurl = \"b\"\ntimeout = 0\n", "above 0"),
     ] {
         assert!(wrong(text).contains(told), "{text}: {}", wrong(text));

@@ -78,11 +78,19 @@ fn an_address_and_a_model_are_enough() {
 fn a_mistake_is_told_with_its_line() {
     assert_eq!(
         wrong("[budget]\nstpes = 3"),
-        "dir/agent.toml:5: unknown field `stpes`; use one of `steps`, `seconds`, `hard_seconds`, `tokens`"
+        "dir/agent.toml:5: unknown key `stpes`; use one of `steps`, `seconds`, `hard_seconds`, `tokens`"
     );
     assert!(
         wrong("[workspace]\ntools = [\"read_file\", \"rm\"]")
-            .starts_with("dir/agent.toml:5: unknown name `rm`")
+            .starts_with("dir/agent.toml:5: tools: unknown value `rm`")
+    );
+    assert!(
+        wrong("[workspace]\ntools = [\n  \"read_file\",\n  \"rm\",\n]")
+            .starts_with("dir/agent.toml:7: tools: unknown value `rm`")
+    );
+    assert_eq!(
+        wrong("[budget]\nsteps = -1"),
+        "dir/agent.toml:5: steps: must be a whole number ≥ 0, not -1"
     );
     assert!(
         wrong("timeout_s = 0")
@@ -109,13 +117,13 @@ fn rules_are_short_or_tables_and_stand_in_their_list() {
     assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: unknown rule \"max_step\""));
     assert!(
         rule("{ type = \"max_steps\", step = 8 }")
-            .starts_with("dir/agent.toml:6: unknown field `step`")
+            .starts_with("dir/agent.toml:6: unknown key `step`")
     );
     assert!(
         rule("\"content_match=(\"")
             .starts_with("dir/agent.toml:6: the pattern \"(\" doesn't compile")
     );
-    assert!(rule("7").starts_with("dir/agent.toml:6: must be a rule"));
+    assert!(rule("7").starts_with("dir/agent.toml:6: policies: must be a rule"));
     assert_eq!(
         rule("\"final_result\""),
         "dir/agent.toml:6: this rule accepts answers, so it belongs in `completion`"
@@ -132,7 +140,7 @@ fn critics_are_of_three_kinds() {
     let critic = |rest: &str| wrong(&format!("[[critic]]\n{rest}"));
     let vibes = critic("kind = \"vibes\"");
     assert!(
-        vibes.starts_with("dir/agent.toml:5: unknown name `vibes`; use one of `command`"),
+        vibes.starts_with("dir/agent.toml:5: kind: unknown value `vibes`; use one of `command`"),
         "{vibes}"
     );
     assert!(critic("kind = \"command\"").ends_with("`command` is missing"));
@@ -142,7 +150,7 @@ fn critics_are_of_three_kinds() {
     );
     assert!(
         critic("kind = \"judge\"\ncriteria = \"x\"\nwhen = \"never\"")
-            .contains("unknown name `never`")
+            .contains("unknown value `never`")
     );
     let good = "[[critic]]\nkind = \"regex\"\npattern = \"x\"\nwant = false\nwhen = \"every_step\"\non_fail = \"stop\"";
     assert_eq!(parse(&format!("{MODEL}{good}")).unwrap().critics.len(), 1);
@@ -176,6 +184,6 @@ fn other_files_lie_beside_this_one() {
     let both = wrong("[agent]\nsystem = \"x\"\nsystem_file = \"y\"");
     assert_eq!(
         both,
-        "dir/agent.toml:6: `system` is already set; keep one of the two"
+        "dir/agent.toml:6: set either `system` or `system_file`, not both"
     );
 }

@@ -48,7 +48,7 @@ impl Index {
             || self.parts_of(n).take(MAX_RECORDS).any(|at| at.is_none())
         {
             return Some(Err(
-                "its records were skipped because the run has more than the board keeps".to_owned(),
+                "its records were skipped because the run has more than board keeps".to_owned(),
             ));
         }
         let places: Vec<Option<Span>> = self.places(n).collect();

@@ -267,7 +267,7 @@ fn check(
         .into_iter()
         .find(|name| headers.get_all(name).iter().nth(1).is_some())
     {
-        let detail = "It's unclear which one counts, so the board rejects the request.";
+        let detail = "It's unclear which one counts, so board rejects the request.";
         return Err(
             WebError::bad_request("The request repeats the header", detail).named(name.as_str()),
         );
@@ -282,7 +282,7 @@ fn check(
     // Styles and scripts are the same for everyone, and the page that asks for the token needs
     // them.
     if matches!(key, Key::Missing | Key::Wrong) && !uri.path().starts_with("/static/") {
-        let detail = "The token is printed in the terminal that the board runs in, or was chosen by whoever started the board.";
+        let detail = "The token is printed in the terminal that board runs in, or was chosen by whoever started board.";
         return Err(WebError::new(
             StatusCode::UNAUTHORIZED,
             "This board requires a token",
@@ -352,7 +352,7 @@ fn own_host<'a>(
     let (given, second) = (hosts.next(), hosts.next());
     if second.is_some() {
         let detail =
-            "The board and a proxy might pick different ones, so the board rejects the request.";
+            "The board and a proxy might pick different ones, so board rejects the request.";
         return Err(WebError::bad_request("The request names two hosts", detail));
     }
     let authority = uri.authority().map(axum::http::uri::Authority::as_str);
@@ -369,7 +369,7 @@ fn own_host<'a>(
             "The board doesn't serve this host name. Another site may have pointed its name at this machine.",
         )
         .named(name)
-        .hint("Open the address that the board printed, or start the board with --host NAME.")),
+        .hint("Open the address that board printed, or start board with --host NAME.")),
         _ => Ok(host),
     }
 }

@@ -402,7 +402,7 @@ impl Visitor<'_> for WholeNumber {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0")
+        f.write_str("a whole number ≥ 0")
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<usize, E> {

@@ -97,7 +97,7 @@ impl ServerHandler for Board {
             }
             Some(Err(error)) => {
                 tracing::error!("a tool call failed: {error}");
-                let why = "the board failed to answer; its log has the details";
+                let why = "board failed to answer; its log has the details";
                 return Err(ErrorData::internal_error(why, None));
             }
             None => return Err(ErrorData::internal_error("the call was cancelled", None)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::analysis::format::lowered;
 use crate::model::json::Json;
 use crate::page::app::AppState;
 use crate::page::part::href;
@@ -57,10 +58,18 @@ impl Trouble {
             .map(str::to_owned)
             .collect();
         Self {
-            what: text("title"),
+            what: as_message(&text("title")),
             because: text("detail"),
             hints,
         }
+    }
+}
+
+/// Begins a title in lower case, as messages do, unless it begins with an acronym.
+fn as_message(title: &str) -> String {
+    match title.chars().nth(1).is_some_and(char::is_uppercase) {
+        true => title.to_owned(),
+        false => lowered(title),
     }
 }
 

@@ -301,7 +301,7 @@ fn the_state_without_a_step_is_that_after_the_last_one_also_where_steps_are_skip
     };
     let state: Value = serde_json::from_str(&text_of(1)).unwrap();
     assert_eq!(state["n"], 17, "{state}");
-    let steps = "It has 101 steps (the board keeps 18, numbered 0 to 17).";
+    let steps = "It has 101 steps (board keeps 18, numbered 0 to 17).";
     assert!(text_of(2).contains(steps), "{}", text_of(2));
 }
 
@@ -329,13 +329,13 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
     ]);
     let words = [
         "hint: did you mean critic_stop/critic_stop?",
-        "unknown field `rn`",
+        "unknown key `rn`",
         "`run` is missing",
         "max_bytes must be a whole number, not \"all\"",
         "400",
-        "must be a whole number from 0, not integer `-1`",
-        "must be a whole number from 0, not floating point `1.5`",
-        "must be a whole number from 0, not string \"ten\"",
+        "must be a whole number ≥ 0, not -1",
+        "must be a whole number ≥ 0, not 1.5",
+        "must be a whole number ≥ 0, not \"ten\"",
         "400",
         "400",
         "Its keys are",

@@ -849,7 +849,7 @@ fn why_outdated(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<Str
     let differs = size().is_some_and(|size| size != index.events_file().size);
     let why = || {
         torn().next().map_or(
-            "the board is still reading it; try again in a moment",
+            "board is still reading it; try again in a moment",
             |issue| issue.reason.as_str(),
         )
     };

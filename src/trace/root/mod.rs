@@ -823,7 +823,7 @@ impl Visit {
                 (false, true) => skip(
                     found,
                     &self.key,
-                    "nested deeper than the board searches",
+                    "nested deeper than board searches",
                     SkippedKind::Directory,
                 ),
                 (false, false) => {}

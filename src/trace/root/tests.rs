@@ -153,7 +153,7 @@ fn a_root_may_be_one_file_that_holds_runs() {
     let fault = scanner.scan().fault.unwrap();
     assert_eq!(
         fault,
-        "it can't be read as a trace: unsupported format: looks like a Copilot CLI session"
+        "it can't be read as a trace: unsupported format (looks like a Copilot CLI session)"
     );
     fs::remove_file(&one).unwrap();
     assert_eq!(scanner.scan().fault.as_deref(), Some("it doesn't exist"));
@@ -197,7 +197,7 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
             ["begun", "damaged", "mixed", "named_as_ours/events.jsonl"],
             "{look}"
         );
-        let copilot = "unsupported format: looks like a Copilot CLI session";
+        let copilot = "unsupported format (looks like a Copilot CLI session)";
         let expected = [
             ("both/events.jsonl", copilot),
             ("both/manifest.json", "unknown format"),

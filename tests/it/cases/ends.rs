@@ -176,7 +176,7 @@ fn the_newest_run_of_a_directory_is_compared_as_the_verdict_is_about_it() {
     assert_says(
         &said,
         &[
-            "No differences: actions, results, critics, scores and state changes are the same in all 6 steps.",
+            "All 6 steps are the same in both runs: actions, results, critics with their scores, and state changes.",
         ],
     );
 }

@@ -87,7 +87,7 @@ fn a_call_failed_where_its_exit_code_or_a_command_inside_of_it_says_so() {
     assert_eq!(script["action_results"][0]["status"], "error");
     assert_eq!(
         script["action_results"][0]["error"],
-        "a command ended with exit code 1"
+        "a command exited with code 1"
     );
     assert_eq!(
         script["action_results"][0]["output"],

@@ -69,7 +69,7 @@ pub struct Group<'a, T> {
     // The number of matching ones.
     pub(crate) runs: usize,
     pub(crate) failed: usize,
-    /// The number of runs that may still write.
+    /// The number of runs that may still be running.
     pub alive: usize,
     /// The number of duplicates of these runs: files with the same records. They aren't included in
     /// any sum.

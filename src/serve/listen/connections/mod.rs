@@ -70,7 +70,7 @@ impl Limits {
         let files = descriptors();
         if files < MIN_DESCRIPTORS {
             let what = format!(
-                "the system allows only {files} open files, but the board needs {MIN_DESCRIPTORS}"
+                "the system allows only {files} open files, but board needs {MIN_DESCRIPTORS}"
             );
             return Err(Error::new(Kind::Unreadable, what).hint("raise the limit: ulimit -n 1024"));
         }

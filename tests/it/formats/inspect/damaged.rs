@@ -160,7 +160,7 @@ fn damaged_members_are_shown_as_far_as_they_go() {
         ..whole()
     });
     assert!(
-        said.contains("uses compression method 12, which the board doesn't support"),
+        said.contains("uses compression method 12, which board doesn't support"),
         "{said}"
     );
     let mut spoilt = whole();
@@ -242,7 +242,7 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
                 method: 12,
                 ..whole()
             },
-            "uses compression method 12, which the board doesn't support",
+            "uses compression method 12, which board doesn't support",
         ),
         (
             Packed {
