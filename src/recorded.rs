@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -260,11 +260,8 @@ fn check(path: &Path) -> Result<()> {
     }
     let (found, is_all) = RootScanner::new(path.to_owned()).scan_some(MAX_LOOKED);
     if !found.runs.is_empty() {
-        return Err(several(
-            path,
-            found.runs.keys().map(RunKey::as_str).collect(),
-            is_all,
-        ));
+        let runs = found.runs.values().map(RunDir::shown).collect();
+        return Err(several(path, runs, is_all));
     }
     if let Some(fault) = found.fault {
         return Err(Error::new(
@@ -296,26 +293,23 @@ fn check(path: &Path) -> Result<()> {
     })
 }
 
-/// Returns the error for a directory that contains runs but isn't one. `keys` are their paths below
-/// it, or some of them.
-fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
+/// Returns the error for a directory that contains runs but isn't one. `found` are the paths of
+/// some or all of them.
+fn several(path: &Path, mut found: Vec<PathBuf>, is_all: bool) -> Error {
     let shown = path.display();
     // How many of them are duplicates is known only once all of them are indexed.
-    let runs = if is_all && keys.len() == 1 {
+    let runs = if is_all && found.len() == 1 {
         "one"
     } else {
         "runs"
     };
     let what = format!("{shown} isn't a run, but contains {runs}");
-    keys.sort_by_key(|key| key.matches('/').count());
-    let near = keys
-        .iter()
-        .take(MAX_NEAR)
-        .map(|key| path.join(key).display().to_string());
+    found.sort_by(|a, b| (a.iter().count(), a).cmp(&(b.iter().count(), b)));
+    let near = found.iter().take(MAX_NEAR);
     let error = near.fold(Error::new(Kind::NotFound, what), |error, run| {
-        error.hint(format!("try {run}"))
+        error.hint(format!("try {}", run.display()))
     });
-    if keys.len() > MAX_NEAR || !is_all {
+    if found.len() > MAX_NEAR || !is_all {
         error.hint(format!("`board list {shown}` lists all of them"))
     } else {
         error

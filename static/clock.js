@@ -23,7 +23,7 @@ function duration(ms) {
   if (rounded(100) < 600) return `${(rounded(100) / 10).toFixed(1)} s`;
   if (s < 3600) return two(Math.floor(s / 60), "min", s % 60, "s");
   if (min < 24 * 60) return two(Math.floor(min / 60), "h", min % 60, "min");
-  return two(Math.floor(h / 24), "d", h % 24, "h");
+  return h % 24 === 0 ? `${h / 24} d` : `${Math.floor(h / 24)} d ${h % 24} h`;
 }
 
 function tick() {

@@ -462,7 +462,13 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     let last = index.steps().iter().rfind(readable);
     let last_id = last.and_then(|step| step.step_id);
     let named = index.stop().map(StopVerdict::step_id);
-    if let Some(named) = named.filter(|named| *named != last_id && !index.is_partial()) {
+    // It may be the step of a damaged line at the end.
+    let is_damaged = index
+        .steps()
+        .last()
+        .is_some_and(|step| !step.fate.is_readable());
+    let is_certain = !index.is_partial() && !is_damaged;
+    if let Some(named) = named.filter(|named| *named != last_id && is_certain) {
         let of_verdict = named.map_or_else(
             || "the verdict says that no step ran".to_owned(),
             |id| format!("the verdict says that step {id} ran last"),

@@ -111,17 +111,15 @@ fn runs(root: &Path, query: Option<&str>) -> Result<(BTreeMap<RunKey, RunDir>, u
         Error::new(Kind::NotFound, what)
             .hint("check the path; the directory comes first: board search ROOT TEXT")
     };
-    if query.is_none() {
+    // A duplicate may contain records that the other file lacks, so all files are searched.
+    let Some(query) = query else {
         let found = RootScanner::new(root.to_owned()).scan();
-        if let Some(fault) = found.fault {
-            return Err(none(fault));
-        }
-        // Only runs of other tools can be duplicates. Finding those takes reading all of them.
-        if found.runs.values().all(|run| run.tool().is_none()) {
-            return Ok((found.runs, 0));
-        }
-    }
-    let query = Query::parse(query.unwrap_or_default());
+        return match found.fault {
+            Some(fault) => Err(none(fault)),
+            None => Ok((found.runs, 0)),
+        };
+    };
+    let query = Query::parse(query);
     if let Some(term) = query.ignored.first() {
         let error = Error::new(
             Kind::Usage,

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::dir::RunDir;
@@ -43,16 +43,6 @@ const REST: u32 = 4;
 const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (2 << 20, 2), (0, 16)];
 
 static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
-
-/// How many readers that wait want to read a document of the largest class. Until they have, no
-/// other reader begins one.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-/// Notified when a document is no longer being read.
-static FREED: Condvar = Condvar::new();
-
-/// A reader that waits for the largest document being read begins after this long in any case.
-const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// If the documents being read for readers that don't wait take more bytes of memory than this
 /// together, only one of them continues. The others wait for it with what they have. Without this,
@@ -120,9 +110,6 @@ struct Place {
 impl Place {
     /// Reserves a slot for a document of this size in bytes, if one is free.
     fn take(bytes: u64) -> Option<Self> {
-        if bytes > MAX_UNDER_WAY[0].0 && WAITING.load(Ordering::Relaxed) > 0 {
-            return None;
-        }
         let mut classes = UNDER_WAY.iter().zip(MAX_UNDER_WAY);
         let (taken, (_, most)) = classes.find(|(_, (above, _))| bytes > *above || *above == 0)?;
         let more = |taken: usize| (taken < most).then_some(taken + 1);
@@ -152,28 +139,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
         turns().leave(self.number, self.bytes);
-        FREED.notify_all();
-    }
-}
-
-/// Keeps other readers from beginning a document of the largest class. Together with the one that
-/// this reader reads, it would take twice the memory.
-#[derive(Debug)]
-struct Claim;
-
-impl Claim {
-    /// Waits until no such document is being read, for a while.
-    fn wait() -> Self {
-        WAITING.fetch_add(1, Ordering::Relaxed);
-        let is_taken = |_: &mut Turns| UNDER_WAY[0].load(Ordering::Relaxed) > 0;
-        drop(FREED.wait_timeout_while(turns(), MAX_WAIT, is_taken));
-        Self
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -222,7 +187,6 @@ struct UnderWay {
     took: Duration,
     /// Released when the pass is over.
     place: Option<Place>,
-    claim: Option<Claim>,
 }
 
 impl std::fmt::Debug for UnderWay {
@@ -326,8 +290,6 @@ impl Document {
             if matches!(place, Some(None)) {
                 return Ok(self.waiting(size, delta));
             }
-            let is_large = size > MAX_UNDER_WAY[0].0;
-            let claim = (place.is_none() && is_large).then(Claim::wait);
             let records = stamp
                 .map(|_| dir.document(TraceFile::Events, patience))
                 .transpose();
@@ -353,7 +315,6 @@ impl Document {
             };
             let mut way = UnderWay::new(opened, result, beside, (tool, paths));
             way.place = place.flatten();
-            way.claim = claim;
             self.under_way = Some(Box::new(way));
         }
         let Some(mut way) = self.under_way.take() else {
@@ -526,7 +487,6 @@ impl UnderWay {
             index: None,
             took: Duration::ZERO,
             place: None,
-            claim: None,
         }
     }
 
@@ -928,18 +888,7 @@ mod tests {
             Place::take(100).is_some(),
             "a small document doesn't need a large one's slot"
         );
-        // A reader that waits begins when the first one is done, and keeps others from beginning.
-        let (begun, begins) = std::sync::mpsc::channel();
-        let waiting = std::thread::spawn(move || {
-            let claim = Claim::wait();
-            begun.send(()).unwrap();
-            claim
-        });
-        assert!(begins.try_recv().is_err());
         drop(first);
-        let claim = waiting.join().unwrap();
-        assert!(Place::take(huge).is_none());
-        drop(claim);
         assert!(Place::take(huge).is_some());
     }
 }

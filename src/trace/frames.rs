@@ -35,8 +35,9 @@ pub(super) fn plain(name: &OsStr) -> &OsStr {
     plain.map_or(name, OsStr::new)
 }
 
-/// The compressed bytes read to see the beginning of a text. Its first block has at most 128 KiB.
-const HEAD_PACKED_BYTES: u64 = 256 << 10;
+/// The compressed bytes read to see the beginning of a text. A Zstandard decoder returns no text
+/// before it has decoded a whole window, which has 8 MiB at the levels that programs use.
+const HEAD_PACKED_BYTES: u64 = 9 << 20;
 /// The most empty frames skipped in one read, so that a file of nothing else doesn't block its
 /// reader.
 const MAX_EMPTY_FRAMES: usize = 16;

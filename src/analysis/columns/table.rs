@@ -340,8 +340,9 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The models, if there are several")
     .of_step(OfStep::Words(step::model)),
-    row("title", "title", "title", Text(|run| Some(run.title())))
-        .about("The recorded title, else the first line of the task, else the name")
+    row("title", "title", "title", Text(|run| run.recorded_title()))
+        .about("The title that the trace records")
+        .absent(NOT_RECORDED)
         .long(),
     row("task", "task", "task", Text(|run| run.task.as_deref()))
         .about("The task")

@@ -55,7 +55,9 @@ impl SweepRule {
             });
         }
         if critic.is_empty() {
-            return Err(SpecError::new(format!("choose a critic to vary {name}")));
+            return Err(SpecError::new(format!(
+                "choose a critic to vary {name}, as in critic=tests"
+            )));
         }
         let steps = match streak {
             "" => 1,
@@ -65,7 +67,7 @@ impl SweepRule {
                 .filter(|steps| *steps > 0)
                 .ok_or_else(|| {
                     SpecError::new(format!(
-                        "the number of scores in a row must be a whole number ≥ 1, not {text:?}"
+                        "streak, the number of scores in a row, must be a whole number ≥ 1, not {text:?}"
                     ))
                 })?,
         };

@@ -167,11 +167,13 @@ fn repeats(detail: &str, ended: &Ended) -> bool {
     let mut numbers = detail
         .split(|char: char| !char.is_ascii_digit() && char != '.')
         .map(|number| number.trim_matches('.'))
-        .filter(|number| !number.is_empty());
+        .filter(|number| !number.is_empty())
+        .peekable();
     // A longer text says more than the numbers.
     let is_short = detail.split_whitespace().count() <= 8;
     is_short
         && begin(detail) == begin(&ended.headline)
+        && numbers.peek().is_some()
         && numbers.all(|number| number.parse().is_ok_and(is_own))
 }
 

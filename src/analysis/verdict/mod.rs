@@ -393,7 +393,7 @@ impl Facts<'_> {
             self.waits_for().is_none() && (self.last.is_some() || self.index.steps().is_empty());
         let may = match (is_child, is_reply_missing) {
             (true, _) => "killed, or stopped with its parent run",
-            (false, true) => "probably killed or interrupted",
+            (false, true) => "killed, interrupted, or stopped by its tool",
             (false, false) => "killed, or waiting for the user",
         };
         format!("{lacks} · {may}")

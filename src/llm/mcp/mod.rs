@@ -372,9 +372,11 @@ impl Server {
         if !self.status.has_changed() {
             return Ok(());
         }
-        let listed = self.tools().await;
-        // Until the new list is known, no call is sure to reach the tool that was offered.
-        let specs = listed.inspect_err(|_| self.status.set_changed())?;
+        // Until the new list is known, no call is sure to reach the tool that was offered. The call
+        // may be given up while it waits.
+        let unknown = Unlisted(&self.status);
+        let specs = self.tools().await?;
+        std::mem::forget(unknown);
         match specs.iter().any(|spec| spec.name == tool) {
             true => Ok(()),
             false => Err(Lost::Gone(format!(
@@ -382,6 +384,15 @@ impl Server {
                 self.name
             ))),
         }
+    }
+}
+
+/// Notes that the list of tools is still unknown when it's dropped.
+struct Unlisted<'a>(&'a Status);
+
+impl Drop for Unlisted<'_> {
+    fn drop(&mut self) {
+        self.0.set_changed();
     }
 }
 

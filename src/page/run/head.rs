@@ -67,9 +67,12 @@ impl<'a> RunHead<'a> {
         self.view.summary.task.as_deref().unwrap_or_default()
     }
 
-    /// Returns whether the title is the task's first line.
-    fn repeats_task(&self) -> bool {
-        self.title().is_some() && self.view.summary.recorded_title().is_none()
+    /// Returns whether the task begins with the title, or is the title.
+    fn repeats_task(&self) -> (bool, bool) {
+        let task = self.task().trim();
+        self.title().map_or((false, false), |title| {
+            (task.starts_with(title), task == title)
+        })
     }
 
     fn whole_task(&self) -> Folded {
@@ -94,8 +97,9 @@ impl<'a> RunHead<'a> {
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(view.stale));
         add("verdict", self.verdict.then(verdict));
-        // A session's title is the heading.
-        let title = summary.recorded_title().filter(|_| !summary.is_session);
+        // A session's title is the heading, unless it's too long for one.
+        let is_heading = |title: &&str| summary.is_session && text::one_line(title, TASK_CHARS).1;
+        let title = summary.recorded_title().filter(|title| !is_heading(title));
         add("title", text(title));
         add("model", summary.models_words().map(Phrase::from));
         add(
@@ -375,12 +379,12 @@ impl<'a> RunHead<'a> {
             "run id",
             summary.run_id.as_deref().filter(other).map(Phrase::from),
         );
-        let place = if view.index.format().is_one_file() {
-            "file"
+        let (place, path) = if view.index.format().is_one_file() {
+            ("file", in_file(&summary.path))
         } else {
-            "directory"
+            ("directory", summary.path.to_string())
         };
-        add(place, Some(Phrase::new().dim(in_file(&summary.path))));
+        add(place, Some(Phrase::new().dim(path)));
         facts
     }
 }

@@ -52,7 +52,7 @@ impl Query {
 
     /// Returns why the requested range has fewer than two of the run's steps, if so.
     pub(crate) fn empty_range(&self, steps: usize) -> Option<String> {
-        if !self.is_empty_range(steps) {
+        if steps == 0 || !self.is_empty_range(steps) {
             return None;
         }
         let last = steps.saturating_sub(1);

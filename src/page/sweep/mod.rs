@@ -166,7 +166,17 @@ impl<'a> View<'a> {
 
     /// Returns why the question can't be evaluated, as the headline.
     fn fault(&self) -> Option<Headline> {
-        let fault = capitalised(self.context.fault.as_deref()?);
+        let fault = self.context.fault.as_deref()?;
+        // The name of a rule stays as it is.
+        let is_name = fault
+            .split(' ')
+            .next()
+            .is_some_and(|word| word.contains('_'));
+        let fault = if is_name {
+            fault.to_owned()
+        } else {
+            capitalised(fault)
+        };
         Some(match fault.split_once(". ") {
             Some((lead, more)) => Headline::from(format!("{lead}.")).and(&format!("{more}.")),
             None => format!("{fault}.").into(),

@@ -93,14 +93,15 @@ fn an_archived_session_is_one_run_and_says_where_it_is_stored() {
 }
 
 #[test]
-fn a_search_finds_a_text_of_duplicates_once() {
+fn a_search_in_the_runs_of_a_query_finds_a_text_of_duplicates_once() {
     let search = |rest: &[&str]| {
         let found = board_json(&[&["search", ARCHIVED, "token_count"], rest].concat());
         (found["runs"].clone(), found["found"].as_u64().unwrap())
     };
     let (one, once) = search(&["--in", "steps>=0"]);
-    assert_eq!(search(&[]), (one.clone(), once));
     assert!(one == 1 && once > 0);
+    // One of the two files may have records that the other lacks.
+    assert_eq!(search(&[]), (2.into(), 2 * once));
     // The query may ask for the duplicates.
     assert_eq!(search(&["--in", "duplicate_of:sessions"]), (1.into(), once));
 }

@@ -65,7 +65,7 @@ fn a_prompt_after_a_used_up_budget_begins_a_new_turn() {
     let run = claude(&[spent[0].clone(), spent[1].clone(), prompt("u1")]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Ends after step 4, before the next model reply · probably killed or interrupted"
+        "Ends after step 4, before the next model reply · killed, interrupted, or stopped by its tool"
     );
 }
 
@@ -246,7 +246,7 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
         assert_eq!(
             (&*sentence, is_task),
             (
-                "Ends after step 4, before the next model reply · probably killed or interrupted",
+                "Ends after step 4, before the next model reply · killed, interrupted, or stopped by its tool",
                 true
             ),
             "{marker}"

@@ -194,7 +194,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
         (
             "running",
             "unknown",
-            "Ends after step 2, before the next model reply · probably killed or interrupted",
+            "Ends after step 2, before the next model reply · killed, interrupted, or stopped by its tool",
         ),
     ] {
         let temp = begun(&conversation(2));

@@ -149,7 +149,7 @@ fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
     ];
     assert_eq!(
         session(&lines).row.verdict.sentence,
-        "Ends after step 0, before the next model reply · probably killed or interrupted"
+        "Ends after step 0, before the next model reply · killed, interrupted, or stopped by its tool"
     );
     let run = session(&[lines.as_slice(), &[failed]].concat());
     assert_eq!(
@@ -168,7 +168,7 @@ fn a_command_of_the_users_own_begins_a_turn() {
         note("Fix all that is broken."),
     ];
     let run = session(&lines);
-    let open = "Ends after step 0, before the next model reply · probably killed or interrupted";
+    let open = "Ends after step 0, before the next model reply · killed, interrupted, or stopped by its tool";
     assert_eq!(
         (run.row.turns, run.row.verdict.sentence.as_str()),
         (Some(2), open)

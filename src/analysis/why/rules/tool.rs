@@ -98,7 +98,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
                 && manifest
                     .limits
                     .iter()
-                    .any(|limit| limit.unit == "iterations"))
+                    .any(|limit| limit.unit == "iterations" || limit.unit.ends_with(" steps")))
             && manifest.limits.iter().all(|limit| limit.unit != unit)
         {
             let estimate = is_estimate(summary, unit);
