@@ -70,11 +70,8 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/runs/{key}/steps", get(step::api::steps))
         .route("/runs/{key}/steps/{n}", get(step::api::step))
         .route("/runs/{key}/scores", get(scores::handler::api))
-        .route("/runs/{key}/state/{n}", get(state::handler::api))
-        .route(
-            "/runs/{key}/state/{n}/history",
-            get(state::handler::history),
-        )
+        .route("/runs/{key}/state/{n}", get(state::api::api))
+        .route("/runs/{key}/state/{n}/history", get(state::api::history))
         .route("/runs/{key}/why", get(run::api::why))
         .route("/runs/{key}/files", get(run::api::files))
         .route("/runs/{key}/whatif", get(whatif::handler::api))
