@@ -38,7 +38,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/runs/{key}/scores", get(scores::handler::page))
         .route("/runs/{key}/scores/live", get(scores::handler::pulse))
         .route("/runs/{key}/scores.csv", get(scores::handler::csv))
-        .route("/runs/{key}/export.html", get(export::handler::page))
+        .route("/runs/{key}/export.html", get(export::page))
         .route("/runs/{key}/steps/part", get(run::handler::rows_part))
         .route("/runs/{key}/steps/{n}", get(run::handler::step))
         .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
