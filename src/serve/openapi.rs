@@ -256,7 +256,7 @@ const ADDRESSES: &[Address] = &[
             AGAIN,
             CANCEL,
         ],
-        gives: Gives::Json(of::<search::json::Search<'static>>),
+        gives: Gives::Json(of::<search::SearchDocument<'static>>),
     },
     Address {
         path: "/api/jump",
