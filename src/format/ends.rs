@@ -56,7 +56,7 @@ impl End {
 /// The exceptions that several tools record.
 const RAISED: &[End] = ends! {
     "KeyboardInterrupt" | "UserInterruption" => Cancelled, "Interrupted by the user";
-    "BudgetExceededError" => Truncated, "Cost budget used up";
+    "BudgetExceededError" => Truncated, "Cost limit reached";
     "MaxTurnsExceeded" => Truncated, "Turn limit reached";
     "GraphRecursionError" => Truncated, "Step limit reached";
     "AgentStuckInLoopError" => Halted, Ended::LOOPED;

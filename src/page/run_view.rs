@@ -16,9 +16,11 @@ use crate::model::time::Stamp;
 use crate::model::{Index, Lines, RunKey};
 use crate::page::part::href;
 use crate::page::part::svg::PhaseClass;
-use crate::page::part::text::Line;
+use crate::page::part::text::{Line, one_line};
 use crate::page::shell::Status;
 
+/// Longer titles are truncated in the title of a page; characters.
+const TITLE_CHARS: usize = 80;
 /// Events per page.
 pub(crate) const EVENTS_PER_PAGE: usize = 200;
 
@@ -107,7 +109,12 @@ impl RunView<'_> {
         } else {
             format!("{part} · ")
         };
-        format!("{}: {part}{}", self.key(), self.summary.verdict.sentence)
+        let name = if self.summary.is_session {
+            one_line(self.summary.title(), TITLE_CHARS).0
+        } else {
+            self.key().to_owned()
+        };
+        format!("{name}: {part}{}", self.summary.verdict.sentence)
     }
 
     /// Returns the address of the run page with step `n` selected.

@@ -290,7 +290,7 @@ fn help_of_every_command() {
       critic             The names of its critics (JSON: critics)
       model              The model
       models             The models, if there are several
-      title              The title that the trace records
+      title              The recorded title, else the first line of the task, else the name
       task               The task
       parent             The run that started it
       continues          The run that it continues

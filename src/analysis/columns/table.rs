@@ -340,9 +340,8 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The models, if there are several")
     .of_step(OfStep::Words(step::model)),
-    row("title", "title", "title", Text(|run| run.title()))
-        .about("The title that the trace records")
-        .absent(NOT_RECORDED)
+    row("title", "title", "title", Text(|run| Some(run.title())))
+        .about("The recorded title, else the first line of the task, else the name")
         .long(),
     row("task", "task", "task", Text(|run| run.task.as_deref()))
         .about("The task")

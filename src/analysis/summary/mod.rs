@@ -340,9 +340,19 @@ impl Summary {
         })
     }
 
-    /// Returns the title of the session: the user's, or else the program's.
-    pub fn title(&self) -> Option<&str> {
+    /// Returns the title that the trace records: the user's, or else the program's.
+    pub fn recorded_title(&self) -> Option<&str> {
         self.titles.first().map(String::as_str)
+    }
+
+    /// Returns the title of the run: the recorded one, else the first line of its task, else the
+    /// name of its directory or file.
+    pub fn title(&self) -> &str {
+        let task = self.task.as_deref().unwrap_or_default();
+        let first_line = || task.lines().map(str::trim).find(|line| !line.is_empty());
+        self.recorded_title()
+            .or_else(first_line)
+            .unwrap_or_else(|| self.key.name())
     }
 
     /// Returns the number of runs in the directory.

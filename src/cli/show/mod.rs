@@ -197,7 +197,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
             .filter(|id| *id != summary.key.as_str())
             .map(str::to_owned),
     )?;
-    fact("title", summary.title().map(str::to_owned))?;
+    fact("title", summary.recorded_title().map(str::to_owned))?;
     fact("task", summary.task.as_deref().map(str::to_owned))?;
     fact("model", summary.models_words())?;
     fact(

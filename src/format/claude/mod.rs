@@ -562,7 +562,7 @@ impl Session {
         {
             let end = Ended::new(
                 "budget_usd",
-                "Cost budget used up",
+                "Cost limit reached",
                 Outcome::Truncated,
                 Certainty::Inferred,
             );

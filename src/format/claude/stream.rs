@@ -755,7 +755,7 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         ("error_max_budget_usd", ..) | (_, "budget_exhausted", _) => {
             let end = end(
                 "error_max_budget_usd",
-                "Cost budget used up",
+                "Cost limit reached",
                 Outcome::Truncated,
             );
             return end.compare(number(line.cost), limit_in(&detail), "usd");

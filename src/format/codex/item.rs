@@ -344,7 +344,7 @@ pub(super) fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
         "context_window_exceeded" => (Ended::CONTEXT_FULL, Outcome::Failed),
         // Like a rate limit, this is the service's limit for its user, not a limit of this run.
         "usage_limit_exceeded" => ("Provider usage limit reached", Outcome::Failed),
-        "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
+        "session_budget_exceeded" => ("Session limit reached", Outcome::Truncated),
         "sandbox_error" => ("Failed with a sandbox error", Outcome::Failed),
         "cyber_policy" => ("The model refused", Outcome::Failed),
         _ if begins("Incomplete response returned, reason: max_output_tokens") => {

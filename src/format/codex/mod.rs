@@ -630,7 +630,7 @@ impl Rollout {
                     "interrupted" => ("Interrupted", Outcome::Cancelled),
                     "replaced" => ("Replaced by another turn", Outcome::Cancelled),
                     "review_ended" => ("Ended with its review", Outcome::Halted),
-                    "budget_limited" => ("Token budget used up", Outcome::Truncated),
+                    "budget_limited" => ("Token limit reached", Outcome::Truncated),
                     _ => ("Aborted", Outcome::Cancelled),
                 };
                 let word = if reason.is_empty() { word } else { &*reason };

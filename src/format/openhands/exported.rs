@@ -117,7 +117,7 @@ const ENDS: &[End] = ends! {
 /// What reached its maximum in a reason for the state `error`, with headlines and units.
 const LIMITS: [(&str, &str, &str); 2] = [
     ("iteration", "Step limit reached", "iterations"),
-    ("budget", "Cost budget used up", "usd"),
+    ("budget", "Cost limit reached", "usd"),
 ];
 
 /// Other reasons for the state `error`.

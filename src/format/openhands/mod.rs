@@ -129,7 +129,7 @@ const ENDS: &[End] = ends! {
 /// The codes of error events. A code may also be the name of an exception.
 const FAULTS: &[End] = ends! {
     "MaxIterationsReached" => Truncated, "Step limit reached", "Step": "max_iterations";
-    "MaxBudgetReached" => Truncated, "Cost budget used up", "Cost": "max_budget_per_task";
+    "MaxBudgetReached" => Truncated, "Cost limit reached", "Cost": "max_budget_per_task";
     "LLMContentPolicyViolationError" => Failed, "The model refused";
     "LLM*" => Failed, "Failed with an API error";
     "*" => Failed, "Failed with an error";

@@ -220,7 +220,7 @@ fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
     }
     let also = [
         run.run_id.as_deref(),
-        run.title(),
+        Some(run.title()),
         run.task.as_deref(),
         run.project.as_deref(),
         run.model.as_deref(),
@@ -260,10 +260,10 @@ fn offer_of(run: &Summary) -> Offer {
         .map(line)
         .filter(|task| !task.is_empty());
     let key = line(run.key.as_str());
-    // Sessions are identified by their task, other runs by their name.
-    let (label, other) = match task {
-        Some(task) if run.is_session => (task, Some(key)),
-        task => (key, task),
+    // Sessions are identified by their title, other runs by their name.
+    let (label, other) = match (run.is_session, line(run.title())) {
+        (true, title) => (title, Some(key)),
+        (false, _) => (key, task),
     };
     let status = if run.partial {
         Status::Indexing

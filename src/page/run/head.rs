@@ -57,8 +57,19 @@ impl<'a> RunHead<'a> {
             .map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
     }
 
+    /// Returns the title of a session, whose file name says nothing about it.
+    fn title(&self) -> Option<&str> {
+        let summary = &self.view.summary;
+        summary.is_session.then(|| summary.title())
+    }
+
     fn task(&self) -> &str {
         self.view.summary.task.as_deref().unwrap_or_default()
+    }
+
+    /// Returns whether the title is the task's first line.
+    fn repeats_task(&self) -> bool {
+        self.title().is_some() && self.view.summary.recorded_title().is_none()
     }
 
     fn whole_task(&self) -> Folded {
@@ -83,7 +94,9 @@ impl<'a> RunHead<'a> {
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(view.stale));
         add("verdict", self.verdict.then(verdict));
-        add("title", text(summary.title()));
+        // A session's title is the heading.
+        let title = summary.recorded_title().filter(|_| !summary.is_session);
+        add("title", text(title));
         add("model", summary.models_words().map(Phrase::from));
         add(
             "agent",

@@ -58,7 +58,7 @@ fn a_prompt_after_a_used_up_budget_begins_a_new_turn() {
     ];
     let run = claude(&spent);
     assert!(
-        run.row.verdict.sentence.starts_with("Cost budget used up"),
+        run.row.verdict.sentence.starts_with("Cost limit reached"),
         "{}",
         run.row.verdict.sentence
     );

@@ -111,9 +111,11 @@ impl Row<'_> {
             .filter(|task| !task.is_empty())
     }
 
-    /// Returns the name of a session: the last part of its project's path, and its task.
+    /// Returns the name of a session: the last part of its project's path, and its title. `None` if
+    /// its file name is all that is known.
     pub(crate) fn session_name(&self) -> Option<(Option<String>, String)> {
-        let task = self.task().filter(|_| self.run.is_session)?;
+        let has_title = self.run.recorded_title().is_some() || self.task().is_some();
+        let title = Some(line(self.run.title())).filter(|_| self.run.is_session && has_title)?;
         let project = self.run.project.as_deref().and_then(|path| {
             path.trim_end_matches(['/', '\\'])
                 .rsplit(['/', '\\'])
@@ -121,7 +123,7 @@ impl Row<'_> {
         });
         Some((
             project.map(line).filter(|project| !project.is_empty()),
-            task,
+            title,
         ))
     }
 

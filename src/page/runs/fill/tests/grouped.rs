@@ -19,9 +19,13 @@ fn grouped(by: &str, query: &str) -> ListContext {
 }
 
 #[test]
-fn a_session_is_called_by_its_project_and_task() {
+fn a_session_is_called_by_its_project_and_title() {
     let key = "-home-me-shop/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl";
-    let row = row_of(session(key, "/home/me/shop/", "Mend\nthe <cart>"));
+    let row = row_of(session(
+        key,
+        "/home/me/shop/",
+        "\n Mend the <cart>\nbefore noon",
+    ));
     assert_eq!(
         row.session_name(),
         Some((Some("shop".into()), "Mend the <cart>".into()))
@@ -49,7 +53,10 @@ fn a_session_is_called_by_its_project_and_task() {
         "a name that a person gave stays"
     );
     (other.is_session, other.task) = (true, None);
-    assert_eq!(row_of(other).session_name(), None);
+    assert_eq!(row_of(other.clone()).session_name(), None);
+    other.titles = vec!["Cart".to_owned()].into();
+    let title = row_of(other).session_name().map(|(_, title)| title);
+    assert_eq!(title.as_deref(), Some("Cart"));
 }
 
 #[test]
