@@ -17,8 +17,7 @@ use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::page::part::job::State;
 use crate::page::runs::handler::asks_for_copies;
-use crate::page::search::json::found;
-use crate::page::search::words::place;
+use crate::page::search::{found, place};
 use crate::trace::{RootScanner, RunDir, read_index};
 
 /// Search the text of all runs

@@ -244,7 +244,7 @@ const ADDRESSES: &[Address] = &[
             AGAIN,
             CANCEL,
         ],
-        gives: Gives::Json(of::<Option<sweep::json::Sweep<'static>>>),
+        gives: Gives::Json(of::<Option<sweep::SweepDocument<'static>>>),
     },
     Address {
         path: "/api/search",
@@ -256,7 +256,7 @@ const ADDRESSES: &[Address] = &[
             AGAIN,
             CANCEL,
         ],
-        gives: Gives::Json(of::<search::json::Search<'static>>),
+        gives: Gives::Json(of::<search::SearchDocument<'static>>),
     },
     Address {
         path: "/api/jump",

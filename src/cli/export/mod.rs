@@ -14,7 +14,7 @@ use super::look::Look;
 use super::open::open;
 use crate::analysis::format::visible_line;
 use crate::error::{Error, Kind};
-use crate::page::export::fill::{Export, write_export};
+use crate::page::export::{Export, write_export};
 use crate::page::run_view::RunView;
 use crate::recorded::RecordedRun;
 

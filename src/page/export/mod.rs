@@ -1,56 +1,531 @@
-//! Saves a run as a single HTML file that loads nothing and works in any browser.
+//! Saves a run at `/runs/{key}/export.html` as a single HTML file that loads nothing and works in any
+//! browser.
 //!
-//! The file reuses the parts of the board's pages. Links to the board become links within the file
-//! or are removed.
+//! The file has everything that the replay needs, but no prompts, observations or raw lines. It
+//! reuses the parts of the board's pages. Links to the board become links within the file or are
+//! removed.
+//!
+//! It's sent as a download, because the file carries its own content security policy. The board's
+//! policy forbids all inline scripts and would break the file if it were shown in place.
 
-pub(crate) mod fill;
-pub(crate) mod handler;
-
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use askama::Template;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use base64::Engine as _;
 
-use crate::page::part::href;
+use crate::analysis::format;
+use crate::analysis::state::walk;
+use crate::analysis::summary::Summary;
+use crate::live::Run;
+use crate::model::json::Json;
+use crate::model::redact::{Blanked, MAX_SOUGHT};
+use crate::model::{RunKey, TraceFile};
+use crate::page::app::AppState;
+use crate::page::error::{Answer, WebError};
+use crate::page::extract::{RunParam, no_such_step};
+use crate::page::params::Params;
+use crate::page::part::json_tree::find;
 use crate::page::part::sign::Phrase;
 use crate::page::part::strip::Strip;
 use crate::page::part::text::{self, Line};
+use crate::page::part::{attachment, href};
+use crate::page::run::handler::related_runs;
 use crate::page::run::head::RunHead;
+use crate::page::run::pending::PendingSlot;
 use crate::page::run::verdict::Verdict;
+use crate::page::run_view::{RunView, phase};
 use crate::page::scores::ScoresBody;
-use crate::page::step::StepView;
+use crate::page::scores::query::Query;
+use crate::page::shell::now;
+use crate::page::step::fill::{StepPlace, about, step_view};
+use crate::page::step::{self, StepView};
 
 /// The controls of the replay. The script that makes them work also shows them.
 const BAR: &str = include_str!("../../../templates/export/export_bar.html");
 /// The script that replays a saved run.
 const SCRIPT: &str = include_str!("../../../static/export.js");
 
+/// Limits the bytes of all pictures in the file.
+const MAX_PICTURES: usize = 8_000_000;
+/// Limits the bytes of the file up to which steps are written in full.
+const MAX_TEXT: usize = 64_000_000;
+/// Limits the bytes of the states in the file.
+const MAX_STATES: usize = 8_000_000;
+/// Limits the bytes of a state value. Longer values are truncated.
+const MAX_VALUE: usize = 2_000;
+/// Limits the child runs listed.
+const MAX_STARTED: usize = 500;
+
+/// `GET /runs/{key}/export.html`. `step` and `event` set where it opens, and `redact=1` redacts
+/// secrets.
+pub(crate) async fn page(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    let (step, event) = (params.number("step")?, params.number("event")?.unwrap_or(1));
+    let total = run.index().steps().len();
+    if let Some(n) = step.filter(|n| *n >= total) {
+        return Err(no_such_step(&run, total, n));
+    }
+    let cursor = step.map(|step| (step, event));
+    // Reject unknown values, because treating them as `0` would reveal secrets.
+    let redact = match params.text("redact") {
+        "" | "0" => false,
+        "1" => true,
+        other => {
+            return Err(
+                WebError::bad_request("Invalid value", "redact must be 0 or 1.").named(other),
+            );
+        }
+    };
+    let name = file_name(run.key());
+    let of = state.clone();
+    let body =
+        crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out))
+            .await?;
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
+        (
+            CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        ),
+    ];
+    Ok((headers, body).into_response())
+}
+
+fn write(
+    run: &Arc<Run>,
+    state: &AppState,
+    cursor: Option<(usize, usize)>,
+    redact: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let zone = &state.zone;
+    if redact {
+        let copy = run.redacted()?;
+        let summary = run.summary_of(copy.index());
+        let view = RunView {
+            summary: &summary,
+            index: copy.index(),
+            lines: &copy,
+            now: now(),
+            stale: None,
+            // Related runs aren't redacted, so their names are omitted.
+            related_runs: &Vec::new,
+            zone,
+        };
+        return write_export(
+            &view,
+            &Export {
+                cursor,
+                redacted: Some(copy.blanked()),
+                picture: &|_| None,
+            },
+            out,
+        );
+    }
+    let (summary, index) = (run.summary(), run.index());
+    let found = OnceCell::new();
+    let related_runs = || {
+        found
+            .get_or_init(|| related_runs(&state.library, &summary))
+            .clone()
+    };
+    let view = RunView {
+        summary: &summary,
+        index: &index,
+        lines: &**run,
+        now: now(),
+        stale: None,
+        related_runs: &related_runs,
+        zone,
+    };
+    let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
+    write_export(
+        &view,
+        &Export {
+            cursor,
+            redacted: None,
+            picture: &picture,
+        },
+        out,
+    )
+}
+
+/// Turns the last part of the key into a file name that is valid on every system.
+fn file_name(key: &RunKey) -> String {
+    let safe = |letter: char| {
+        if letter.is_ascii_alphanumeric() || "-_".contains(letter) {
+            letter
+        } else {
+            '_'
+        }
+    };
+    format!(
+        "{}.html",
+        key.name().chars().take(80).map(safe).collect::<String>()
+    )
+}
+
+/// Options for saving a run.
+pub(crate) struct Export<'a> {
+    /// The step to open at and how many of its events to show, as in the replay. `None` opens the
+    /// verdict.
+    pub cursor: Option<(usize, usize)>,
+    /// How much was redacted, if redaction was requested.
+    pub redacted: Option<Blanked>,
+    /// Reads the picture at a recorded path.
+    pub picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Export<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Export")
+            .field("cursor", &self.cursor)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The part of the file before the first step.
 #[derive(Template)]
 #[template(path = "export/page.html")]
-pub(crate) struct ExportHead<'a> {
+struct ExportHead<'a> {
     /// The nonce of the scripts and styles in this file. A trace's author can't know it.
-    pub nonce: String,
+    nonce: String,
     /// The step and the event of that step that the file opens at.
-    pub cursor: Option<(usize, usize)>,
+    cursor: Option<(usize, usize)>,
     /// When and where the run was saved from, and what is omitted.
-    pub notes: Vec<String>,
-    pub head: RunHead<'a>,
-    pub verdict: Verdict<'a>,
-    pub strip: Strip,
-    pub scores: Option<ScoresBody<'a>>,
+    notes: Vec<String>,
+    head: RunHead<'a>,
+    verdict: Verdict<'a>,
+    strip: Strip,
+    scores: Option<ScoresBody<'a>>,
     /// The child runs.
-    pub started: Vec<Phrase>,
+    started: Vec<Phrase>,
 }
 
 /// A step in the file, `#step-{n}`.
 #[derive(Debug, Clone, Template)]
 #[template(path = "export/export_step.html")]
-pub(crate) struct ExportStep {
-    pub step_view: StepView,
+struct ExportStep {
+    step_view: StepView,
     /// The phase classes of its events, in order, separated by spaces.
-    pub phases: String,
+    phases: String,
     /// The text that replaces the step's sections once the file is full. Empty otherwise.
-    pub left_out: Line,
+    left_out: Line,
+}
+
+/// Writes the run as a self-contained page.
+///
+/// # Errors
+/// Returns errors of the writer.
+pub(crate) fn write_export(
+    view: &RunView<'_>,
+    export: &Export<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let total = view.index.steps().len();
+    let nonce = nonce(view);
+    let scored = !view.summary.critics.is_empty();
+    let children = view.children();
+    // The child runs are matched to steps once above, rather than again for each step.
+    let alone = RunView {
+        related_runs: &Vec::new,
+        ..*view
+    };
+    let page = ExportHead {
+        nonce: nonce.clone(),
+        cursor: export.cursor.filter(|_| total > 0),
+        notes: notes(view, export),
+        head: RunHead {
+            acts: false,
+            ..RunHead::new(view)
+        },
+        verdict: Verdict::new(view),
+        strip: Strip::new(view, "", None),
+        scores: scored.then(|| ScoresBody::new(view, Query::default())),
+        started: started(view, &children),
+    };
+    let mut written = write_head(out, &page, view.key())?;
+    let mut pictures = 0;
+    for n in 0..total {
+        let mut step_view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
+        step_view.started = step::fill::started(&children, n);
+        put_pictures_in(view, &mut step_view, export, &mut pictures);
+        let full = written > MAX_TEXT;
+        let call = view
+            .index
+            .steps()
+            .get(n)
+            .map(|step| step.call.to_string())
+            .unwrap_or_default();
+        let left_out = if full {
+            format!("{call} (size limit reached, the rest of this step is omitted)")
+        } else {
+            String::new()
+        };
+        let step = ExportStep {
+            step_view,
+            phases: phases(view, n),
+            left_out: left_out.into(),
+        };
+        let redacted = export.redacted.is_some();
+        let mut picture = |address: &str| in_value(view, address, redacted, &mut pictures);
+        written += write_part(out, &step, view.key(), &mut picture)?;
+    }
+    if view.index.unfinished_group().is_some() {
+        write_part(out, &PendingSlot { view }, view.key(), &mut |_| {
+            Err(String::new())
+        })?;
+    }
+    write_end(out, &states(view), &nonce)
+}
+
+/// Lists the child runs: the name, the step if the timestamps show it, and the outcome.
+fn started(view: &RunView<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<Phrase> {
+    let row = |(child, step): &(Arc<Summary>, Option<usize>)| {
+        let words = Phrase::new().strong(child.key.name());
+        let words = match step {
+            Some(n) => words
+                .text(" · ")
+                .link(format!("step {}", view.label(*n)), view.at_step(*n)),
+            None => words,
+        };
+        words.text(format!(" · {}", about(child)))
+    };
+    children.iter().take(MAX_STARTED).map(row).collect()
+}
+
+/// Returns what the file states about itself.
+fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
+    let mut notes = vec![format!(
+        "Exported by board {} on {} from {}.",
+        env!("CARGO_PKG_VERSION"),
+        view.exact(view.now),
+        view.summary.path
+    )];
+    if view.is_alive() {
+        notes
+            .push("The run hadn't ended yet. This file contains its record up to then.".to_owned());
+    }
+    notes.push("Left out: prompts, observations and raw lines.".to_owned());
+    notes.push(format!(
+        "Also left out if the file would grow too large: images after the first {}, step details after the first {}.",
+        format::bytes(MAX_PICTURES as u64),
+        format::bytes(MAX_TEXT as u64)
+    ));
+    if let Some(Blanked { found, not_sought }) = export.redacted {
+        if view.summary.children.is_some_and(|children| children > 0) {
+            notes.push("Child runs aren't listed.".to_owned());
+        }
+        let values = if found == 1 {
+            "1 value is".to_owned()
+        } else {
+            format!("{} values are", format::count(found as u64))
+        };
+        notes.push(format!(
+            "{values} redacted: values of keys that name a secret, in JSON and in text such as key=value, and texts that look like a well-known service's key. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Pictures are omitted. Secrets under other names aren't found."
+        ));
+        if not_sought > 0 {
+            notes.push(format!(
+                "{} of these values {} redacted only next to keys and may occur elsewhere in this file. The search covers at most {} different values.",
+                format::count(not_sought as u64),
+                if not_sought == 1 { "is" } else { "are" },
+                format::count(MAX_SOUGHT as u64)
+            ));
+        }
+    }
+    notes
+}
+
+/// Embeds the pictures of a step as data while there is room.
+fn put_pictures_in(
+    view: &RunView<'_>,
+    step_view: &mut StepView,
+    export: &Export<'_>,
+    spent: &mut usize,
+) {
+    if step_view.assets.is_empty() {
+        return;
+    }
+    let span = view
+        .index
+        .steps()
+        .get(step_view.n)
+        .map(|step| step.span)
+        .unwrap_or_default();
+    let record = view.lines.record(TraceFile::Steps, span).ok();
+    let step = record
+        .as_ref()
+        .and_then(crate::format::step)
+        .unwrap_or_default();
+    for asset in &mut step_view.assets {
+        // The address on the board ends with the picture's index in its list.
+        let Some(place) = asset
+            .href
+            .take()
+            .and_then(|href| href.rsplit_once('/')?.1.parse::<usize>().ok())
+        else {
+            continue;
+        };
+        let path = step
+            .pictures
+            .get(place)
+            .and_then(|picture| picture.path.as_deref());
+        let read = path.and_then(|path| Some((picture_type(path)?, (export.picture)(path)?)));
+        match read {
+            Some((_, bytes)) if bytes.len() > MAX_PICTURES => {
+                asset.note = format!(
+                    "omitted: larger than the limit of {} for all pictures",
+                    format::bytes(MAX_PICTURES as u64)
+                )
+                .into();
+            }
+            Some((kind, bytes)) if *spent + bytes.len() <= MAX_PICTURES => {
+                *spent += bytes.len();
+                let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
+                asset.href = Some(format!("data:{kind};base64,{data}"));
+            }
+            Some(_) => {
+                asset.note = format!(
+                    "omitted: this file already has {} of pictures",
+                    format::bytes(*spent as u64)
+                )
+                .into()
+            }
+            None => asset.note = "the picture can't be read or is too large".into(),
+        }
+    }
+}
+
+/// Returns the picture in a value as data while there is room. `address` is the value's address on
+/// the board.
+fn in_value(
+    view: &RunView<'_>,
+    address: &str,
+    redacted: bool,
+    spent: &mut usize,
+) -> Result<String, String> {
+    if redacted {
+        return Err("picture omitted:".to_owned());
+    }
+    let read = || {
+        let rest = address.strip_prefix(&href::run(view.key()))?;
+        let (line, query) = rest.strip_prefix('/')?.split_once("/value?at=")?;
+        let (file, n) = line.split_once('/')?;
+        let n: usize = n.parse().ok()?;
+        let (file, span) = match file {
+            "steps" => (TraceFile::Steps, view.index.steps().get(n)?.span),
+            _ => (TraceFile::Events, view.index.events().get(n)?.span),
+        };
+        let at = percent_encoding::percent_decode_str(query.split('&').next()?)
+            .decode_utf8()
+            .ok()?;
+        let record = view.lines.record(file, span).ok()?;
+        let json = Json::parse(&record.text)?;
+        attachment::of(find(&json, &at)?)?.picture()
+    };
+    let (kind, bytes) = read().ok_or_else(|| "unreadable picture:".to_owned())?;
+    if *spent + bytes.len() > MAX_PICTURES {
+        return Err(format!(
+            "picture omitted (over {} in total):",
+            format::bytes(MAX_PICTURES as u64)
+        ));
+    }
+    *spent += bytes.len();
+    Ok(format!(
+        "data:{kind};base64,{}",
+        base64::engine::general_purpose::STANDARD.encode(&bytes)
+    ))
+}
+
+/// Returns the phases of step `n`'s events as colour classes.
+fn phases(view: &RunView<'_>, n: usize) -> String {
+    let Some(group) = view.index.round_of(n) else {
+        return String::new();
+    };
+    let events = view.index.events().range(group.first..group.end);
+    events
+        .map(|event| phase(view.index.name(event.phase)).0)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Returns as JSON, for each step, the keys whose value or writer differs from the step before:
+/// `[key, value or null, writer or null, doubt]`.
+fn states(view: &RunView<'_>) -> String {
+    let mut known: BTreeMap<String, (Option<String>, Option<usize>)> = BTreeMap::new();
+    let mut out = String::from("[");
+    walk(view.index, view.lines, &mut |n, keys| {
+        out.push_str(if n == 0 { "[" } else { ",\n[" });
+        let mut first = true;
+        for key in keys {
+            if known
+                .get(&key.key)
+                .is_some_and(|(value, written)| *value == key.value && *written == key.written)
+            {
+                continue;
+            }
+            known.insert(key.key.clone(), (key.value.clone(), key.written));
+            let quote = |text: &str| Json::String(text.into()).to_string();
+            let value = key
+                .value
+                .as_deref()
+                .map_or_else(|| "null".to_owned(), |value| quote(&cut(value)));
+            let writer = key
+                .written
+                .map_or_else(|| "null".to_owned(), |step| step.to_string());
+            out.push_str(if first { "" } else { "," });
+            out.push_str(&format!(
+                "[{},{value},{writer},{}]",
+                quote(&format::visible_line(&key.key)),
+                quote(key.doubt)
+            ));
+            first = false;
+        }
+        out.push(']');
+        out.len() < MAX_STATES
+    });
+    out.push(']');
+    out
+}
+
+fn cut(value: &str) -> String {
+    match value.len() > MAX_VALUE {
+        true => {
+            let head = crate::model::names::cut_at(value, MAX_VALUE);
+            format!(
+                "{}… ({} more)",
+                format::visible_line(head),
+                format::bytes((value.len() - head.len()) as u64)
+            )
+        }
+        false => format::visible_line(value).into_owned(),
+    }
+}
+
+/// Returns the nonce for the file. It depends on the microsecond of saving, which no trace can
+/// know.
+fn nonce(view: &RunView<'_>) -> String {
+    let mut hash = DefaultHasher::new();
+    (
+        view.now,
+        view.key(),
+        view.index.steps().len(),
+        view.index.events().len(),
+    )
+        .hash(&mut hash);
+    view.summary.verdict.sentence.hash(&mut hash);
+    format!("{:016x}", hash.finish())
 }
 
 /// Renders and writes a part of the file without any addresses of the board. Returns the bytes
@@ -58,7 +533,7 @@ pub(crate) struct ExportStep {
 ///
 /// # Errors
 /// Returns errors of the writer and of the template.
-pub(crate) fn write_part(
+fn write_part(
     out: &mut dyn Write,
     part: &impl Template,
     key: &str,
@@ -83,11 +558,7 @@ fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
 ///
 /// # Errors
 /// Returns errors of the writer and of the template.
-pub(crate) fn write_head(
-    out: &mut dyn Write,
-    head: &ExportHead<'_>,
-    key: &str,
-) -> io::Result<usize> {
+fn write_head(out: &mut dyn Write, head: &ExportHead<'_>, key: &str) -> io::Result<usize> {
     let html = prepared(head, key)?;
     let style = crate::page::assets::find("export.css").map_or("", |asset| asset.text);
     // Text from traces is escaped, so the first `</head>` is the page's own.
@@ -104,7 +575,7 @@ pub(crate) fn write_head(
 ///
 /// # Errors
 /// Returns errors of the writer.
-pub(crate) fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::Result<()> {
+fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::Result<()> {
     // In a script element, only `<` can start an end tag.
     let states = states.replace('<', "\\u003c");
     write!(
@@ -116,7 +587,7 @@ pub(crate) fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::R
 
 /// Returns the data URL of the picture at an address of the board, or the reason it isn't in the
 /// file.
-pub(crate) type PictureAt<'r> = dyn FnMut(&str) -> Result<String, String> + 'r;
+type PictureAt<'r> = dyn FnMut(&str) -> Result<String, String> + 'r;
 
 /// Embeds the pictures found in this run's values, because the file can't request them from the
 /// board.
@@ -188,7 +659,7 @@ fn without(html: &str, attribute: &str) -> String {
 
 /// Returns the media type of a picture by its file name. Supports raster formats only, because an
 /// SVG can contain scripts.
-pub(crate) fn picture_type(name: &str) -> Option<&'static str> {
+pub(super) fn picture_type(name: &str) -> Option<&'static str> {
     match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
         "png" => Some("image/png"),
         "jpg" | "jpeg" => Some("image/jpeg"),

@@ -40,8 +40,7 @@ use crate::page::run::handler::{ended, run_ended, shell, with_view};
 use crate::page::run::pending::PhaseState;
 use crate::page::run_view::{RunView, micros, phase};
 use crate::page::shell::{Pulse, Shell};
-use crate::page::state::StatePanel;
-use crate::page::state::fill::{Moment, state_panel};
+use crate::page::state::{Moment, StatePanel, state_panel};
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_line};
 

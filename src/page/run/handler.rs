@@ -37,7 +37,7 @@ use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
 use crate::page::run_view::{RelatedRun, RunView};
 use crate::page::shell::now;
 use crate::page::shell::{NavItem, Pulse, Shell};
-use crate::page::state::fill::state_tab;
+use crate::page::state::state_tab;
 use crate::page::step::fill::{StepPlace, step_facts, step_view};
 use crate::page::step::{StepFragment, StepPage};
 

@@ -15,28 +15,28 @@ const ALSO: usize = 4;
 type HitPlace<'a> = (&'a LineMatch, &'a Hit);
 
 /// The hits of one run.
-pub(crate) struct RunHits<'a> {
-    pub(crate) key: &'a str,
+pub(super) struct RunHits<'a> {
+    pub(super) key: &'a str,
     /// The run's status and verdict, or `None` if the run is gone.
-    pub(crate) ended: Option<(Status, &'a str)>,
+    pub(super) ended: Option<(Status, &'a str)>,
     /// The groups in step order. Hits outside of steps come last.
-    pub(crate) groups: Vec<Group<'a>>,
+    pub(super) groups: Vec<Group<'a>>,
 }
 
 /// The hits of one step, or those outside of steps.
-pub(crate) struct Group<'a> {
-    pub(crate) texts: Vec<Text<'a>>,
+pub(super) struct Group<'a> {
+    pub(super) texts: Vec<Text<'a>>,
 }
 
 /// A text that was found, and all its locations.
-pub(crate) struct Text<'a> {
-    pub(crate) found: &'a LineMatch,
-    pub(crate) hit: &'a Hit,
-    pub(crate) also: Vec<HitPlace<'a>>,
+pub(super) struct Text<'a> {
+    pub(super) found: &'a LineMatch,
+    pub(super) hit: &'a Hit,
+    pub(super) also: Vec<HitPlace<'a>>,
 }
 
 impl<'a> RunHits<'a> {
-    pub(crate) fn new(
+    pub(super) fn new(
         key: &'a str,
         run: Option<&'a Summary>,
         mut hits: Vec<(&'a LineMatch, &'a Hit)>,
@@ -82,12 +82,12 @@ impl<'a> RunHits<'a> {
 
 impl<'a> Group<'a> {
     /// Returns a hit that identifies the group's step.
-    pub(crate) fn first(&self) -> Option<&'a LineMatch> {
+    pub(super) fn first(&self) -> Option<&'a LineMatch> {
         self.texts.first().map(|text| text.found)
     }
 
     /// Returns `Step 3`, or the label for hits outside of steps.
-    pub(crate) fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self.first().and_then(|found| found.place.step) {
             Some(step) => format!("Step {step}"),
             None => "Outside steps".to_owned(),
@@ -97,7 +97,7 @@ impl<'a> Group<'a> {
 
 impl<'a> Text<'a> {
     /// Splits the other locations into those listed and those folded into a count.
-    pub(crate) fn named(&self) -> (&[HitPlace<'a>], &[HitPlace<'a>]) {
+    pub(super) fn named(&self) -> (&[HitPlace<'a>], &[HitPlace<'a>]) {
         self.also
             .split_at_checked(ALSO)
             .unwrap_or((&self.also, &[]))

@@ -1,86 +1,195 @@
-//! Defines the page at `/search`, which searches the text of all runs, and the part that shows hits
-//! as they arrive.
+//! Searches the text of all runs: the page at `/search`, the part that shows hits as they arrive, and
+//! the JSON.
 //!
-//! The page starts with the answer in a sentence, followed by the progress and the hits of each
-//! run.
+//! The page starts with the answer in a sentence, followed by the progress and the hits of each run.
+//! A request starts a search and changes nothing else. Repeating the request returns the same search.
 
 mod grouped;
-pub(crate) mod handler;
-pub(crate) mod json;
 mod task;
 #[cfg(test)]
 mod tests;
-pub(crate) mod words;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 pub(crate) use task::Search;
 
-use crate::analysis::format::{count, counted};
-use crate::analysis::query::Ignored;
-use crate::analysis::search::{Hit, LineMatch, MAX_HITS, Tally};
+use crate::analysis::format::{bytes, count, counted};
+use crate::analysis::query::{Ignored, Query};
+use crate::analysis::search::{Hit, LineMatch, LinePlace, MAX_HITS, Needle, Tally};
 use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
-use crate::page::part::job::{AsOf, Progress, Status};
+use crate::model::time::utc;
+use crate::page::answer::{html, json};
+use crate::page::app::AppState;
+use crate::page::blocking::blocking;
+use crate::page::error::{Answer, WebError};
+use crate::page::jobs::Job;
+use crate::page::jobs::over::Over;
+use crate::page::params::Params;
+use crate::page::part::job::{self, AsOf, Progress, Status};
 use crate::page::part::{href, text};
+// The templates name the sentences by this module.
+use crate::page::search as words;
 use crate::page::search::grouped::RunHits;
-use crate::page::shell::Shell;
+use crate::page::shell::{NavItem, Shell};
 
 /// How many hits are shown by default.
 const SHOWN: usize = 200;
 
+/// `GET /search`
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
+    let (context, job) = ask(&state, &params).await?;
+    let status = if context.fault.is_some() {
+        StatusCode::BAD_REQUEST
+    } else {
+        StatusCode::OK
+    };
+    let shell = Shell {
+        title: context.title(),
+        ..state.shell(NavItem::Search)
+    };
+    let page = show(&state, context, job, move |body| {
+        html(&SearchPage { shell, body })
+    })
+    .await?;
+    Ok((status, page).into_response())
+}
+
+/// `GET /live/search`
+pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
+    let (context, job) = ask(&state, &params).await?;
+    show(&state, context, job, |body| html(&SearchPart { body })).await
+}
+
+/// `GET /api/search`
+pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
+    let (context, job) = ask(&state, &params).await?;
+    if let Some(why) = &context.fault {
+        return Err(WebError::bad_request("Invalid search text", why));
+    }
+    show(&state, context, job, |body| {
+        json(&document(body.context, body.standing))
+    })
+    .await
+}
+
+/// Returns the request, and its search if the text is valid.
+async fn ask(
+    state: &AppState,
+    params: &Params,
+) -> Result<(Context, Option<Arc<Job<Search>>>), WebError> {
+    let text = params.text("q").to_owned();
+    let query = Query::parse(params.text("in"));
+    let needle = Needle::new(&text);
+    let context = Context {
+        typed: params.text("in").to_owned(),
+        limit: params.number("limit")?.unwrap_or(SHOWN).clamp(1, MAX_HITS),
+        ignored: query.ignored.clone(),
+        fault: needle.as_ref().err().filter(|_| !text.is_empty()).cloned(),
+        known: state.library.counted().len(),
+        zone: state.zone.clone(),
+        text,
+    };
+    let Ok(needle) = needle else {
+        return Ok((context, None));
+    };
+    let id = format!("{query}\n{}", needle.text());
+    let library = Arc::clone(&state.library);
+    let make = move || Ok::<_, WebError>(Search::new(needle, Over::of(&library, query)));
+    let job = state.searches.ask(params, id, make).await?;
+    Ok((context, Some(job)))
+}
+
+/// Renders the current state of the search on a blocking thread.
+async fn show(
+    state: &AppState,
+    context: Context,
+    job: Option<Arc<Job<Search>>>,
+    make: impl FnOnce(Body<'_>) -> Answer + Send + 'static,
+) -> Answer {
+    let library = Arc::clone(&state.library);
+    blocking(move || {
+        // Read the status before the tally, so that a finished search has all its hits.
+        let standing = job.map(|job| {
+            let status = job.status(&job.task.over, &library);
+            Standing {
+                status,
+                tally: job.task.tally(),
+            }
+        });
+        let keys = standing
+            .iter()
+            .flat_map(|standing| standing.tally.found_in.iter().take(context.limit));
+        let known = keys
+            .filter_map(|found| Some((found.key.to_string(), library.run(&found.key)?.summary())))
+            .collect();
+        make(Body {
+            context: &context,
+            standing: standing.as_ref(),
+            known: &known,
+        })
+    })
+    .await?
+}
+
 /// The request, and the data for the rest of the page.
 #[derive(Debug, Clone)]
-pub(crate) struct Context {
+struct Context {
     /// `q`: the text to search for.
-    pub(crate) text: String,
+    text: String,
     /// `in`: the query that selects runs, as typed.
-    pub(crate) typed: String,
+    typed: String,
     /// The query's terms that were ignored.
-    pub(crate) ignored: Vec<Ignored>,
+    ignored: Vec<Ignored>,
     /// How many hits to show.
-    pub(crate) limit: usize,
+    limit: usize,
     /// Why nothing is searched, if the text isn't valid.
-    pub(crate) fault: Option<String>,
+    fault: Option<String>,
     /// The number of runs on the board.
-    pub(crate) known: usize,
-    pub(crate) zone: TimeZone,
+    known: usize,
+    zone: TimeZone,
 }
 
 /// The progress of a search.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
-    pub(crate) status: Status,
-    pub(crate) tally: Tally,
+struct Standing {
+    status: Status,
+    tally: Tally,
 }
 
 /// The page at `/search`.
 #[derive(Debug, Template)]
 #[template(path = "search/page.html")]
-pub(crate) struct SearchPage<'a> {
-    pub(crate) shell: Shell,
-    pub(crate) body: Body<'a>,
+struct SearchPage<'a> {
+    shell: Shell,
+    body: Body<'a>,
 }
 
 #[derive(Debug, Template)]
 #[template(path = "search/search_poll.html")]
-pub(crate) struct SearchPart<'a> {
-    pub(crate) body: Body<'a>,
+struct SearchPart<'a> {
+    body: Body<'a>,
 }
 
 /// The results. Without a `standing`, no search was requested.
 #[derive(Debug, Clone, Copy, Template)]
 #[template(path = "search/search_body.html")]
-pub(crate) struct Body<'a> {
-    pub(crate) context: &'a Context,
-    pub(crate) standing: Option<&'a Standing>,
+struct Body<'a> {
+    context: &'a Context,
+    standing: Option<&'a Standing>,
     /// The runs with hits by their keys, except for runs that are gone.
-    pub(crate) known: &'a HashMap<String, Arc<Summary>>,
+    known: &'a HashMap<String, Arc<Summary>>,
 }
 
 impl HtmlSafe for Body<'_> {}
@@ -123,9 +232,7 @@ impl<'a> Body<'a> {
 
     fn answer(&self) -> String {
         match (self.standing, &self.context.fault) {
-            (Some(Standing { status, tally }), _) => {
-                words::answer(status.state, tally, self.shown(tally))
-            }
+            (Some(Standing { status, tally }), _) => answer(status.state, tally, self.shown(tally)),
             (None, Some(why)) => why.clone(),
             (None, None) if self.context.known == 0 => "No runs yet.".to_owned(),
             (None, None) => format!(
@@ -221,4 +328,168 @@ impl<'a> Body<'a> {
             (false, false) => "",
         }
     }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Search")]
+pub(crate) struct SearchDocument<'a> {
+    /// Null if no search was requested.
+    state: Option<job::State>,
+    /// The id of this search. `again=NUMBER` repeats it, and `cancel=NUMBER` cancels it.
+    number: Option<i64>,
+    text: &'a str,
+    query: &'a str,
+    ignored: &'a [Ignored],
+    /// When the runs were selected.
+    as_of: Option<String>,
+    /// Runs that changed, appeared or disappeared since.
+    changed: usize,
+    #[serde(flatten)]
+    tally: Cow<'a, Tally>,
+    hits: Vec<HitDocument<'a>>,
+    /// How many more fields contain the text: beyond `limit`, or beyond the hits kept for a line or
+    /// in total.
+    hits_left_out: usize,
+}
+
+/// The first occurrence of the text in a field.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Hit")]
+struct HitDocument<'a> {
+    run: &'a str,
+    file: TraceFile,
+    #[serde(flatten)]
+    place: LinePlace,
+    /// Null if the line isn't JSON.
+    field: Option<&'a str>,
+    #[serde(flatten)]
+    hit: &'a Hit,
+}
+
+/// Returns the results of a search that runs anywhere, not only on the board. `state` and `tally`
+/// are `None` if no search was requested.
+pub(crate) fn found<'a>(
+    text: &'a str,
+    query: &'a str,
+    state: Option<job::State>,
+    tally: Option<&'a Tally>,
+    limit: usize,
+) -> SearchDocument<'a> {
+    let hit = |(key, found, hit): (&'a str, &'a LineMatch, &'a Hit)| HitDocument {
+        run: key,
+        file: found.file,
+        place: found.place,
+        field: (!found.line.as_text).then_some(&*hit.path),
+        hit,
+    };
+    let hits: Vec<_> = tally
+        .into_iter()
+        .flat_map(Tally::hits)
+        .take(limit)
+        .map(hit)
+        .collect();
+    SearchDocument {
+        state,
+        number: None,
+        text,
+        query,
+        ignored: &[],
+        as_of: None,
+        changed: 0,
+        tally: tally.map_or_else(Cow::default, Cow::Borrowed),
+        hits_left_out: tally.map_or(0, |tally| tally.found.saturating_sub(hits.len())),
+        hits,
+    }
+}
+
+/// Returns a search on the board in its current state.
+fn document<'a>(context: &'a Context, standing: Option<&'a Standing>) -> SearchDocument<'a> {
+    let (status, tally) = (
+        standing.map(|standing| standing.status),
+        standing.map(|standing| &standing.tally),
+    );
+    SearchDocument {
+        number: status.map(|status| status.number),
+        ignored: &context.ignored,
+        as_of: status.and_then(|status| utc(status.number)),
+        changed: status.map_or(0, |status| status.changed),
+        ..found(
+            &context.text,
+            &context.typed,
+            status.map(|status| status.state),
+            tally,
+            context.limit,
+        )
+    }
+}
+
+/// Names the location of a line: `step 3`, `step 3, event 12`, `event 12`, `manifest`. Text outside
+/// a document's records belongs to no step. A line that the index doesn't know is named by its byte
+/// offset in the file.
+pub(crate) fn place(found: &LineMatch) -> String {
+    let place = found.place;
+    match (found.file, place.step, place.event) {
+        _ if place.beside_records => "document".to_owned(),
+        (TraceFile::Manifest, ..) => "manifest".to_owned(),
+        (_, Some(step), Some(event)) => format!("step {step}, event {event}"),
+        (_, Some(step), None) => format!("step {step}"),
+        (_, None, Some(event)) => format!("event {event}"),
+        (file, None, None) => format!("{} byte {}", file.name(), place.offset),
+    }
+}
+
+/// Summarises the result: `12 matching fields in 3 of 110 runs.` A field that contains the text
+/// twice counts once.
+fn answer(state: job::State, tally: &Tally, shown: usize) -> String {
+    let at_least = if state == job::State::Done {
+        ""
+    } else {
+        "at least "
+    };
+    let fields = counted(tally.found, "matching field");
+    let found = if shown < tally.found || state == job::State::Running {
+        format!("{} of {at_least}{fields}", count(shown as u64))
+    } else {
+        format!("{at_least}{fields}")
+    };
+    let of = |done: usize| format!("{} of {}", count(done as u64), counted(tally.runs, "run"));
+    match state {
+        job::State::Running if tally.found == 0 => {
+            format!("No matches yet, after {}.", of(tally.runs_done))
+        }
+        job::State::Running => format!("{found}, after {}.", of(tally.runs_done)),
+        job::State::Done if tally.runs == 0 => "No runs to search.".to_owned(),
+        job::State::Done if tally.found == 0 => {
+            format!("No matches in {}.", counted(tally.runs, "run"))
+        }
+        job::State::Done => format!("{found} in {}.", of(tally.runs_with)),
+        job::State::Cancelled => format!("Cancelled: {found}, after {}.", of(tally.runs_done)),
+        job::State::Failed => format!(
+            "The search failed because of a bug in the board. So far: {found}, after {}.",
+            of(tally.runs_done)
+        ),
+    }
+}
+
+/// Formats the amount searched and the time taken: `120 MB in 0.2 s`.
+fn searched(tally: &Tally) -> String {
+    let took = match tally.took.as_secs_f64() {
+        short if short < 0.1 => "less than 0.1 s".to_owned(),
+        seconds => format!("{seconds:.1} s"),
+    };
+    format!("{} in {took}", bytes(tally.bytes_done))
+}
+
+/// Lists what couldn't be searched, one sentence each.
+fn left_out(tally: &Tally) -> Vec<String> {
+    let mut sentences: Vec<String> = tally
+        .left_out
+        .iter()
+        .map(|left| format!("{}, {}: {}", left.key, left.file.name(), left.why))
+        .collect();
+    let more = tally.left_out_count.saturating_sub(sentences.len());
+    if more > 0 {
+        sentences.push(format!("and {}", counted(more, "file")));
+    }
+    sentences
 }

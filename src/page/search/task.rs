@@ -18,13 +18,13 @@ const MAX_MEASURED: usize = 5_000;
 #[derive(Debug)]
 pub(crate) struct Search {
     needle: Needle,
-    pub(crate) over: Over,
+    pub(super) over: Over,
     tally: Mutex<Tally>,
 }
 
 impl Search {
     /// Creates a search of `over`, newest runs first.
-    pub(crate) fn new(needle: Needle, mut over: Over) -> Self {
+    pub(super) fn new(needle: Needle, mut over: Over) -> Self {
         over.runs
             .sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
         let tally = Tally {
@@ -54,7 +54,7 @@ impl Search {
         self.lock().bytes = bytes;
     }
 
-    pub(crate) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> Tally {
         self.lock().clone()
     }
 

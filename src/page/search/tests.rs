@@ -272,8 +272,7 @@ fn hostile_text_stays_text() {
 #[test]
 fn a_program_is_told_how_many_hits_it_does_not_get() {
     let standing = standing(State::Done, in_runs(3, 4), 12, 40);
-    let page_of =
-        |limit| serde_json::to_value(json::document(&context(limit), Some(&standing))).unwrap();
+    let page_of = |limit| serde_json::to_value(document(&context(limit), Some(&standing))).unwrap();
     for (limit, hits) in [(5, 5), (100, 12)] {
         let page_of = page_of(limit);
         assert_eq!(page_of["hits"].as_array().map(Vec::len), Some(hits));
@@ -282,6 +281,6 @@ fn a_program_is_told_how_many_hits_it_does_not_get() {
             (&40.into(), &(40 - hits).into())
         );
     }
-    let nothing = serde_json::to_value(json::document(&context(5), None)).unwrap();
+    let nothing = serde_json::to_value(document(&context(5), None)).unwrap();
     assert_eq!(nothing["hits_left_out"], 0);
 }

@@ -5,8 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::analysis::format;
 use crate::analysis::sweep::{Measure, PreparedSweep, Sum, Sweep, SweepRule};
-use crate::page::sweep::table::{limit, row_id};
-use crate::page::sweep::words::amount;
+use crate::page::sweep::table::{amount, limit, row_id};
 
 /// The size of the plot area, which stretches to the width of the page. The template draws the axes
 /// around it.
@@ -17,7 +16,7 @@ const ROOM: (f64, f64) = (34.0, 14.0);
 
 /// The curve of the limits.
 #[derive(Debug)]
-pub(crate) struct Curve<'a> {
+pub(super) struct Curve<'a> {
     sweep_rule: &'a SweepRule,
     measure: Measure,
     /// The sum at any limit. The recorded values are the same in all of them.
@@ -25,31 +24,31 @@ pub(crate) struct Curve<'a> {
     /// Whether the sum covers all runs.
     is_whole: bool,
     /// Points from the strictest limit to the loosest.
-    pub(crate) points: Vec<Point>,
+    pub(super) points: Vec<Point>,
 }
 
 /// One or more consecutive limits with the same result.
 #[derive(Debug)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
     /// The element id of the table row with the same numbers.
-    pub(crate) row: String,
+    pub(super) row: String,
     /// The limit: `14`, or `20–40`.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// The full description.
-    pub(crate) title: String,
+    pub(super) title: String,
     /// Whether it saves the most without losing an answer.
-    pub(crate) is_best: bool,
+    pub(super) is_best: bool,
     /// Whether there is room for its label.
-    pub(crate) is_named: bool,
+    pub(super) is_named: bool,
 }
 
 impl Point {
     /// Returns the label's horizontal offset from the point, its distance from the top, and its
     /// text anchor. Near the top right corner the label would overlap the one of the recorded
     /// result, so it's placed left of the point.
-    pub(crate) fn label(&self) -> (f64, f64, &'static str) {
+    pub(super) fn label(&self) -> (f64, f64, &'static str) {
         let at_edge = self.x > WIDTH - 60.0 && self.y < 40.0;
         if at_edge {
             (-10.0, self.y + 4.0, "end")
@@ -59,7 +58,7 @@ impl Point {
     }
 
     /// Returns the horizontal position in percent.
-    pub(crate) fn across(&self) -> f64 {
+    pub(super) fn across(&self) -> f64 {
         self.x * 100.0 / WIDTH
     }
 }
@@ -69,7 +68,7 @@ impl<'a> Curve<'a> {
     ///
     /// # Errors
     /// Returns the reason if there is nothing to draw.
-    pub(crate) fn of(
+    pub(super) fn of(
         prepared: &PreparedSweep,
         sweep_rule: &'a SweepRule,
         sweep: &Sweep,
@@ -151,7 +150,7 @@ impl<'a> Curve<'a> {
     }
 
     /// Returns a description of the curve.
-    pub(crate) fn label(&self) -> String {
+    pub(super) fn label(&self) -> String {
         format!(
             "Answers kept by {} spent, one point per limit of {}",
             self.unit(),
@@ -160,7 +159,7 @@ impl<'a> Curve<'a> {
     }
 
     /// Returns the label of the horizontal axis: `tokens spent in 96 runs`.
-    pub(crate) fn across(&self) -> String {
+    pub(super) fn across(&self) -> String {
         format!(
             "{} spent in {}",
             self.unit(),
@@ -170,7 +169,7 @@ impl<'a> Curve<'a> {
 
     /// Returns the label of the vertical axis: `out of 52`. Only runs with enough data for every
     /// limit are on the curve, so that its points are comparable.
-    pub(crate) fn up(&self) -> String {
+    pub(super) fn up(&self) -> String {
         let answers = format::count(self.sum.answers);
         if self.is_whole {
             return format!("out of {answers}");
@@ -179,7 +178,7 @@ impl<'a> Curve<'a> {
         format!("out of {answers}, in the {runs} with enough data for every limit")
     }
 
-    pub(crate) fn recorded(&self) -> String {
+    pub(super) fn recorded(&self) -> String {
         format!(
             "as recorded: {} answers, {}",
             self.sum.answers,
@@ -189,7 +188,7 @@ impl<'a> Curve<'a> {
 
     /// Returns the ticks of the horizontal axis at round numbers: the position in percent and the
     /// label.
-    pub(crate) fn ticks_x(&self) -> Vec<(f64, String)> {
+    pub(super) fn ticks_x(&self) -> Vec<(f64, String)> {
         let recorded = self.sum.recorded();
         let step = round_step(recorded, 5);
         let text = |number| {
@@ -207,7 +206,7 @@ impl<'a> Curve<'a> {
     }
 
     /// Returns the ticks of the vertical axis, omitting fractions of an answer.
-    pub(crate) fn ticks_y(&self) -> Vec<(f64, String)> {
+    pub(super) fn ticks_y(&self) -> Vec<(f64, String)> {
         let answers = self.sum.answers as f64;
         let whole = [0.0, 0.5, 1.0]
             .into_iter()
@@ -223,7 +222,7 @@ impl<'a> Curve<'a> {
     }
 
     /// Returns the line through the points.
-    pub(crate) fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let points: Vec<String> = self
             .points
             .iter()

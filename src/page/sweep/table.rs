@@ -14,25 +14,25 @@ const SHOWN: usize = 2;
 
 /// A table of limits or of rules.
 #[derive(Debug)]
-pub(crate) struct Table<'a> {
+pub(super) struct Table<'a> {
     /// A description for screen readers.
-    pub(crate) caption: String,
+    pub(super) caption: String,
     /// The heading of the rows: the varied rule's name, or `rule`.
-    pub(crate) what: &'static str,
+    pub(super) what: &'static str,
     /// The measures summed up.
-    pub(crate) measures: Vec<Measure>,
-    pub(crate) rows: Vec<Row<'a>>,
+    pub(super) measures: Vec<Measure>,
+    pub(super) rows: Vec<Row<'a>>,
     sweep: &'a Sweep,
 }
 
 /// A limit, a rule, or the recorded result.
 #[derive(Debug)]
-pub(crate) struct Row<'a> {
+pub(super) struct Row<'a> {
     /// The element id, which the curve links to.
-    pub(crate) id: String,
+    pub(super) id: String,
     /// The limit or the rule.
-    pub(crate) name: String,
-    pub(crate) is_best: bool,
+    pub(super) name: String,
+    pub(super) is_best: bool,
     effect: Cow<'a, Effect>,
 }
 
@@ -46,36 +46,36 @@ impl<'a> Row<'a> {
         }
     }
 
-    pub(crate) fn cut(&self) -> String {
+    pub(super) fn cut(&self) -> String {
         format::count(self.effect.cut)
     }
 
-    pub(crate) fn share(&self, table: &Table<'_>) -> String {
+    pub(super) fn share(&self, table: &Table<'_>) -> String {
         format::percent(self.effect.cut, table.sweep.runs)
     }
 
     /// Returns the length of the bar out of 100.
-    pub(crate) fn bar(&self, table: &Table<'_>) -> String {
+    pub(super) fn bar(&self, table: &Table<'_>) -> String {
         chart::filled(self.effect.cut as usize, table.sweep.runs as usize)
     }
 
-    pub(crate) fn lost(&self) -> u64 {
+    pub(super) fn lost(&self) -> u64 {
         self.effect.lost
     }
 
-    pub(crate) fn kept(&self) -> String {
+    pub(super) fn kept(&self) -> String {
         format::count(self.effect.kept)
     }
 
-    pub(crate) fn unknown(&self) -> String {
+    pub(super) fn unknown(&self) -> String {
         format::count(self.effect.unknown)
     }
 
-    pub(crate) fn spent(&self, measure: &Measure) -> String {
+    pub(super) fn spent(&self, measure: &Measure) -> String {
         self.amount(*measure, |sum| sum.spent)
     }
 
-    pub(crate) fn saved(&self, measure: &Measure) -> String {
+    pub(super) fn saved(&self, measure: &Measure) -> String {
         self.amount(*measure, |sum| sum.saved)
     }
 
@@ -91,7 +91,7 @@ impl<'a> Row<'a> {
 
     /// Returns the answers kept among the runs of a sum, if the sum doesn't cover all runs. Only
     /// the measure that the curve shows has them.
-    pub(crate) fn answers(&self, table: &Table<'_>, measure: &Measure) -> Option<String> {
+    pub(super) fn answers(&self, table: &Table<'_>, measure: &Measure) -> Option<String> {
         let sum = self.effect.sum(*measure);
         (sum.runs > 0 && sum.runs != table.sweep.runs && *measure == table.sweep.measure()).then(
             || {
@@ -105,7 +105,7 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the runs whose answer is lost, split into those shown and those folded.
-    pub(crate) fn lost_in(&self) -> (Vec<LostIn<'_>>, Vec<LostIn<'_>>) {
+    pub(super) fn lost_in(&self) -> (Vec<LostIn<'_>>, Vec<LostIn<'_>>) {
         let mut shown: Vec<_> = self
             .effect
             .lost_in
@@ -122,13 +122,13 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the number of runs not shown: `281 more`.
-    pub(crate) fn folded(&self, more: &[LostIn<'_>]) -> String {
+    pub(super) fn folded(&self, more: &[LostIn<'_>]) -> String {
         let unnamed = self.effect.lost.saturating_sub(MAX_LOST as u64);
         format!("{} more", format::count(more.len() as u64 + unnamed))
     }
 
     /// Returns the number of runs that aren't listed at all.
-    pub(crate) fn unnamed(&self) -> Option<String> {
+    pub(super) fn unnamed(&self) -> Option<String> {
         let unnamed = self.effect.lost.saturating_sub(MAX_LOST as u64);
         (unnamed > 0).then(|| format::count(unnamed))
     }
@@ -136,24 +136,24 @@ impl<'a> Row<'a> {
 
 /// A run whose answer is lost, and the step where the rule stops it.
 #[derive(Debug)]
-pub(crate) struct LostIn<'a> {
+pub(super) struct LostIn<'a> {
     key: &'a RunKey,
     step: Option<u64>,
 }
 
 impl LostIn<'_> {
-    pub(crate) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.key.as_str()
     }
 
-    pub(crate) fn href(&self) -> String {
+    pub(super) fn href(&self) -> String {
         self.step.map_or_else(
             || href::run(self.name()),
             |step| href::run_at(self.name(), step as usize),
         )
     }
 
-    pub(crate) fn note(&self) -> String {
+    pub(super) fn note(&self) -> String {
         self.step.map_or_else(
             || "stopped before the first step".to_owned(),
             |step| format!("stopped at step {step}"),
@@ -163,7 +163,7 @@ impl LostIn<'_> {
 
 impl<'a> Table<'a> {
     /// Builds the table of the varied rule's limits, with the recorded result as its first row.
-    pub(crate) fn limits(
+    pub(super) fn limits(
         prepared: &PreparedSweep,
         sweep: &'a Sweep,
         best: Option<usize>,
@@ -195,7 +195,7 @@ impl<'a> Table<'a> {
     }
 
     /// Builds the table of the rules that aren't varied, individually and combined.
-    pub(crate) fn rules(prepared: &PreparedSweep, sweep: &'a Sweep) -> Option<Self> {
+    pub(super) fn rules(prepared: &PreparedSweep, sweep: &'a Sweep) -> Option<Self> {
         let first = sweep.rules().first()?;
         let names = prepared.names().skip(sweep.limits().len());
         let names = names.chain(prepared.asks_together().then(|| "all of them".to_owned()));
@@ -215,7 +215,7 @@ impl<'a> Table<'a> {
     }
 
     /// Returns how many runs a measure is summed over.
-    pub(crate) fn over(&self, measure: &Measure) -> String {
+    pub(super) fn over(&self, measure: &Measure) -> String {
         let runs = self
             .sweep
             .limits()
@@ -226,7 +226,7 @@ impl<'a> Table<'a> {
 }
 
 /// Formats a limit: `12,000`, `0.35`, `1e300`.
-pub(crate) fn limit(value: f64) -> String {
+pub(super) fn limit(value: f64) -> String {
     let is_count = value.fract() == 0.0 && (0.0..EXACT).contains(&value);
     if is_count {
         format::count(value as u64)
@@ -235,7 +235,16 @@ pub(crate) fn limit(value: f64) -> String {
     }
 }
 
+/// Formats a sum with its unit.
+pub(super) fn amount(number: u64, measure: Measure) -> String {
+    match measure {
+        Measure::Steps => format::counted(number as usize, "step"),
+        Measure::Tokens => format::counted(number as usize, "token"),
+        Measure::Ms => format::millis(number as f64),
+    }
+}
+
 /// Returns the element id of a limit's row.
-pub(crate) fn row_id(place: usize) -> String {
+pub(super) fn row_id(place: usize) -> String {
     format!("limit-{place}")
 }

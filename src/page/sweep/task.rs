@@ -7,28 +7,27 @@ use crate::analysis::sweep::{PreparedSweep, Sweep};
 use crate::live::Run;
 use crate::page::jobs::over::Over;
 use crate::page::jobs::{State, Task, Turn};
-use crate::page::part::job::Status;
 
 /// Rules, and the runs to evaluate them on.
 #[derive(Debug)]
 pub(crate) struct SweepTask {
-    pub(crate) prepared: PreparedSweep,
+    pub(super) prepared: PreparedSweep,
     /// The runs that matched when the question started.
-    pub(crate) over: Over,
+    pub(super) over: Over,
     progress: Mutex<Progress>,
 }
 
 /// The progress of a question.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Progress {
+pub(super) struct Progress {
     /// The number of runs evaluated.
-    pub(crate) done: usize,
+    pub(super) done: usize,
     /// The sums, once the question has ended.
-    pub(crate) sweep: Option<Arc<Sweep>>,
+    pub(super) sweep: Option<Arc<Sweep>>,
 }
 
 impl SweepTask {
-    pub(crate) fn new(prepared: PreparedSweep, over: Over) -> Self {
+    pub(super) fn new(prepared: PreparedSweep, over: Over) -> Self {
         Self {
             prepared,
             over,
@@ -36,7 +35,7 @@ impl SweepTask {
         }
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> Progress {
         self.progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -89,15 +88,4 @@ impl Task for SweepTask {
         self.say(self.over.runs.len(), Some(sweep));
         State::Done
     }
-}
-
-/// The progress of the question.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing<'a> {
-    pub(crate) status: Status,
-    pub(crate) done: usize,
-    pub(crate) total: usize,
-    pub(crate) prepared: &'a PreparedSweep,
-    /// The sums, once available.
-    pub(crate) sweep: Option<&'a Sweep>,
 }

@@ -1,8 +1,6 @@
 //! Tests the text and the curve of the page, using the runs in this repository.
 
-use crate::page::part::job::Status;
 use crate::page::sweep::table::limit;
-use crate::page::sweep::words::answer;
 use askama::Template as _;
 
 use crate::analysis::facts::tests::{Files, runs_below};

@@ -81,7 +81,7 @@ impl RulesAnswer<'_> {
 
     /// Lists the rules in the order of the steps where they fire, with disabled rules last. A
     /// requested rule that is also the run's own appears once, with a note.
-    pub(crate) fn rows(&self) -> Vec<Shown<'_>> {
+    pub(super) fn rows(&self) -> Vec<Shown<'_>> {
         let report = &self.report;
         let requested = report.rules.iter().enumerate().map(|(place, answer)| {
             let same = report.own_rules.iter().find(|own| own.rule == answer.rule);
@@ -110,7 +110,7 @@ impl RulesAnswer<'_> {
     }
 
     /// Returns the step where a rule fires.
-    pub(crate) fn at(&self, result: &RuleResult) -> Phrase {
+    pub(super) fn at(&self, result: &RuleResult) -> Phrase {
         match result.step.and_then(|step| usize::try_from(step).ok()) {
             Some(step) => Phrase::new().link(
                 format!("step {}", self.view.label(step)),
@@ -123,7 +123,7 @@ impl RulesAnswer<'_> {
 
     /// Returns the steps, tokens and time saved. Rules that don't fire have no numbers, and missing
     /// numbers are unknown.
-    pub(crate) fn saved(&self, result: &RuleResult) -> (String, String, String) {
+    pub(super) fn saved(&self, result: &RuleResult) -> (String, String, String) {
         let number = |value: Option<u64>, show: &dyn Fn(u64) -> String| match value {
             Some(value) => show(value),
             None if result.fires() => "unknown".to_owned(),
@@ -141,7 +141,7 @@ impl RulesAnswer<'_> {
     }
 
     /// Describes what happens to the run's answer.
-    pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
+    pub(super) fn answer(&self, result: &RuleResult) -> Phrase {
         let answered = self.view.summary.verdict.answered;
         match (result.answer(answered), result.answer_lost) {
             (Some(words), Some(true)) => Phrase::new().strong(words),
@@ -150,7 +150,7 @@ impl RulesAnswer<'_> {
         }
     }
 
-    pub(crate) fn why(&self, result: &RuleResult) -> String {
+    pub(super) fn why(&self, result: &RuleResult) -> String {
         one_line(&result.reason(self.view.index), WHY_CHARS).0
     }
 
@@ -168,7 +168,7 @@ impl RulesAnswer<'_> {
     }
 
     /// Lists the limitations of these answers.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let report = &self.report;
         let mut notes = Vec::new();
         let mut add = |applies: bool, words: String| notes.extend(applies.then_some(words));
@@ -226,7 +226,7 @@ fn order(result: &RuleResult) -> (u8, Option<u64>, Option<Gate>) {
 }
 
 /// Describes how a rule compares with the record.
-pub(crate) fn against(result: &RuleResult) -> Sign {
+pub(super) fn against(result: &RuleResult) -> Sign {
     match result.found {
         _ if result.off.is_some() => Sign::plain("mk", "off"),
         StopTiming::Earlier => Sign::word("mk lim", "limit", result.found.words()),
@@ -237,7 +237,7 @@ pub(crate) fn against(result: &RuleResult) -> Sign {
 }
 
 /// Returns a rule's name and its limit.
-pub(crate) fn words(rule: &EndCause) -> (String, String) {
+pub(super) fn words(rule: &EndCause) -> (String, String) {
     let (name, limit) = match rule {
         EndCause::Spec(spec) => {
             let (name, limit) = of_spec(spec);

@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 
 /// The result of a rule at one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cell {
+pub(super) enum Cell {
     /// The rule was evaluated, and the run would have continued.
     Requested,
     Fires,
@@ -22,7 +22,7 @@ const WIDTH: f64 = 190.0;
 const MIN_FIRES: f64 = 3.0;
 
 /// Returns how many steps one column covers in a run of `steps` steps.
-pub(crate) fn steps_per_column(steps: usize) -> usize {
+pub(super) fn steps_per_column(steps: usize) -> usize {
     steps.div_ceil(MAX_COLUMNS).max(1)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn steps_per_column(steps: usize) -> usize {
 /// difference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
 #[template(path = "whatif/cells.html")]
-pub(crate) struct Cells {
+pub(super) struct Cells {
     /// Steps after which the run would have continued: a tall block.
     pub requested: String,
     /// Steps where the rule fires: the tallest block.
@@ -45,7 +45,7 @@ impl HtmlSafe for Cells {}
 
 impl Cells {
     /// Draws the cells of all steps.
-    pub(crate) fn new(cells: &[Cell]) -> Self {
+    pub(super) fn new(cells: &[Cell]) -> Self {
         let columns: Vec<Cell> = cells
             .chunks(steps_per_column(cells.len()))
             .map(column)

@@ -1,4 +1,7 @@
-//! Serves the state after a step as JSON. The page is a tab of its run.
+//! Serves the state after a step as JSON, and the history of one value in it.
+//!
+//! This file needs the view of a run. The handlers of a run need the tab, which is therefore in
+//! another file.
 
 use axum::extract::State;
 

@@ -1,6 +1,5 @@
 //! Tests the mapping between rules and fields, and the text for each rule.
 
-use crate::page::whatif::fill::form::from_form;
 use std::path::Path;
 
 use askama::Template as _;
@@ -12,9 +11,9 @@ use crate::analysis::summary::{Summary, summary};
 use crate::analysis::whatif::RuleEffect;
 use crate::model::RunKey;
 use crate::page::tests::{Tag, tags};
-use crate::page::whatif::Field;
 use crate::page::whatif::answer::{against, words};
-use crate::page::whatif::fill::*;
+use crate::page::whatif::form::Field;
+use crate::page::whatif::*;
 use crate::stop::{Input, RULES};
 
 struct Run {

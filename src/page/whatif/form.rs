@@ -3,11 +3,13 @@
 //! Addresses contain rules, not fields (`?rule=max_steps=10`), so the same syntax works on the
 //! command line and in the API. The form is another way to write them.
 
+use askama::Template;
+use askama::filters::HtmlSafe;
+
 use crate::analysis::whatif::{Typed, Wrong, near};
 use crate::page::part::href;
 use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::RunView;
-use crate::page::whatif::{Field, Group, RowField, RulesForm, WrongRule};
 use crate::stop::{self, Counts, FieldGroup, Input, RULES, Row, StopSpec};
 
 /// Limits the critics that have their own field.
@@ -21,6 +23,73 @@ const BELOW: &str = "below:";
 /// The prefix of the field for how many scores in a row.
 const ROW: &str = "row:";
 
+/// The form whose fields are rules.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "whatif/whatif_form.html")]
+pub(super) struct RulesForm {
+    pub action: String,
+    /// A note on the initial field values. Empty once the form was submitted.
+    pub note: &'static str,
+    pub groups: Vec<Group>,
+    /// The run's tools to choose from.
+    pub tools: Vec<String>,
+    /// Rules without a free field, one per line.
+    pub other: String,
+    pub other_wrong: Vec<WrongRule>,
+    /// The address of the page with suggested rules.
+    pub suggested: String,
+    /// The address of the page with only the run's own rules.
+    pub recorded: String,
+    /// The step selected in other tabs.
+    pub step: Option<usize>,
+}
+
+impl HtmlSafe for RulesForm {}
+
+/// A group of related fields.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Group {
+    pub legend: &'static str,
+    pub fields: Vec<Field>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Field {
+    pub id: String,
+    pub name: String,
+    /// The label before the field.
+    pub label: Line,
+    /// The input type.
+    pub kind: Input,
+    /// The value as typed.
+    pub value: String,
+    /// An example.
+    pub placeholder: Line,
+    /// The unit after the field.
+    pub unit: &'static str,
+    /// The second number of a critic's rule: how many scores in a row.
+    pub row: Option<RowField>,
+    pub wrong: Option<WrongRule>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct RowField {
+    pub id: String,
+    pub name: String,
+    /// The value as typed.
+    pub value: String,
+}
+
+/// A rule that can't be evaluated, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct WrongRule {
+    /// The rule as typed.
+    pub text: Line,
+    pub why: Line,
+    /// An example of a valid rule.
+    pub example: &'static str,
+}
+
 fn fields(group: FieldGroup) -> impl Iterator<Item = (&'static Row, stop::Field)> {
     let fields = RULES.iter().filter_map(|row| Some((*row, row.field?)));
     fields.filter(move |(_, field)| field.group == group)
@@ -33,7 +102,7 @@ fn input(name: &str) -> Option<Input> {
 }
 
 /// Returns the rules in a submitted form, in its order. `None` if it contains no form fields.
-pub(crate) fn from_form<'a>(
+pub(super) fn from_form<'a>(
     pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
 ) -> Option<Vec<String>> {
     let is_field = |name: &str| {
@@ -76,7 +145,7 @@ pub(crate) fn from_form<'a>(
 }
 
 /// Builds the form that holds these rules.
-pub(crate) fn form(
+pub(super) fn form(
     view: &RunView<'_>,
     typed: &[Typed],
     suggested: bool,
