@@ -158,19 +158,24 @@ fn a_record_in_two_files_counts_once() {
     board.until_read();
     let json = board.answered("/api/search?q=ledger&limit=1000");
     let root = dir.path().join("runs").display().to_string();
-    for query in [&[][..], &["--in", ""]] {
+    let foot = |query: &[&str]| {
         let found = search(&[&[&*root, "ledger"], query].concat());
         let lines = String::from_utf8(found.stdout).unwrap();
-        let foot = lines.lines().last().unwrap();
-        assert!(
-            foot.starts_with(&format!("{} matching fields in ", json["found"]))
-                && foot.contains(&format!(
-                    " of {0} runs ({0} duplicates not searched)",
-                    json["runs"]
-                )),
-            "{foot}\n{json}"
-        );
-    }
+        lines.lines().last().unwrap().to_owned()
+    };
+    let (once, runs) = (json["found"].as_u64().unwrap(), &json["runs"]);
+    let counted = foot(&["--in", ""]);
+    assert!(
+        counted.starts_with(&format!("{once} matching fields in "))
+            && counted.contains(&format!(" of {runs} runs ({runs} duplicates not searched)")),
+        "{counted}"
+    );
+    // Without a query, all files are searched.
+    let all = foot(&[]);
+    assert!(
+        all.starts_with(&format!("{} matching fields in ", 2 * once)),
+        "{all}"
+    );
     let both = search(&[&root, "ledger", "--in", "duplicate_of:one"]);
     assert_eq!(both.status.code(), Some(0));
 }
