@@ -79,7 +79,7 @@ fn a_branch_from_another_agents_run_is_refused_before_it_is_announced() {
             && said.contains("because: its state doesn't fit the agent \"agent\": missing field `"),
         "{said}"
     );
-    assert_eq!(runs(place.path()), [PathBuf::new(); 0]);
+    assert_eq!(runs(place.path()), Vec::<PathBuf>::new());
 
     let file = place.path().join("agent.toml");
     let refused = command(place.path(), &["--resume"])

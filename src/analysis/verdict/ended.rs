@@ -96,7 +96,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     let words = words(ended, numbers.is_some());
     if !words.is_empty() {
         // A second colon would make the sentence hard to read.
-        let is_note = words == &*ended.note;
+        let is_note = words == *ended.note;
         let mark = if numbers.is_some() || is_note {
             " · "
         } else {

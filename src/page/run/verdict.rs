@@ -213,7 +213,7 @@ impl<'a> Verdict<'a> {
             .min_by_key(|issue| !issue.problem);
         let first = first.map_or_else(String::new, |issue| {
             let line = match issue.line {
-                Some(line) if line > 0 => format!(" (line {})", format::count(line as u64)),
+                Some(line) if line > 0 => format!(" (line {})", format::count(line)),
                 _ => String::new(),
             };
             format!(" · {}: {}{line}", issue.name, issue.reason)

@@ -53,23 +53,23 @@ pub fn tally(rules: &[RuleStatus]) -> String {
     let rules = || rules.iter().filter(|rule| !rule.is_outcome);
     let has_fired = |rule: &RuleStatus| rule.result == Standing::Fired || rule.is_inferred;
     if rules().any(has_fired) {
-        return counts(rules());
+        return counts(&rules());
     }
     let all = format::counted(rules().count(), "rule");
     match rules().count() {
         0 => "none recorded".to_owned(),
-        1 => format!("{all}: {}", counts(rules()).trim_start_matches("1 ")),
+        1 => format!("{all}: {}", counts(&rules()).trim_start_matches("1 ")),
         _ if rules().all(|rule| rule.result == Standing::Unknown) => format!("{all}, all unknown"),
-        _ => format!("{all}: {}", counts(rules())),
+        _ => format!("{all}: {}", counts(&rules())),
     }
 }
 
 /// Formats "1 fired, 6 not fired, 1 off, 2 unknown".
 pub fn results(rules: &[RuleStatus]) -> String {
-    counts(rules.iter().filter(|rule| !rule.is_outcome))
+    counts(&rules.iter().filter(|rule| !rule.is_outcome))
 }
 
-fn counts<'a>(rules: impl Iterator<Item = &'a RuleStatus> + Clone) -> String {
+fn counts<'a>(rules: &(impl Iterator<Item = &'a RuleStatus> + Clone)) -> String {
     let number = |result: Standing| rules.clone().filter(|rule| rule.result == result).count();
     let inferred = rules.clone().filter(|rule| rule.is_inferred).count();
     let also = rules.clone().filter(|rule| rule.also).count();
