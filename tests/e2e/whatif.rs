@@ -23,7 +23,7 @@ fn typing_a_number_changes_the_answer_and_the_address_without_a_load() {
     page.eval("document.querySelector('[name=max_steps]').focus()");
     page.insert("1");
     page.wait("location.search === '?rule=max_steps%3D1'");
-    page.wait("document.querySelector('#answer tr.hit')?.innerText.includes('Steps')");
+    page.wait("document.querySelector('#answer tr.hit')?.innerText.includes('Step limit')");
     assert!(
         page.text("#lead")
             .starts_with("This rule would have stopped the run at step 0"),
