@@ -118,6 +118,13 @@ impl RunReader {
         (!special && stamps.are_settled()).then_some(stamps)
     }
 
+    /// Returns the stamps like [`Self::stamps`], for files that are gone: they may have changed just
+    /// before the last look, but nothing can be added to them any more.
+    pub(crate) fn last_stamps(&self) -> Option<Stamps> {
+        let special = self.failed || self.busy || self.manifest.is_faulty();
+        (!special).then(|| self.seen())
+    }
+
     /// Returns the stamps of the files at the last look.
     pub fn seen(&self) -> Stamps {
         if let Some(tool) = &self.tool {

@@ -551,9 +551,9 @@ impl Run {
             return false;
         };
         if let Held::Open(reader) = &*held
-            && let Some(stamps) = reader.stamps()
+            && let Some(stamps) = self.stamps_of(reader)
         {
-            *held = Held::Parked(stamps.into());
+            *held = Held::Parked(stamps);
             *self.index.write().unwrap_or_else(PoisonError::into_inner) = None;
             return true;
         }
@@ -578,14 +578,16 @@ impl Run {
     pub(super) fn stamps(&self) -> Option<StampsHash> {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
-            // Evicted files can't be found to be quiet any more. If they come back, they have other
-            // stamps and are read again.
-            Held::Open(reader) if !self.may_change() && self.is_evicted() => {
-                Some(StampsHash::from(reader.seen()))
-            }
-            Held::Open(reader) if !self.may_change() => reader.stamps().map(StampsHash::from),
+            Held::Open(reader) if !self.may_change() => self.stamps_of(reader),
             Held::Unread | Held::Open(_) | Held::Reloading(_) | Held::Failed(_) => None,
         }
+    }
+
+    /// Returns the stamps of the files that an open reader has read completely.
+    fn stamps_of(&self, reader: &RunReader) -> Option<StampsHash> {
+        // Evicted files can't become quiet any more.
+        let evicted = || reader.last_stamps().filter(|_| self.is_evicted());
+        reader.stamps().or_else(evicted).map(StampsHash::from)
     }
 
     /// Returns the current stamps of the files.
