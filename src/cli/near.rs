@@ -10,7 +10,7 @@ use crate::analysis::copies::marks;
 use crate::live::Listed;
 use crate::model::RunKey;
 use crate::recorded::RecordedRun;
-use crate::trace::{RunDir, beginning, may_be_lines};
+use crate::trace::{RunDir, beginning, is_packed, may_be_lines};
 
 /// The maximum number of directories to check: that of the file, and those above it.
 const MAX_UP: usize = 6;
@@ -18,6 +18,8 @@ const MAX_UP: usize = 6;
 const MAX_NAMES: usize = 500;
 /// The maximum number of files to compare with the run.
 const MAX_FILES: usize = 50;
+/// The maximum number of compressed files whose beginnings are read. Each may need megabytes.
+const MAX_PACKED: usize = 50;
 /// A file with records of the run contains its id within this many bytes of its start.
 const HEAD_BYTES: u64 = 64 << 10;
 
@@ -71,17 +73,25 @@ impl RecordedRun {
 /// Returns the files near `own` whose text contains `id` at its beginning.
 fn near(own: &Path, id: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    let mut packed = 0;
     for dir in own.ancestors().skip(1).take(MAX_UP) {
         let Ok(names) = fs::read_dir(dir) else {
             continue;
         };
         let paths = names.take(MAX_NAMES).flatten().map(|entry| entry.path());
         let mut paths: Vec<PathBuf> = paths
-            .filter(|path| may_be_lines(path))
-            .filter(|path| path != own && names_id(path, id))
+            .filter(|path| path != own && may_be_lines(path))
             .collect();
         paths.sort_unstable();
+        let mut is_read = |path: &PathBuf| {
+            packed += usize::from(is_packed(path));
+            !is_packed(path) || packed <= MAX_PACKED
+        };
+        paths.retain(|path| is_read(path) && names_id(path, id));
         found.extend(paths);
+        if found.len() >= MAX_FILES {
+            break;
+        }
     }
     found.truncate(MAX_FILES);
     found

@@ -53,7 +53,7 @@ pub use limits::MAX_MANIFEST_BYTES;
 pub use lister::Lister;
 pub use process::{host_name, is_running};
 pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
-pub(crate) use recognise::{beginning, may_be_lines};
+pub(crate) use recognise::{beginning, is_packed, may_be_lines};
 pub use recognise::{is_trace_file, may_be_trace};
 #[cfg(feature = "board")]
 pub use redact::RedactedRun;

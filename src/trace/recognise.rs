@@ -72,6 +72,11 @@ pub fn may_be_trace(path: &Path) -> bool {
         .is_some_and(format::may_be_trace)
 }
 
+/// Returns whether a path is that of a compressed file of lines.
+pub(crate) fn is_packed(path: &Path) -> bool {
+    path.file_name().is_some_and(frames::is_packed)
+}
+
 /// Returns whether a path may be that of a file of lines, compressed or not.
 pub(crate) fn may_be_lines(path: &Path) -> bool {
     let name = path.file_name().map(frames::plain).and_then(OsStr::to_str);
