@@ -127,11 +127,16 @@ impl Library {
     /// Returns the runs that count, or those and their duplicates, with the number of duplicates at
     /// the same moment.
     pub(crate) fn listed(&self, with_copies: bool) -> (Vec<Arc<Run>>, usize) {
-        let all = self.runs();
-        let mut runs = all.clone();
-        runs.retain(|run| run.summary().counts());
-        let copies = all.len() - runs.len();
-        (if with_copies { all } else { runs }, copies)
+        let mut runs = self.runs();
+        let all = runs.len();
+        let counts = |run: &Arc<Run>| run.summary().counts();
+        let counting = if with_copies {
+            runs.iter().filter(|run| counts(run)).count()
+        } else {
+            runs.retain(counts);
+            runs.len()
+        };
+        (runs, all - counting)
     }
 
     /// Returns the run with this key.

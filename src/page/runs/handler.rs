@@ -73,17 +73,27 @@ async fn show(
     make: impl FnOnce(&ListContext, &[Listed]) -> Answer + Send + 'static,
 ) -> Answer {
     blocking(move || {
-        let context = context(&state, &params)?;
-        let (runs, _) = listed(&state, &Query::parse(&context.query));
+        // Read the revision before the runs. A change in between is then sent twice, but never lost.
+        let revision = *state.library.revision().borrow();
+        let query = Query::parse(params.text("q"));
+        let (runs, copies) = listed(&state, &query);
+        let duplicates = if asks_for_copies(&query) { copies } else { 0 };
+        let total = runs.len() - duplicates;
+        let context = context(&state, &params, revision, total, duplicates)?;
         make(&context, &runs)
     })
     .await
     .flatten()
 }
 
-fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
-    // Read the revision before the runs. A change in between is then sent twice, but never lost.
-    let revision = *state.library.revision().borrow();
+/// Builds the inputs of the page, which lists `total` runs and `duplicates` of them.
+fn context(
+    state: &AppState,
+    params: &Params,
+    revision: u64,
+    total: usize,
+    duplicates: usize,
+) -> Result<ListContext, WebError> {
     let status = state.library.status();
     let read_at = Instant::now();
     let stores = status
@@ -104,7 +114,6 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     });
     let now = now();
     let looked = i64::try_from(status.looked.elapsed().as_micros()).unwrap_or_default();
-    let total = state.library.counted().len();
     let elsewhere = state.library.elsewhere().iter();
     Ok(ListContext {
         roots: roots.collect(),
@@ -117,7 +126,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
             (None, Mode::Native) => Watch::Native,
             (None, Mode::Poll(why)) => Watch::Poll(why),
         },
-        counted: total,
+        duplicates,
         looked: status.first_look_done.then_some(now - looked),
         indexing: (status.indexing > 0).then(|| (total.saturating_sub(status.indexing), total)),
         now,

@@ -75,7 +75,7 @@ impl List<'_> {
             total
         } else {
             let matched = count(self.survey.matched as u64);
-            match self.survey.total.saturating_sub(self.ctx.counted) {
+            match self.ctx.duplicates {
                 0 => format!("{matched} of {total}"),
                 copies => format!(
                     "{matched} of {total}, including {}",
@@ -123,11 +123,10 @@ impl List<'_> {
         };
         let of = match ended {
             0 => "no run has a known end".to_owned(),
-            1 => format!("{} of the 1 run with a known end", count(answered)),
             _ => format!(
-                "{} of the {} runs with a known end",
+                "{} of the {} with a known end",
                 count(answered),
-                count(ended)
+                counted(strip.ended, "run")
             ),
         };
         (format::percent(answered, ended), format!("{of}{more}"))
@@ -387,20 +386,14 @@ impl List<'_> {
         )
     }
 
-    /// Counts the skipped files by reason, the most frequent first: `11 files in an
-    /// unsupported format (looks like a Copilot CLI session)`.
+    /// Counts the skipped files by reason, the most frequent first: `11 files: unsupported format
+    /// (looks like a Copilot CLI session)`.
     pub(crate) fn skipped_reasons(&self) -> Vec<String> {
         let mut reasons: Vec<_> = total(self.ctx).files.into_iter().collect();
         reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         reasons
             .into_iter()
-            .map(|(reason, files)| {
-                let files = counted(files, "file");
-                match reason.strip_prefix("unsupported format: ") {
-                    Some(kind) => format!("{files} in an unsupported format ({})", line(kind)),
-                    None => format!("{files}: {}", line(&reason)),
-                }
-            })
+            .map(|(reason, files)| format!("{}: {}", counted(files, "file"), line(&reason)))
             .collect()
     }
 

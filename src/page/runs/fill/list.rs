@@ -40,8 +40,8 @@ pub(crate) struct ListContext {
     /// Directories with traces of other tools that were detected but not opened.
     pub elsewhere: Vec<(&'static str, String)>,
     pub watch: Watch,
-    /// The number of runs without duplicates.
-    pub counted: usize,
+    /// The number of duplicates among the listed runs.
+    pub duplicates: usize,
     /// When the roots were last scanned, in microseconds since the epoch.
     pub looked: Option<i64>,
     /// During indexing: the number of runs read so far, and the number of all runs.

@@ -30,7 +30,7 @@ fn ctx(query: &str) -> ListContext {
         stores: Vec::new(),
         elsewhere: Vec::new(),
         watch: Watch::Native,
-        counted: usize::MAX,
+        duplicates: 0,
         looked: Some(999_998_000_000),
         indexing: None,
         now: 1_000_000_000_000,
