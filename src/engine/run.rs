@@ -111,7 +111,8 @@ impl<A: Agent> Engine<A> {
         };
         let resumed = earlier.as_ref().map(Earlier::told);
         let mut feedback = Vec::new();
-        let mut started_at = run.clock.now_us();
+        let begun_at = run.clock.now_us();
+        let mut started_at = begun_at;
         let mut branched_from = Value::Null;
         if let Some(earlier) = &mut earlier {
             run.take_up(earlier, rules.carried(&earlier.facts));
@@ -187,10 +188,9 @@ impl<A: Agent> Engine<A> {
             resumed,
             state: made.as_ref().ok().map(|(.., snapshot)| snapshot),
         };
+        // The events begin with the run's clock, before the first files are written.
         run.log
-            .event(Event::new(run.first, "INIT", "", payload), || {
-                run.clock.now_us()
-            });
+            .event(Event::new(run.first, "INIT", "", payload), || begun_at);
         let (state, snapshot, _) = match made {
             Ok(made) => made,
             Err((code, wrong)) => {
