@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
@@ -64,7 +64,8 @@ pub(super) fn quote(text: &str) -> String {
 /// The state of a server, apart from its messages.
 #[derive(Debug, Default)]
 pub(super) struct Status {
-    has_changed: AtomicBool,
+    /// How often the server said that its list of tools changed.
+    changes: AtomicU64,
     /// The ids of requests without a response. Only a pipe notes them.
     open: Mutex<HashSet<RequestId>>,
     words: Mutex<VecDeque<u8>>,
@@ -85,7 +86,7 @@ impl Status {
                 if let ServerNotification::ToolListChangedNotification(_) =
                     notification.notification
                 {
-                    self.has_changed.store(true, Ordering::Relaxed);
+                    self.changes.fetch_add(1, Ordering::Relaxed);
                 }
             }
             ServerJsonRpcMessage::Response(response) => self.closes(&response.id),
@@ -126,14 +127,9 @@ impl Status {
             .collect()
     }
 
-    /// Returns whether the list of tools changed since the last call of this function.
-    pub(super) fn has_changed(&self) -> bool {
-        self.has_changed.swap(false, Ordering::Relaxed)
-    }
-
-    /// Makes [`Self::has_changed`] return true again, because the new list couldn't be read.
-    pub(super) fn set_changed(&self) {
-        self.has_changed.store(true, Ordering::Relaxed);
+    /// Returns how often the list of tools changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     pub(super) fn keep_words(&self, piece: &[u8]) {

@@ -14,6 +14,7 @@ mod result;
 mod tests;
 mod tool;
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -154,6 +155,7 @@ pub(super) struct Server {
     service: RunningService<RoleClient, ClientConfig>,
     /// The length of all lists of tools over HTTP so far, in bytes.
     listed: AtomicUsize,
+    offered: tokio::sync::Mutex<Offered>,
 }
 
 /// How messages reach a server.
@@ -258,6 +260,7 @@ impl Server {
                 status: Arc::clone(&status),
                 service,
                 listed: AtomicUsize::new(0),
+                offered: tokio::sync::Mutex::default(),
             };
             let specs = server.tools().await?;
             Ok((server, specs))
@@ -367,33 +370,36 @@ impl Server {
         Err(gone("its list of tools does not end"))
     }
 
-    /// Fails if the server changed its list of tools and no longer offers this one.
+    /// Fails if the server changed its list of tools and no longer offers this one, or if the new
+    /// list can't be read. Calls wait for the one that reads it.
     async fn still_has(&self, tool: &str) -> std::result::Result<(), Lost> {
-        if !self.status.has_changed() {
-            return Ok(());
+        let mut offered = self.offered.lock().await;
+        let changes = self.status.changes();
+        if offered.changes != changes {
+            let specs = self.tools().await?;
+            let names = specs.into_iter().map(|spec| spec.name).collect();
+            *offered = Offered {
+                changes,
+                names: Some(names),
+            };
         }
-        // Until the new list is known, no call is sure to reach the tool that was offered. The call
-        // may be given up while it waits.
-        let unknown = Unlisted(&self.status);
-        let specs = self.tools().await?;
-        std::mem::forget(unknown);
-        match specs.iter().any(|spec| spec.name == tool) {
-            true => Ok(()),
-            false => Err(Lost::Gone(format!(
+        match &offered.names {
+            Some(names) if !names.contains(tool) => Err(Lost::Gone(format!(
                 "the server {} no longer offers {tool}",
                 self.name
             ))),
+            _ => Ok(()),
         }
     }
 }
 
-/// Notes that the list of tools is still unknown when it's dropped.
-struct Unlisted<'a>(&'a Status);
-
-impl Drop for Unlisted<'_> {
-    fn drop(&mut self) {
-        self.0.set_changed();
-    }
+/// The tools that a server offers.
+#[derive(Debug, Default)]
+struct Offered {
+    /// How often the list had changed before it was read.
+    changes: u64,
+    /// The names in the last list, if it was read after the start.
+    names: Option<HashSet<String>>,
 }
 
 /// Returns the length of a value as JSON, in bytes.
