@@ -37,6 +37,7 @@ pub(crate) mod words;
 use std::fmt;
 
 pub use call::{CallEnd, CallMark};
+pub(crate) use end::counts_steps;
 pub use end::{
     Bound, Budget, Candidate, Certainty, Code, EndKind, Ended, Evidence, Gate, Limit, Op, Origin,
     Outcome, Phase, Reached, Reading, Source, StopReason, StopVerdict, ToolLimit,

@@ -78,6 +78,25 @@ words! {
     }
 }
 
+impl EndKind {
+    /// Returns the kind of a limit in this unit.
+    pub(crate) fn of_unit(unit: &str) -> Option<Self> {
+        match unit {
+            "steps" | "turns" | "rounds" | "messages" | "iterations" | "simulator steps"
+            | "requests" | "model calls" => Some(Self::Steps),
+            "tokens" => Some(Self::Tokens),
+            "usd" => Some(Self::Cost),
+            "ms" => Some(Self::Time),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether a limit in this unit counts steps under a name of its tool.
+pub(crate) fn counts_steps(unit: &str) -> bool {
+    matches!(unit, "steps" | "iterations" | "simulator steps")
+}
+
 /// The headline of a run whose records disagree about its end.
 const DISAGREE: &str = "The records disagree on how the run ended";
 
@@ -219,14 +238,7 @@ impl Ended {
             _ if self.outcome != Outcome::Truncated => return None,
             _ => {}
         }
-        let by_unit = match self.unit {
-            "steps" | "turns" | "rounds" | "messages" | "iterations" | "simulator steps"
-            | "requests" | "model calls" => Some(EndKind::Steps),
-            "tokens" => Some(EndKind::Tokens),
-            "usd" => Some(EndKind::Cost),
-            "ms" => Some(EndKind::Time),
-            _ => None,
-        };
+        let by_unit = EndKind::of_unit(self.unit);
         // If no figure has a unit, the headline names the limit.
         let begins = |words: &[&str]| words.iter().any(|word| self.headline.starts_with(word));
         by_unit.or_else(|| {

@@ -20,6 +20,7 @@ mod reason;
 
 pub use budget::{Budget, Limit};
 pub use code::Code;
+pub(crate) use ended::counts_steps;
 pub use ended::{Bound, Candidate, EndKind, Ended, Reached, ToolLimit};
 pub use kinds::{Certainty, Gate, Origin, Outcome, Phase, Source};
 pub use reading::{Evidence, Measured, Op, Reading};

@@ -7,7 +7,9 @@ use super::status::{REFUTED, RuleStatus, Standing};
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::ended;
-use crate::model::{Bound, Certainty, EndKind, Ended, Index, Manifest, Op, Outcome, Reading};
+use crate::model::{
+    Bound, Certainty, EndKind, Ended, Index, Manifest, Op, Outcome, Reading, counts_steps,
+};
 
 /// Returns the rules of the run, starting with the one that ended it.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
@@ -21,13 +23,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let is_limit = ended.is_some_and(|ended| ended.outcome == Outcome::Truncated);
     // A tool may count steps in a unit of its own, and may not record its limit's numbers.
     let kind = ended.and_then(Ended::kind);
-    let is_same_kind = |unit: &str| match unit {
-        "steps" => kind == Some(EndKind::Steps),
-        "tokens" => kind == Some(EndKind::Tokens),
-        "usd" => kind == Some(EndKind::Cost),
-        "ms" => kind == Some(EndKind::Time),
-        _ => false,
-    };
+    let is_same_kind = |unit: &str| kind.is_some() && EndKind::of_unit(unit) == kind;
     let spent = |unit: &str| spent(summary, manifest, unit);
     let named_unit = rules
         .first()
@@ -72,6 +68,10 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             Some(_) if bound == Bound::AtLeast => "the number used is a lower bound",
             // The records of the end may disagree on its limit.
             Some(_) if below || also || limit.unit == named_unit => "",
+            Some(_) if ended.is_none() => {
+                stands = "reached";
+                ""
+            }
             Some(_) => {
                 (result, stands) = (Standing::Held, "reached");
                 "didn't end the run, according to the trace"
@@ -94,12 +94,10 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     for (name, unit) in usual {
         if unit != named_unit
             && !is_same_kind(unit)
-            && !(unit == "steps"
-                && manifest
-                    .limits
-                    .iter()
-                    .any(|limit| limit.unit == "iterations" || limit.unit.ends_with(" steps")))
-            && manifest.limits.iter().all(|limit| limit.unit != unit)
+            && !manifest
+                .limits
+                .iter()
+                .any(|limit| limit.unit == unit || (unit == "steps" && counts_steps(limit.unit)))
         {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
@@ -232,10 +230,7 @@ fn named(ended: &Ended) -> (String, bool) {
     if ended.outcome == Outcome::Completed {
         return ("Final answer".to_owned(), false);
     }
-    let limit = [" reached", " used up"]
-        .iter()
-        .find_map(|end| ended.headline.strip_suffix(*end));
-    match limit {
+    match ended.headline.strip_suffix(" reached") {
         Some(limit) => (limit.to_owned(), false),
         None => {
             let is_rule = matches!(ended.outcome, Outcome::Truncated | Outcome::Halted)
