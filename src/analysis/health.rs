@@ -467,8 +467,11 @@ fn without_facts(index: &Index) -> Vec<Issue> {
         .steps()
         .last()
         .is_some_and(|step| !step.fate.is_readable());
-    let is_certain = !index.is_partial() && !is_damaged;
-    if let Some(named) = named.filter(|named| *named != last_id && is_certain) {
+    let differs = |named: &Option<i64>| match is_damaged {
+        true => last_id > *named,
+        false => last_id != *named,
+    };
+    if let Some(named) = named.filter(|named| !index.is_partial() && differs(named)) {
         let of_verdict = named.map_or_else(
             || "the verdict says that no step ran".to_owned(),
             |id| format!("the verdict says that step {id} ran last"),
@@ -476,6 +479,7 @@ fn without_facts(index: &Index) -> Vec<Issue> {
         let of_file = match (last, last_id) {
             (None, _) => "the file has no steps".to_owned(),
             (Some(_), None) => "the last step in the file has no id".to_owned(),
+            (Some(_), Some(id)) if is_damaged => format!("the file has step {id}"),
             (Some(_), Some(id)) => format!("the file ends at step {id}"),
         };
         let reason = format!("{of_verdict}, but {of_file}");
