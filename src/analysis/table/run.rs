@@ -10,7 +10,7 @@ use crate::analysis::columns::{self, named};
 use crate::analysis::facts::Record;
 use crate::analysis::newest::newest_run;
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::RunStatus;
+use crate::analysis::verdict::{RunStatus, ended};
 use crate::analysis::why;
 use crate::model::time::day;
 use crate::model::{CallEnd, Certainty, EndKind, Index, Outcome, Reading, StopReason, Trial};
@@ -81,7 +81,7 @@ impl Run {
 
     /// Returns the kind of end that another tool's trace records.
     fn told_kind(&self) -> Option<EndKind> {
-        let ended = self.index.manifest().get()?.ended.as_deref()?;
+        let ended = ended(&self.index, &self.summary.life)?;
         ended
             .kind()
             .filter(|_| self.summary.verdict.outcome == ended.outcome)
@@ -160,9 +160,7 @@ impl Run {
             return None;
         }
         let manifest = self.index.manifest().get();
-        let detail = manifest
-            .and_then(|manifest| manifest.ended.as_deref())
-            .map(|ended| &*ended.detail);
+        let detail = ended(&self.index, &self.summary.life).map(|ended| &*ended.detail);
         let fatal = || {
             manifest
                 .and_then(|manifest| manifest.fatal())

@@ -165,8 +165,8 @@ fn repeats(detail: &str, ended: &Ended) -> bool {
             .any(|value| (value - number).abs() < 1e-9)
     };
     let mut numbers = detail
-        .split(|char: char| !char.is_ascii_digit() && char != '.')
-        .map(|number| number.trim_matches('.'))
+        .split(|char: char| !char.is_ascii_digit() && !matches!(char, '.' | ','))
+        .map(|number| number.trim_matches(['.', ',']).replace(',', ""))
         .filter(|number| !number.is_empty())
         .peekable();
     // A longer text says more than the numbers.

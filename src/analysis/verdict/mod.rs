@@ -162,8 +162,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         let (mark, sentence) = ended::read(&facts, ended);
         let base = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict {
+            // The board's own description of the last records isn't a recorded reason.
             stop_reason: Some(&*ended.word)
-                .filter(|word| !word.is_empty())
+                .filter(|word| !word.is_empty() && !ended.is_own_word())
                 .map(Shared::from),
             ..base
         };

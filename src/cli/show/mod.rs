@@ -27,7 +27,7 @@ use crate::model::json::Json;
 use crate::model::repair::repair;
 use crate::model::step::Value;
 use crate::model::time::Stamp;
-use crate::model::{Certainty, Ended, EventHead, EventKind, Index, Record, StepHead, TraceFile};
+use crate::model::{Certainty, EventHead, EventKind, Index, Record, StepHead, TraceFile};
 use crate::page::run::json as run_json;
 use crate::page::step::fill::LEFT;
 use crate::page::step::json;
@@ -276,14 +276,7 @@ fn recorded(run: &RecordedRun) -> String {
         None if has_manifest => "no manifest status, ".to_owned(),
         None => String::new(),
     };
-    // Board's own description of the last records isn't recorded.
-    let is_own = run
-        .index
-        .manifest()
-        .get()
-        .and_then(|manifest| manifest.ended.as_deref())
-        .is_some_and(Ended::is_own_word);
-    let reason = summary.verdict.stop_reason.as_ref().filter(|_| !is_own);
+    let reason = summary.verdict.stop_reason.as_ref();
     let reason = reason.map(|reason| format!("stop reason {reason}"));
     let disputed =
         || stated::end_by_who(&run.index).map(|said| format!("disputed stop reason: {said}"));
