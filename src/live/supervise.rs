@@ -14,6 +14,8 @@ use super::shared::{Mode, Options, Shared};
 
 /// The interval between checks of the thread.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// The number of checks after which freed memory is given back.
+const GIVE_BACK_EVERY: u32 = 10;
 /// The delay before a failed thread is restarted.
 const RESTART_AFTER: Duration = Duration::from_millis(500);
 
@@ -41,13 +43,17 @@ pub(super) fn start(
 
 fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
     let mut failed = None;
+    let mut checks = 0_u32;
     while let Some((scan, end)) = scan(shared, roots, options) {
         while let Err(RecvTimeoutError::Timeout) =
             end.recv_timeout(CHECK_EVERY.min(shared.patience))
         {
             failed = failed.filter(|at: &Instant| at.elapsed() <= shared.patience);
             judge(shared, failed.is_some());
-            give_back_memory();
+            checks = checks.wrapping_add(1);
+            if checks.is_multiple_of(GIVE_BACK_EVERY) {
+                give_back_memory();
+            }
         }
         if scan.join().is_ok() {
             return;
@@ -64,7 +70,7 @@ fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
 ///
 /// mimalloc 2 returns it after a delay, but only when it next frees a block with a segment of its
 /// own, which is one of more than 16 MiB. After a large run was parked, no such block may be freed
-/// for hours. The memory of this block isn't touched, so it costs nothing.
+/// for hours. Little of this block is touched, so it costs next to nothing.
 fn give_back_memory() {
     const ABOVE_SEGMENT_BYTES: usize = 20 << 20;
     let mut block = Vec::<u8>::new();
