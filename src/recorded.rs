@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use crate::analysis::format::{count, counted};
 use crate::analysis::life::ExternalFacts;
@@ -44,7 +46,7 @@ impl RecordedRun {
     /// # Errors
     /// `path` doesn't exist, isn't a single run, or can't be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_at(path.as_ref(), now_micros())
+        Self::open_at(path.as_ref(), Timestamp::now().as_microsecond())
     }
 
     /// Explains why the run ended, with the evidence and the result of each stop rule.
@@ -316,7 +318,8 @@ fn several(path: &Path, mut found: Vec<PathBuf>, is_all: bool) -> Error {
     }
 }
 
-fn not_there(path: &Path) -> Error {
+/// Returns the error for a path at which there is nothing.
+pub(crate) fn not_there(path: &Path) -> Error {
     let error = Error::new(
         Kind::NotFound,
         format!("there is no run at {}", path.display()),
@@ -335,13 +338,6 @@ fn not_there(path: &Path) -> Error {
             "`board list` lists the runs in ./runs, `board list DIR` those in another directory",
         ),
     }
-}
-
-fn now_micros() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-    })
 }
 
 #[cfg(test)]

@@ -382,7 +382,7 @@ pub(crate) fn values(stated: &[Stated<f64>], unit: &str) -> String {
 }
 
 /// Formats "a, b and c".
-fn listed(mut parts: Vec<String>) -> String {
+pub(super) fn listed(mut parts: Vec<String>) -> String {
     let Some(last) = parts.pop() else {
         return String::new();
     };

@@ -119,6 +119,8 @@ fn of_run(run: &RecordedRun) -> Check {
 /// line for the run.
 fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()> {
     let path = visible_line(check.path.trim_end_matches('/'));
+    let shared = check.place.as_deref().map(short);
+    let file = shared.clone().or_else(|| check.file.as_deref().map(short));
     for issue in &check.issues_list {
         // A record of a JSON document has a number, but no line.
         let line = issue.line.filter(|_| check.has_lines);
@@ -132,8 +134,9 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
             (Ink::Warning, "note")
         };
         let word = look.paint(ink, word);
-        let place = check.place.as_deref().or(check.file.as_deref());
-        let place = place.map_or_else(|| format!("{path}/{}", issue.name), short);
+        let place = file
+            .clone()
+            .unwrap_or_else(|| format!("{path}/{}", issue.name));
         writeln!(
             out,
             "{place}{line}: {byte}{word}: {}",
@@ -154,10 +157,7 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
         .collect();
     let contradictions = others.len();
     for contradiction in others {
-        let place = check
-            .place
-            .as_deref()
-            .map_or_else(|| path.to_string(), short);
+        let place = shared.as_deref().unwrap_or(&path);
         writeln!(
             out,
             "{place}: {}: {}",

@@ -216,12 +216,8 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
         if !matches!(field.kind, columns::Kind::Word(_)) {
             continue;
         }
-        let alone = Query {
-            terms: vec![term.clone()],
-            ignored: Vec::new(),
-        };
         // Other words for the same value match too, but aren't listed.
-        if runs.iter().any(|run| alone.matches(&**run)) {
+        if runs.iter().any(|run| term.matches(&**run)) {
             continue;
         }
         let words = runs.iter().map(|run| field.word(run));

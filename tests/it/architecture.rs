@@ -138,9 +138,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("toml", &["llm", "cli"]),
     (
         "SystemTime::now",
-        &[
-            "engine", "live", "mirror", "cli", "page", "serve", "recorded",
-        ],
+        &["engine", "live", "mirror", "cli", "page", "serve"],
     ),
 ];
 

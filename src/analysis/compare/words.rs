@@ -4,6 +4,7 @@ use super::{Comparison, Config, Relation, Side};
 use crate::analysis::lost::lost;
 use crate::analysis::newest::are_steps_unknown;
 use crate::analysis::number::counted;
+use crate::analysis::stated::listed;
 use crate::model::{CriticAction, Index, StepHead};
 
 impl Comparison {
@@ -23,13 +24,10 @@ impl Comparison {
                 differ.push(counted(settings.count(), "setting"));
             }
         }
-        match differ.as_slice() {
-            [] => steps,
-            [only] => format!("{steps} The runs differ in {only}."),
-            [before @ .., last] => format!(
-                "{steps} The runs differ in {} and {last}.",
-                before.join(", ")
-            ),
+        if differ.is_empty() {
+            steps
+        } else {
+            format!("{steps} The runs differ in {}.", listed(differ))
         }
     }
 

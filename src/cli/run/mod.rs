@@ -19,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::llm::{
     AgentContext, AgentFile, EXAMPLE, FileAgent, Inherited, Secret, Work, close_process,
 };
-use crate::recorded::RecordedRun;
+use crate::recorded::{RecordedRun, not_there};
 use crate::serve::asked_to_stop;
 use crate::stop::{Outcome, StopVerdict};
 use crate::trace::RunWriter;
@@ -242,11 +242,7 @@ fn messages(earlier: &Earlier) -> Vec<String> {
 fn check_exists(run: &Path) -> Result<()> {
     match run.try_exists() {
         Ok(true) => Ok(()),
-        Ok(false) => {
-            let what = format!("there is no run at {}", run.display());
-            Err(Error::new(Kind::NotFound, what)
-                .hint("`board list DIR` lists the runs in a directory"))
-        }
+        Ok(false) => Err(not_there(run)),
         Err(error) => {
             let what = format!("can't access {}", run.display());
             Err(Error::new(Kind::Unreadable, what).because(error))

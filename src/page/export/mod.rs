@@ -260,8 +260,10 @@ pub(crate) fn write_export(
     for n in 0..total {
         let mut step_view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
         step_view.started = step::fill::started(&children, n);
-        put_pictures_in(view, &mut step_view, export, &mut pictures);
         let full = written > MAX_TEXT;
+        if !full {
+            put_pictures_in(view, &mut step_view, export, &mut pictures);
+        }
         let call = view
             .index
             .steps()

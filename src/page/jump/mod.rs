@@ -220,7 +220,7 @@ fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
     }
     let also = [
         run.run_id.as_deref(),
-        Some(run.title()),
+        run.recorded_title(),
         run.task.as_deref(),
         run.project.as_deref(),
         run.model.as_deref(),

@@ -39,8 +39,6 @@ use crate::page::jobs::over::Over;
 use crate::page::params::Params;
 use crate::page::part::job::{self, AsOf, Progress, Status};
 use crate::page::part::{href, text};
-// The templates name the sentences by this module.
-use crate::page::search as words;
 use crate::page::search::grouped::RunHits;
 use crate::page::shell::{NavItem, Shell};
 

@@ -44,8 +44,6 @@ use crate::page::params::Params;
 use crate::page::part::job::{self, AsOf, Progress, Status};
 use crate::page::part::{href, text};
 use crate::page::shell::{NavItem, Shell};
-// The templates name the sentences by this module.
-use crate::page::sweep as words;
 use crate::page::sweep::curve::Curve;
 use crate::page::sweep::table::{Table, amount};
 
