@@ -18,8 +18,10 @@ function focus(link) {
   link?.scrollIntoView({ block: "nearest" });
 }
 
-/** Moves to the verdict. On tabs without the verdict panel, clicks the link in the header. */
+/** Moves to the verdict. Opens or closes it where it's a line. On tabs without the verdict panel, clicks the link in the header. */
 function verdict() {
+  const line = find("#verdict-line > summary");
+  if (line) return line.click(), line.focus();
   const heading = find("#verdict");
   if (!heading) return find("#runhead dd.verdict a")?.click();
   heading.tabIndex = -1;
@@ -49,6 +51,7 @@ function press(key) {
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
+  else if (["j", "k", "J", "K", "n", "N"].includes(key) && find("#transcript")) document.dispatchEvent(new CustomEvent("transcript:key", { detail: key }));
   else if (key === "e") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark" }));
   else if (key === "E") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark-back" }));
   else if (key === "[") find("a[data-change=prev]")?.click();

@@ -37,6 +37,7 @@ pub mod summary;
 pub mod sweep;
 pub mod table;
 pub mod timing;
+pub mod turns;
 pub mod verdict;
 pub mod whatif;
 pub mod why;

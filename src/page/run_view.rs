@@ -170,6 +170,12 @@ impl RunView<'_> {
             .map_or_else(String::new, |clock| clock.title)
     }
 
+    /// Formats the time of day: `09:15:02`.
+    pub(crate) fn time_of_day(&self, micros: i64) -> String {
+        self.clock(micros)
+            .map_or_else(String::new, |clock| clock.text)
+    }
+
     fn clock(&self, micros: i64) -> Option<format::Clock> {
         let zoned = true;
         format::clock(Stamp { micros, zoned }, self.zone)

@@ -40,6 +40,14 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/runs/{key}/scores.csv", get(scores::handler::csv))
         .route("/runs/{key}/export.html", get(export::page))
         .route("/runs/{key}/steps/part", get(run::handler::rows_part))
+        .route(
+            "/runs/{key}/transcript.md",
+            get(run::handler::transcript_md),
+        )
+        .route(
+            "/runs/{key}/transcript/part",
+            get(run::handler::transcript_part),
+        )
         .route("/runs/{key}/steps/{n}", get(run::handler::step))
         .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::source::step_value))

@@ -44,5 +44,6 @@ mod scores;
 mod site;
 mod steps;
 mod sweep;
+mod transcript;
 mod way;
 mod whatif;

@@ -539,6 +539,7 @@ fn tiny_records_of_other_tools_stay_within_a_budget() {
             "?tab=issues",
             "?tab=events",
             "?tab=timeline",
+            "?tab=transcript",
             "?tab=files",
             "/steps/0",
             "/scores",

@@ -346,6 +346,7 @@ fn help_of_every_command() {
 
     Options:
           --step <N>         Show one step in full; steps are counted from 0
+          --steps            List the steps of a session, one per line, instead of its transcript
           --events           Show the events of the run or step
           --format <FORMAT>  The output format; md is a transcript for pasting [default: text] [possible values: text, md, json]
           --json             Print one JSON document; same as `--format json`

@@ -6,6 +6,7 @@
 
 use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
+use crate::analysis::turns::turn_starts;
 use crate::model::Index;
 
 /// The marks of a step, the most important first.
@@ -88,7 +89,9 @@ impl Overview {
             columns: vec![Extremes::default(); columns],
             whole: Extremes::default(),
         };
-        let mut turns = turns(index).into_iter().peekable();
+        // A run with a single prompt needs no marks for it.
+        let turns = Some(turn_starts(index)).filter(|turns| turns.len() > 1);
+        let mut turns = turns.into_iter().flatten().peekable();
         for n in 0..index.steps().len() {
             let one = of_step(index, n, turns.next_if_eq(&n).is_some());
             let (first, last) = place(n);
@@ -125,33 +128,6 @@ fn of_step(index: &Index, n: usize, begins_turn: bool) -> Extremes {
         turns: begins_turn.then_some((n, 1)),
         lowest: step.lowest_score().map(|score| (score, n)),
         longest: index.round_of(n).and_then(took).map(|took| (took, n)),
-    }
-}
-
-/// Returns the steps that follow a person's prompt, in order; empty if there is no prompt after the
-/// first.
-fn turns(index: &Index) -> Vec<usize> {
-    let Some(prompt) = index
-        .names()
-        .find("prompt")
-        .filter(|_| index.format().is_one_file())
-    else {
-        return Vec::new();
-    };
-    let prompts = index
-        .events()
-        .iter()
-        .enumerate()
-        .filter(|(_, event)| event.stage == prompt)
-        .map(|(at, _)| at);
-    // The step after a prompt is the step of the first group after it.
-    let step = |at: usize| index.step_of(index.groups().partition_point(|group| group.first <= at));
-    let mut steps: Vec<usize> = prompts.filter_map(step).collect();
-    steps.dedup();
-    if steps.len() > 1 && steps.is_sorted() {
-        steps
-    } else {
-        Vec::new()
     }
 }
 

@@ -29,13 +29,15 @@ use crate::model::step::Value;
 use crate::model::time::Stamp;
 use crate::model::{Certainty, EventHead, EventKind, Index, Record, StepHead, TraceFile};
 use crate::page::run::json as run_json;
+use crate::page::run::markdown;
 use crate::page::step::fill::LEFT;
 use crate::page::step::json;
 use crate::recorded::RecordedRun;
 
-mod md;
-
 const WEEK_MICROS: u64 = 7 * 86_400 * 1_000_000;
+
+mod transcript;
+
 /// Limits the steps without a line that are listed. The issues list all of them.
 const MAX_UNWRITTEN: usize = 8;
 
@@ -62,6 +64,9 @@ pub(super) struct Args {
     /// Show one step in full; steps are counted from 0
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::command::whole_number::<usize>)]
     step: Option<usize>,
+    /// List the steps of a session, one per line, instead of its transcript
+    #[arg(long, conflicts_with = "step")]
+    steps: bool,
     /// Show the events of the run or step
     #[arg(long)]
     events: bool,
@@ -99,9 +104,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     match args.step {
         Some(n) if !json && args.format == Format::Md => {
             check_step(&run, n)?;
-            md::write(out, &run, Some(n), look)?;
+            markdown::write(out, &run.view(look), Some(n..n + 1))?;
         }
-        None if !json && args.format == Format::Md => md::write(out, &run, None, look)?,
+        None if !json && args.format == Format::Md => {
+            markdown::write(out, &run.view(look), None)?;
+        }
         Some(n) => {
             check_step(&run, n)?;
             if json {
@@ -127,6 +134,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             write_head(out, &run, look)?;
             if args.events {
                 write_events(out, &run, look)?
+            } else if run.summary.is_session && !args.steps && !run.index.steps().is_empty() {
+                transcript::write(out, &run, look)?
             } else {
                 write_steps(out, &run, look)?
             }

@@ -14,8 +14,6 @@ use crate::page::part::fold::Fold;
 use crate::page::part::highlight::Highlighter;
 use crate::page::part::text::Line;
 
-/// Further lines of one edit are counted but not shown.
-const MAX_ROWS: usize = 400;
 /// Longer lines are truncated; bytes.
 const MAX_LINE: usize = 2_000;
 
@@ -94,6 +92,11 @@ impl Sides {
 }
 
 impl FileEdit {
+    /// Returns the number of lines shown.
+    pub(crate) fn lines(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Formats an edit. `done` is whether the call succeeded; `None` if no result is recorded.
     pub(crate) fn new(edit: &Edit<'_>, done: Option<bool>, fold: &mut Fold) -> Self {
         let kind = match edit.kind {
@@ -117,7 +120,7 @@ impl FileEdit {
         let all = edit.rows();
         let mut sides = Sides::of(&edit.path);
         for row in &all {
-            if rows.len() >= MAX_ROWS || fold.is_full() && rows.len() >= 20 {
+            if rows.len() >= fold.edit_lines() {
                 break;
             }
             rows.push(EditRow::new(row, &mut sides, fold));

@@ -22,6 +22,14 @@ pub(crate) const LONG: usize = 64_000;
 pub(crate) const PART: usize = 250_000;
 /// Lines shown of a folded text.
 pub(crate) const LINES: usize = 20;
+/// The same for a page that shows many texts one below the other.
+const BRIEF: usize = 1_500;
+const BRIEF_LINES: usize = 12;
+/// Lines shown of a prompt.
+const PROMPT_LINES: usize = 60;
+/// Lines shown of an edit, at most.
+const EDIT_LINES: usize = 400;
+const BRIEF_EDIT_LINES: usize = 40;
 /// Bytes of values per page, so that many values don't add up to a huge page.
 const PAGE: usize = 160_000;
 /// Bytes shown of each text once the page is full.
@@ -80,6 +88,8 @@ pub(crate) struct Fold {
     left: usize,
     /// How many more pictures it may show.
     pictures: usize,
+    /// Whether each value is kept short, because the page has many.
+    is_brief: bool,
 }
 
 /// Pictures inside values that one page shows. Further ones are only named.
@@ -92,6 +102,30 @@ impl Fold {
             links,
             left: PAGE,
             pictures: PICTURES,
+            is_brief: false,
+        }
+    }
+
+    /// Starts a page that shows the beginnings of many values, with links to the rest.
+    pub(crate) fn brief(links: ValueLinks) -> Self {
+        Self {
+            is_brief: true,
+            ..Self::new(links)
+        }
+    }
+
+    /// Returns whether each value is kept short.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.is_brief
+    }
+
+    /// Returns the number of lines to show of an edit, at most.
+    pub(crate) fn edit_lines(&self) -> usize {
+        match (self.is_brief, self.is_full()) {
+            (true, true) => BRIEF_LINES,
+            (true, false) => BRIEF_EDIT_LINES,
+            (false, true) => LINES,
+            (false, false) => EDIT_LINES,
         }
     }
 
@@ -106,7 +140,9 @@ impl Fold {
         let text = text.trim_start_matches(['\n', '\r']);
         let markdown = Markdown::of(text).filter(|html| html.len() <= self.left);
         let Some(markdown) = markdown else {
-            return self.text(text, pointer).prose();
+            let room = if self.is_full() { PREVIEW } else { SHORT };
+            let lines = if self.is_brief { PROMPT_LINES } else { LINES };
+            return self.folded(text, pointer, room, lines).prose();
         };
         self.left = self.left.saturating_sub(markdown.len() + ITEM);
         Folded {
@@ -137,7 +173,8 @@ impl Fold {
     /// Otherwise colours it as JSON, if the whole text is JSON and is shown.
     pub(crate) fn output(&mut self, text: &str, pointer: &str, path: Option<&str>) -> Folded {
         let mut folded = self.text(text, pointer);
-        if folded.spans.is_empty() {
+        // A page with many results has no room for the elements of their colours.
+        if folded.spans.is_empty() && !self.is_brief {
             // The shown text has the same syntax: visible signs replace hidden characters, which occur only in strings.
             let of_file = path.and_then(|path| highlight::file(&folded.shown, path));
             let is_whole = folded.more == More::Nothing;
@@ -151,7 +188,7 @@ impl Fold {
     /// Folds the text at `pointer`, which is code in `language`.
     pub(crate) fn code(&mut self, text: &str, pointer: &str, language: &str) -> Folded {
         let mut folded = self.text(text, pointer);
-        if folded.spans.is_empty() {
+        if folded.spans.is_empty() && !self.is_brief {
             folded.spans = self.coloured(highlight::code(&folded.shown, language));
         }
         folded
@@ -181,18 +218,23 @@ impl Fold {
     /// Returns the beginning of the text at `pointer`, which the page shows in another place too.
     pub(crate) fn preview(&mut self, text: &str, pointer: &str) -> Folded {
         match Plain::of(text) {
-            Some(plain) => self.folded(&plain.text, pointer, PREVIEW),
-            None => self.folded(text, pointer, PREVIEW),
+            Some(plain) => self.folded(&plain.text, pointer, PREVIEW, LINES),
+            None => self.folded(text, pointer, PREVIEW, LINES),
         }
     }
 
     fn unstyled(&mut self, text: &str, pointer: &str) -> Folded {
-        let room = if self.is_full() { PREVIEW } else { SHORT };
-        self.folded(text, pointer, room)
+        let room = match (self.is_full(), self.is_brief) {
+            (true, _) => PREVIEW,
+            (false, true) => BRIEF,
+            (false, false) => SHORT,
+        };
+        let lines = if self.is_brief { BRIEF_LINES } else { LINES };
+        self.folded(text, pointer, room, lines)
     }
 
     /// Folds a text longer than `room` bytes. If no other page has the text, this one gets all of it.
-    fn folded(&mut self, text: &str, pointer: &str, room: usize) -> Folded {
+    fn folded(&mut self, text: &str, pointer: &str, room: usize, lines: usize) -> Folded {
         let room = if self.links.part(pointer, 1).is_some() {
             room
         } else {
@@ -202,7 +244,7 @@ impl Fold {
             self.spend(text);
             return Folded::whole(text);
         }
-        let (head, rest) = text.split_at(head_len(text, room));
+        let (head, rest) = text.split_at(head_len(text, room, lines));
         self.spend(head);
         let head_text = head.strip_suffix('\n').unwrap_or(head);
         let shown = format::visible(head_text).into_owned();
@@ -234,6 +276,48 @@ impl Fold {
             shown_bytes,
             more,
             ..Folded::default()
+        }
+    }
+
+    /// Returns the last lines of the text at `pointer`.
+    pub(crate) fn ending(&mut self, text: &str, pointer: &str) -> Folded {
+        let Some(href) = self.links.part(pointer, 1).filter(|_| text.len() > BRIEF) else {
+            return self.text(text, pointer);
+        };
+        let plain = Plain::of(text);
+        let plain = plain.as_ref().map_or(text, |plain| &plain.text).trim_end();
+        let lines = memchr::memrchr_iter(b'\n', plain.as_bytes()).nth(BRIEF_LINES - 1);
+        let room = plain.len().saturating_sub(BRIEF);
+        let start = plain.ceil_char_boundary(lines.map_or(0, |at| at + 1).max(room));
+        let tail = plain.get(start..).unwrap_or_default();
+        self.spend(tail);
+        Folded {
+            more: More::Elsewhere {
+                label: format!("show all {}", format::bytes(text.len() as u64)),
+                href,
+                raw: self.links.raw(),
+            },
+            ..Folded::whole(&format!("…\n{tail}"))
+        }
+    }
+
+    /// Returns the beginning of a text that a person wrote. `href` leads to the rest.
+    pub(crate) fn beginning(&mut self, text: &str, href: Option<String>) -> Folded {
+        let text = text.trim_matches(['\n', '\r']);
+        let room = if self.is_full() { BRIEF } else { SHORT };
+        let head = text.split_at(head_len(text, room, PROMPT_LINES)).0;
+        self.spend(head);
+        let more = match href {
+            Some(href) if head.len() < text.len() => More::Elsewhere {
+                label: format!("show all {}", format::bytes(text.len() as u64)),
+                href,
+                raw: None,
+            },
+            _ => More::Nothing,
+        };
+        Folded {
+            more,
+            ..Folded::whole(head.trim_end()).prose()
         }
     }
 
@@ -271,10 +355,10 @@ fn weight(text: &str) -> usize {
     text.len() + 4 * escaped + 48
 }
 
-/// Returns where the first lines end: after 20 lines, or after `room` bytes if that is less.
-fn head_len(text: &str, room: usize) -> usize {
+/// Returns where the first `lines` lines end, or `room` bytes if that is less.
+fn head_len(text: &str, room: usize, lines: usize) -> usize {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes())
-        .nth(LINES - 1)
+        .nth(lines - 1)
         .map_or(text.len(), |end| end + 1);
     text.floor_char_boundary(lines.min(room))
 }
@@ -342,6 +426,13 @@ impl Folded {
             self.name = name.into();
         }
         self
+    }
+
+    /// Returns the first line that isn't blank, without its markup for headings and emphasis.
+    pub(crate) fn first_line(&self) -> Line {
+        let first = self.shown.lines().find(|line| !line.trim().is_empty());
+        let first = first.unwrap_or_default().trim();
+        Line::from(first.trim_matches(['#', '*', ' ']))
     }
 
     /// Marks the text as prose.

@@ -15,6 +15,8 @@ use crate::page::part::text::Line;
 
 /// Nodes that one tree shows, at most.
 pub(crate) const NODES: usize = 2000;
+/// The same where a page shows many values one below the other.
+const BRIEF_NODES: usize = 40;
 /// Containers up to this length are on one line; bytes of compact text.
 const INLINE: usize = 72;
 /// Longer strings get separate lines; bytes.
@@ -71,11 +73,8 @@ pub(crate) struct Member {
 impl Fold {
     /// Formats the value at `pointer`.
     pub(crate) fn json(&mut self, value: &Json<'_>, pointer: &str) -> JsonView {
-        let view = Grower {
-            fold: self,
-            nodes: NODES,
-        }
-        .grow(value, pointer, 0);
+        let nodes = if self.is_brief() { BRIEF_NODES } else { NODES };
+        let view = Grower { fold: self, nodes }.grow(value, pointer, 0);
         JsonView {
             at: self.links.value(pointer).unwrap_or_default(),
             ..view

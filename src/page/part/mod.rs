@@ -22,3 +22,4 @@ pub(crate) mod strip;
 pub(crate) mod svg;
 pub(crate) mod terminal;
 pub(crate) mod text;
+pub(crate) mod tool;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::overview::Overview;
@@ -27,11 +28,13 @@ use crate::page::run::changed::ChangedTab;
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
 use crate::page::run::head::{RunHead, Tabs};
+use crate::page::run::markdown;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::pick::{Pick, Picker};
 use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab, Window, next_mark};
 use crate::page::run::timeline::Timeline;
+use crate::page::run::transcript::{Find, OtherPart, Outline, Place, Transcript, TranscriptPart};
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
 use crate::page::run_view::{RelatedRun, RunView};
@@ -165,8 +168,15 @@ pub(crate) fn run_ended(view: &RunView<'_>, is_end_shown: &str) -> Option<String
 }
 
 /// The values of the parameter `tab`. Without it, the page shows the steps.
-const TABS: [&str; 7] = [
-    "timeline", "state", "events", "files", "prompt", "manifest", "issues",
+const TABS: [&str; 8] = [
+    "transcript",
+    "timeline",
+    "state",
+    "events",
+    "files",
+    "prompt",
+    "manifest",
+    "issues",
 ];
 
 /// The part of a run that a page shows below its tabs.
@@ -183,12 +193,18 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(params: &Params) -> Self {
-        // The form of the events tab sends only its filter.
-        let tab = if params.has("phase") {
-            "events"
-        } else {
-            params.text("tab")
+    /// Without a tab, a session opens with its transcript, unless the address names a step.
+    fn of(params: &Params, is_session: bool) -> Self {
+        let names_steps = ["step", "before", "steps", "rows"]
+            .iter()
+            .any(|name| params.has(name))
+            || !Pick::of(params).is_all();
+        let tab = match params.text("tab") {
+            // The form of the events tab sends only its filter.
+            _ if params.has("phase") => "events",
+            "" if is_session && !names_steps => "transcript",
+            "steps" => "",
+            tab => tab,
         };
         let text = |name| params.text(name).to_owned();
         let open = params.text("open").parse().ok();
@@ -213,6 +229,8 @@ impl Shown {
             ("prompt", _) => "System prompt and tools".to_owned(),
             ("files", _) => "Files changed".to_owned(),
             ("timeline", _) => "Timeline".to_owned(),
+            ("transcript", Some(n)) => format!("Transcript at step {}", view.label(n)),
+            ("transcript", None) => "Transcript".to_owned(),
             ("state", Some(n)) => format!("State after step {}", view.label(n)),
             ("state", None) => "State".to_owned(),
             (_, Some(n)) => format!("Step {}", view.label(n)),
@@ -221,18 +239,19 @@ impl Shown {
         view.title(&part)
     }
 
-    /// Returns the header, and the verdict panel for the steps tab. On other tabs, the panel would
-    /// push the content down, so the header has the verdict instead.
+    /// Returns the header, and the verdict for the tabs that tell what happened. On other tabs, the
+    /// header has its first sentence.
     fn head<'a>(&self, view: &'a RunView<'a>) -> (RunHead<'a>, Option<Verdict<'a>>) {
-        let is_steps = self.tab.is_empty();
-        let verdict = is_steps.then(|| Verdict::new(view));
-        (
-            RunHead {
-                verdict: !is_steps,
-                ..RunHead::new(view)
-            },
-            verdict,
-        )
+        let verdict = match self.tab.as_str() {
+            "" => Some(Verdict::new(view)),
+            "transcript" => Some(Verdict::folded(view)),
+            _ => None,
+        };
+        let head = RunHead {
+            verdict: verdict.is_none(),
+            ..RunHead::new(view)
+        };
+        (head, verdict)
     }
 
     /// Draws all steps in one picture. Its links open the current tab if the tab has steps. `read`
@@ -296,12 +315,13 @@ pub(crate) async fn page(
     if let Some(n) = step.filter(|n| *n >= total.max(1)) {
         return Err(no_such_step(&run, total, n));
     }
-    let (shown, pick) = (Shown::of(&params), Pick::of(&params));
+    let is_session = run.summary().is_session;
+    let (shown, pick) = (Shown::of(&params, is_session), Pick::of(&params));
     if !(shown.tab.is_empty() || TABS.contains(&shown.tab.as_str())) {
         let error = WebError::not_found(
             "Unknown tab:",
             &format!(
-                "tab must be one of: {}. Without it, the page shows the steps.",
+                "tab must be one of: steps, {}. Without it, the page shows the steps, or the transcript of a session.",
                 TABS.join(", ")
             ),
         );
@@ -313,7 +333,9 @@ pub(crate) async fn page(
         return started(&state, &run, child.summary().started).await;
     }
     let shell = shell(&state, &run);
-    let turn = if shown.tab == "files" {
+    let find = params.text("find").to_owned();
+    let found_in = Arc::clone(&run);
+    let turn = if shown.tab == "files" || !find.is_empty() {
         Some(state.walk().await?)
     } else {
         None
@@ -333,6 +355,24 @@ pub(crate) async fn page(
             "timeline" => {
                 at_end = step.is_none();
                 Content::Timeline(Timeline::new(view, step))
+            }
+            "transcript" => {
+                at_end = true;
+                let place = match (step, before) {
+                    (Some(n), _) => Place::From(n),
+                    (None, Some(before)) => Place::Before(before),
+                    // A live run is followed, others are read from the start.
+                    (None, None) if view.is_alive() => Place::Before(total),
+                    (None, None) => Place::From(0),
+                };
+                let find = Find::new(&found_in, view, &find);
+                let place = match find.first() {
+                    Some(n) if step.is_none() && before.is_none() => Place::From(n),
+                    _ => place,
+                };
+                let transcript = Transcript::new(view, place, find);
+                held = Some(transcript.held());
+                Content::Transcript(Box::new(transcript))
             }
             "events" => {
                 Content::Events(EventsTab::new(view, shown.phase.clone(), after, shown.open))
@@ -417,12 +457,16 @@ pub(crate) async fn pulse(
     let (known, read) = (params.number("steps")?, params.number("shown")?);
     let held = Window::parse(params.text("rows"));
     let follow = params.text("follow") == "1";
-    let shown = Shown::of(&params);
+    // The address of a pulse names its tab.
+    let shown = Shown::of(&params, false);
     // Read the revision before the index. A later change then triggers another pulse.
     let revision = run.revision_now();
     with_view(&state, &run, move |view| {
         let total = view.index.steps().len();
-        let held = held.map(|held| held.grown(known.unwrap_or_default(), total, follow));
+        let held = match shown.tab.as_str() {
+            "transcript" => held,
+            _ => held.map(|held| held.grown(known.unwrap_or_default(), total, follow)),
+        };
         let mut pulse = shown.pulse(view, revision, known.map(|_| total), held);
         pulse.say = run_ended(view, params.text("ended"));
         let tab_update = known.and_then(|known| match shown.tab.as_str() {
@@ -433,6 +477,15 @@ pub(crate) async fn pulse(
                 shown.open,
             ))),
             "timeline" => Some(TabUpdate::Timeline(Timeline::new(view, None))),
+            "transcript" => {
+                pulse.count = total.saturating_sub(known);
+                // Only a page that holds the end gets new steps.
+                let part = held
+                    .filter(|held| held.end >= known)
+                    .map(|_| TranscriptPart::new(view, Place::Before(total)));
+                let outline = Outline::new(view, held.map_or(0, |held| held.first));
+                Some(TabUpdate::Transcript(outline, part, PendingSlot { view }))
+            }
             "state" if known < total => Some(TabUpdate::State(Box::new(state_tab(
                 view,
                 total - 1,
@@ -551,6 +604,53 @@ pub(crate) async fn rows_part(
         })
     })
     .await
+}
+
+/// `GET /runs/{key}/transcript/part`: serves the steps around a step, from it, or before it.
+pub(crate) async fn transcript_part(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    let (step, before, around) = (
+        params.number("step")?,
+        params.number("before")?,
+        params.number("around")?,
+    );
+    let place = match (around, before) {
+        (Some(n), _) => Place::Around(n),
+        (None, Some(n)) => Place::Before(n),
+        (None, None) => Place::From(step.unwrap_or_default()),
+    };
+    with_view(&state, &run, move |view| html(&OtherPart::new(view, place))).await
+}
+
+/// `GET /runs/{key}/transcript.md`: the run as Markdown, or only the steps `from..until`.
+pub(crate) async fn transcript_md(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    let (from, until) = (params.number("from")?, params.number("until")?);
+    let of = state.clone();
+    let body = crate::page::download::body(&state, move |out| {
+        let (summary, index) = run.shown();
+        let view = RunView {
+            summary: &summary,
+            index: &index,
+            lines: &*run,
+            now: now(),
+            stale: None,
+            related_runs: &Vec::new,
+            zone: &of.zone,
+        };
+        let total = index.steps().len();
+        let only = (from.is_some() || until.is_some())
+            .then(|| from.unwrap_or_default()..until.map_or(total, |until| until.min(total)));
+        markdown::write(out, &view, only)
+    });
+    let headers = [(CONTENT_TYPE, "text/markdown; charset=utf-8")];
+    Ok((headers, body.await?).into_response())
 }
 
 /// Returns a note for a search for marks that wrapped around.

@@ -403,6 +403,10 @@ pub(crate) struct Tabs<'a> {
 impl HtmlSafe for Tabs<'_> {}
 
 impl Tabs<'_> {
+    fn is_transcript(&self) -> bool {
+        self.current == "transcript"
+    }
+
     /// Returns the last step.
     fn last(&self) -> Option<usize> {
         self.view.index.steps().len().checked_sub(1)
@@ -413,7 +417,7 @@ impl Tabs<'_> {
     pub(crate) fn has_step(name: &str) -> bool {
         matches!(
             name,
-            "" | "timeline" | "scores" | "whatif" | "state" | "events" | "files"
+            "" | "transcript" | "timeline" | "scores" | "whatif" | "state" | "events" | "files"
         )
     }
 
@@ -422,10 +426,15 @@ impl Tabs<'_> {
         let (index, summary, key) = (self.view.index, self.view.summary, self.view.key());
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         let at_step = &[("step", step.as_str())];
+        // A session opens with its transcript.
+        let address = |name: &'static str| match name {
+            "" if summary.is_session => "steps",
+            name => name,
+        };
         let tab = |name, words, count| {
             (
                 name,
-                href::with_query(&href::run(key), &[("tab", name), ("step", &step)]),
+                href::with_query(&href::run(key), &[("tab", address(name)), ("step", &step)]),
                 words,
                 count,
             )
@@ -449,6 +458,7 @@ impl Tabs<'_> {
         };
         let tabs = [
             tab("", "Steps", steps),
+            tab("transcript", "Transcript", String::new()),
             tab("timeline", "Timeline", String::new()),
             (
                 "scores",
@@ -474,7 +484,12 @@ impl Tabs<'_> {
             tab("issues", "Issues", count(summary.issues.0)),
         ];
         let has = |name| name != "manifest" || !index.format().is_one_file();
-        tabs.into_iter().filter(|(name, ..)| has(*name)).collect()
+        let mut tabs: Vec<_> = tabs.into_iter().filter(|(name, ..)| has(*name)).collect();
+        // A session is read, other runs are looked through.
+        if summary.is_session {
+            tabs.swap(0, 1);
+        }
+        tabs
     }
 }
 

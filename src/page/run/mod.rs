@@ -14,6 +14,7 @@ pub(crate) mod json_raw;
 #[cfg(test)]
 mod json_tests;
 pub(crate) mod lists;
+pub(crate) mod markdown;
 pub(crate) mod marks;
 pub(crate) mod pending;
 pub(crate) mod pick;
@@ -24,6 +25,7 @@ pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timeline;
+pub(crate) mod transcript;
 pub(crate) mod verdict;
 
 use askama::Template;
@@ -38,6 +40,7 @@ use crate::page::run::pending::PendingSlot;
 use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab};
 use crate::page::run::timeline::Timeline;
+use crate::page::run::transcript::{Outline, Transcript, TranscriptPart};
 use crate::page::run::verdict::Verdict;
 use crate::page::shell::{Pulse, Shell};
 use crate::page::state::StateTab;
@@ -67,6 +70,7 @@ pub(crate) enum Content<'a> {
     Issues(IssuesTab<'a>),
     Files(ChangedTab<'a>),
     Setup(SetupTab),
+    Transcript(Box<Transcript<'a>>),
 }
 
 /// The parts of a run page that may have changed since its last pulse.
@@ -95,6 +99,8 @@ pub(crate) enum TabUpdate<'a> {
         /// The facts of the current step, if only the number of steps changed.
         facts: Option<String>,
     },
+    /// The outline, and the steps on the page if they changed.
+    Transcript(Outline, Option<TranscriptPart<'a>>, PendingSlot<'a>),
     State(Box<StateTab>),
     Timeline(Timeline<'a>),
     Events(EventsTab<'a>),

@@ -33,6 +33,8 @@ pub(crate) struct Verdict<'a> {
     others: Vec<RuleStatus>,
     /// Counts the results of all rules.
     tally: String,
+    /// Whether it's a line that opens. Otherwise the whole panel is shown.
+    pub is_folded: bool,
 }
 
 impl HtmlSafe for Verdict<'_> {}
@@ -54,6 +56,23 @@ impl<'a> Verdict<'a> {
             leading,
             others,
             tally,
+            is_folded: false,
+        }
+    }
+
+    /// Returns the same as a line that opens (`#verdict-line`).
+    pub(crate) fn folded(view: &'a RunView<'a>) -> Self {
+        Self {
+            is_folded: true,
+            ..Self::new(view)
+        }
+    }
+
+    /// Returns the second sentence for the line, or else how certain the verdict is.
+    fn beside(&self) -> String {
+        match self.view.summary.verdict.second.as_str() {
+            "" => self.certainty(),
+            second => second.to_owned(),
         }
     }
 

@@ -100,16 +100,40 @@ pub(crate) fn step_line(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
     read_step(view, n, place).map(|(step_view, _, _)| step_view)
 }
 
+/// Returns the view without reference material, for a page that shows many steps. `fold` belongs to
+/// the page.
+pub(crate) fn step_brief(
+    view: &RunView<'_>,
+    n: usize,
+    place: StepPlace,
+    fold: &mut Fold,
+) -> Option<StepView> {
+    let own = fold.elsewhere(ValueLinks::below(&href::step(view.key(), n)));
+    let step_view = read_with(view, n, place, fold).map(|(step_view, _)| step_view);
+    fold.elsewhere(own);
+    step_view
+}
+
 /// Reads the step's line. Also returns its bytes.
 fn read_step(
     view: &RunView<'_>,
     n: usize,
     place: StepPlace,
 ) -> Option<(StepView, Option<Vec<u8>>, Fold)> {
+    let mut fold = Fold::new(ValueLinks::below(&href::step(view.key(), n)));
+    let (step_view, bytes) = read_with(view, n, place, &mut fold)?;
+    Some((step_view, bytes, fold))
+}
+
+fn read_with(
+    view: &RunView<'_>,
+    n: usize,
+    place: StepPlace,
+    fold: &mut Fold,
+) -> Option<(StepView, Option<Vec<u8>>)> {
     let step = view.index.steps().get(n)?;
     let group = view.index.round_of(n);
     let page = href::step(view.key(), n);
-    let mut fold = Fold::new(ValueLinks::below(&page));
     let mut step_view = StepView {
         n,
         title: format!("Step {}", view.label(n)).into(),
@@ -125,7 +149,7 @@ fn read_step(
         command: format!("board show {} --step {n}", shell_word(&view.summary.path)),
         link: view.at_step(n),
         replay: href::replay_at(view.key(), n),
-        error: group.and_then(|group| error(view, n, group, &mut fold)),
+        error: group.and_then(|group| error(view, n, group, fold)),
         ..StepView::default()
     };
     let bytes = line(view, step.span);
@@ -136,12 +160,12 @@ fn read_step(
         Ok(bytes) => {
             let record = Record::of(bytes);
             match crate::format::step(&record) {
-                Some(step) => read_line(view, n, group, &step, &mut step_view, &mut fold),
+                Some(step) => read_line(view, n, group, &step, &mut step_view, fold),
                 None => step_view.unreadable = Some(no_step(&record, bytes.len())),
             }
         }
     }
-    Some((step_view, bytes.ok(), fold))
+    Some((step_view, bytes.ok()))
 }
 
 /// Explains why a line contains no step.
@@ -229,6 +253,9 @@ fn read_line(
         },
         fold,
     );
+    if view.index.format().is_session && is_text_the_rationale(step) {
+        step_view.reply = step_view.thought.take();
+    }
     step_view
         .critics
         .iter_mut()
@@ -254,6 +281,16 @@ fn reply(view: &RunView<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded>
         return None;
     }
     Some(fold.prose(&words, &text.at.to_string()))
+}
+
+/// Returns whether the rationale is the text of a reply without recorded thoughts.
+fn is_text_the_rationale(step: &Step<'_>) -> bool {
+    let rationale = step
+        .decision
+        .as_ref()
+        .and_then(|decision| decision.rationale);
+    let text = step.text.and_then(TraceValue::string);
+    text.is_some() && text == rationale.and_then(TraceValue::string)
 }
 
 /// Whether a text contains nothing but the thought and the command of the only call, which are

@@ -196,6 +196,8 @@ pub(crate) fn input(record: &str) -> Option<&str> {
 /// afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompted {
+    /// The event that records it, if one does.
+    pub event: Option<usize>,
     /// When it was recorded, in microseconds since the epoch.
     pub ts: Option<i64>,
     /// The text.
@@ -220,7 +222,8 @@ pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
     // A text may occur both in a prompt and in another record of it. The prompt takes precedence.
     for is_prompt in [true, false] {
         // A record with several messages may contain the reply and the text before it.
-        for (at, event) in view.index.events().range(start.min(end)..last).enumerate() {
+        for (offset, event) in view.index.events().range(start.min(end)..last).enumerate() {
+            let at = start.min(end) + offset;
             let stage = view.index.name(event.stage);
             if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
                 continue;
@@ -231,7 +234,7 @@ pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
             let Some(json) = Json::parse(&record.text) else {
                 continue;
             };
-            let is_reply = start.min(end) + at == end;
+            let is_reply = at == end;
             let words = match messages(&json) {
                 Some(list) => listed_before(list, n),
                 None if is_reply => Vec::new(),
@@ -243,6 +246,7 @@ pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
                     found.push((
                         at,
                         Prompted {
+                            event: Some(at),
                             ts: event.ts,
                             words,
                         },

@@ -460,8 +460,12 @@ fn the_page_marks_a_compaction_and_the_tokens_before_it() {
     let key = path.split('/').next_back().unwrap();
     let words = "context compacted (auto), 167,000 tokens before";
     assert_says(
-        &board_serving("22-cc-compaction", &format!("/runs/{key}")),
+        &board_serving("22-cc-compaction", &format!("/runs/{key}?tab=steps")),
         &[words],
+    );
+    assert_says(
+        &board_serving("22-cc-compaction", &format!("/runs/{key}?tab=transcript")),
+        &["Context compacted (auto), 167,000 tokens before"],
     );
     assert_says(
         &board_serving("22-cc-compaction", &format!("/runs/{key}/steps/2")),

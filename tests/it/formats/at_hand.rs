@@ -69,15 +69,20 @@ fn each_page_of_each_run_answers() {
             let tabs = [
                 "",
                 "?tab=timeline",
+                "?tab=transcript",
                 "?tab=state",
                 "?tab=events",
                 "?tab=files",
                 "?tab=prompt",
                 "?tab=issues",
             ];
-            let pages = tabs
-                .into_iter()
-                .chain(["/steps/0", "/replay", "/scores", "/whatif"]);
+            let pages = tabs.into_iter().chain([
+                "/steps/0",
+                "/replay",
+                "/scores",
+                "/whatif",
+                "/transcript.md",
+            ]);
             for page in pages.filter(|page| run["steps"] != 0 || !page.starts_with("/steps")) {
                 let path = format!("/runs/{key}{page}");
                 let status = board.get(&path).status;

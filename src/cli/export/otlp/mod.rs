@@ -249,6 +249,7 @@ impl<'a> Trace<'a> {
         prompts.truncate(1);
         if prompts.is_empty() {
             prompts.extend(task.map(|task| Prompted {
+                event: None,
                 ts: None,
                 words: task.to_owned(),
             }));

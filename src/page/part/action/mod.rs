@@ -21,6 +21,7 @@ use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::Sign;
+use crate::page::part::terminal::Plain;
 use crate::page::part::text;
 use crate::page::part::text::Line;
 
@@ -90,9 +91,157 @@ fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
     path.filter(|_| is_reader).map(str::to_owned)
 }
 
+/// Arguments that say what a call is about, the most telling first.
+const OBJECTS: [&str; 17] = [
+    "command",
+    "cmd",
+    "script",
+    "pattern",
+    "query",
+    "url",
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "notebook_path",
+    "path",
+    "filename",
+    "file",
+    "dir_path",
+    "description",
+    "skill",
+    "prompt",
+];
+/// Limits the characters of a call's object, and of the first line of a result.
+const MAX_OBJECT: usize = 160;
+const MAX_FIRST_LINE: usize = 120;
+
+/// Returns the argument that says best what a call is about, in one line: a command, a pattern with
+/// its place, a file with its lines, or the files it edits.
+fn object(args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
+    let mut paths: Vec<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
+    paths.dedup();
+    match paths.as_slice() {
+        [] => {}
+        [path] => return text::one_line(path, MAX_OBJECT).0,
+        [first, others @ ..] => {
+            let first = text::one_line(first, MAX_OBJECT).0;
+            return format!("{first} and {}", format::counted(others.len(), "more file"));
+        }
+    }
+    if let Some(text) = args.as_str() {
+        return line_of(text);
+    }
+    let found = OBJECTS
+        .iter()
+        .find_map(|key| Some((*key, words_of(args.get(key)?)?)));
+    let Some((key, words)) = found else {
+        return String::new();
+    };
+    let number = |key: &str| match args.get(key) {
+        Some(Json::Number(number)) => number.parse::<u64>().ok(),
+        _ => None,
+    };
+    let more = match key {
+        "pattern" => args
+            .get("path")
+            .and_then(Json::as_str)
+            .map(|path| format!(" {path}")),
+        _ if PATHS.contains(&key) => {
+            let first = number("offset").map(|first| first.max(1));
+            match (first, number("limit")) {
+                (first, Some(lines)) if lines > 0 => {
+                    let first = first.unwrap_or(1);
+                    Some(format!(":{first}–{}", first.saturating_add(lines - 1)))
+                }
+                (Some(first), _) => Some(format!(":{first}–")),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    format!("{}{}", line_of(&words), more.unwrap_or_default())
+}
+
+/// Returns a text, or the parts of a command as one text. The script of a shell stands for the call
+/// of the shell.
+fn words_of(value: &Json<'_>) -> Option<String> {
+    match value {
+        Json::String(text) if !text.trim().is_empty() => Some(text.to_string()),
+        Json::Array(words) => {
+            let words: Option<Vec<&str>> = words.iter().map(Json::as_str).collect();
+            match words?.as_slice() {
+                [_, "-c" | "-lc", script] => Some((*script).to_owned()),
+                [] => None,
+                words => Some(words.join(" ")),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Returns the progress of a list of tasks and the one in progress: "1 of 3 done · Run the tests".
+fn todos(args: &Json<'_>) -> Option<String> {
+    let lists = ["todos", "plan", "items"];
+    let tasks = lists
+        .iter()
+        .find_map(|key| args.get(key)?.as_array())
+        .filter(|tasks| !tasks.is_empty())?;
+    let status = |task: &Json<'_>| {
+        let status = task.get("status").and_then(Json::as_str);
+        status.map(|status| status.to_ascii_lowercase())
+    };
+    let known: Option<Vec<String>> = tasks.iter().map(status).collect();
+    let known = known?;
+    let done = known
+        .iter()
+        .filter(|status| matches!(&***status, "completed" | "done"));
+    let now = known.iter().position(|status| status.contains("progress"));
+    let names = ["content", "step", "title", "description", "text"];
+    let now = now
+        .and_then(|at| tasks.get(at))
+        .and_then(|task| names.iter().find_map(|key| task.get(key)?.as_str()));
+    let mut words = format!("{} of {} done", done.count(), tasks.len());
+    if let Some(now) = now {
+        words = format!("{words} · {}", line_of(now));
+    }
+    Some(words)
+}
+
+/// Returns the first line that isn't blank. An ellipsis stands for the others.
+fn line_of(text: &str) -> String {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or_default().trim();
+    let (shown, is_whole) = text::one_line(first, MAX_OBJECT);
+    match lines.next() {
+        Some(_) if is_whole => format!("{shown} …"),
+        _ => shown,
+    }
+}
+
+/// Returns the first line that isn't blank, without colours.
+fn first_line(text: &str, max: usize) -> Line {
+    let text = crate::model::names::cut_at(text, FIRST_LINE_BYTES);
+    let plain = Plain::of(text);
+    let text = plain.as_ref().map_or(text, |plain| &plain.text);
+    let first = text
+        .lines()
+        .find(|line| line.chars().any(char::is_alphanumeric));
+    text::one_line(first.unwrap_or_default().trim(), max)
+        .0
+        .into()
+}
+
+/// The bytes of a result in which its first line is looked for.
+const FIRST_LINE_BYTES: usize = 4_000;
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
     pub name: Line,
+    /// The argument that says best what the call is about, on one line: a command, a file, a
+    /// pattern. Empty if none does.
+    pub object: Line,
+    /// Whether the object is the progress of a list of tasks.
+    pub is_progress: bool,
     /// The arguments that fit on the line.
     pub args: Vec<Arg>,
     /// The other arguments.
@@ -112,6 +261,8 @@ pub(crate) struct Arg {
 pub(crate) struct Block {
     pub label: Line,
     pub text: Folded,
+    /// The first line that isn't blank.
+    pub first_line: Line,
     /// Whether it reports an error.
     pub error: bool,
 }
@@ -433,6 +584,8 @@ impl Call {
                 .into();
             return Self {
                 name: "no name".into(),
+                object: Line::default(),
+                is_progress: false,
                 args: vec![Arg {
                     name: Line::default(),
                     value,
@@ -441,8 +594,12 @@ impl Call {
                 long: Vec::new(),
             };
         };
+        let object = args.map(|args| object(args, edits)).unwrap_or_default();
+        let progress = args.filter(|_| object.is_empty()).and_then(todos);
         let mut out = Self {
             name: name.into(),
+            is_progress: progress.is_some(),
+            object: progress.unwrap_or(object).into(),
             ..Self::default()
         };
         let at = call
@@ -514,6 +671,7 @@ impl Call {
         self.long.push(Block {
             label: label.into(),
             text,
+            first_line: Line::default(),
             error: false,
         });
     }
@@ -525,9 +683,19 @@ impl Pair {
             Some(call) => format!("{label} of {}", call.name),
             None => label.to_owned(),
         };
+        let folded = match error && fold.is_brief() {
+            // What went wrong is usually at the end.
+            true => fold.ending(text, at),
+            false => fold.output(text, at, self.reads.as_deref()),
+        };
         self.blocks.push(Block {
             label: label.into(),
-            text: fold.output(text, at, self.reads.as_deref()).named(name),
+            // Named texts are regions of the page. A page with many texts would have too many.
+            text: match fold.is_brief() {
+                true => folded,
+                false => folded.named(name),
+            },
+            first_line: first_line(text, MAX_FIRST_LINE),
             error,
         });
     }

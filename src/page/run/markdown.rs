@@ -1,43 +1,38 @@
-//! Writes a run as Markdown for pasting into messages: the task, why it stopped, and a summary of
-//! each step.
+//! Writes a run as Markdown for pasting into messages: the task, why it stopped, and what was said
+//! and done in each step.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
-use super::super::look::Look;
 use crate::analysis::format::{count, counted, visible};
 use crate::analysis::why::why;
 use crate::page::part::action::{Block, Pair};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Folded, More};
+use crate::page::run_view::RunView;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::messages::{Prompted, prompts_before};
-use crate::recorded::RecordedRun;
 
-/// Writes the run, or only step `only`.
-pub(super) fn write(
+/// Writes the whole run, or only the steps `only`.
+pub(crate) fn write(
     out: &mut dyn Write,
-    run: &RecordedRun,
-    only: Option<usize>,
-    look: &Look,
+    view: &RunView<'_>,
+    only: Option<Range<usize>>,
 ) -> io::Result<()> {
-    let view = run.view(look);
-    let steps = match only {
-        Some(n) => n..n + 1,
-        None => {
-            write_head(out, run)?;
-            0..run.index.steps().len()
-        }
-    };
-    for n in steps {
-        write_asked(out, &prompts_before(&view, n))?;
-        if let Some(step_view) = step_view(&view, n, StepPlace::Alone) {
-            write_step(out, run, &step_view)?;
+    let total = view.index.steps().len();
+    let is_whole = only.is_none();
+    if is_whole {
+        write_head(out, view)?;
+    }
+    for n in only.unwrap_or(0..total) {
+        write_asked(out, &prompts_before(view, n))?;
+        if let Some(step_view) = step_view(view, n, StepPlace::Alone) {
+            write_step(out, view, &step_view)?;
         }
     }
-    let is_whole = only.is_none();
     let after = if is_whole {
-        prompts_before(&view, run.index.steps().len())
+        prompts_before(view, total)
     } else {
         Vec::new()
     };
@@ -52,8 +47,8 @@ fn write_asked(out: &mut dyn Write, prompts: &[Prompted]) -> io::Result<()> {
     })
 }
 
-fn write_head(out: &mut dyn Write, run: &RecordedRun) -> io::Result<()> {
-    let summary = &run.summary;
+fn write_head(out: &mut dyn Write, view: &RunView<'_>) -> io::Result<()> {
+    let summary = view.summary;
     writeln!(
         out,
         "# {}: {}\n",
@@ -75,7 +70,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun) -> io::Result<()> {
             .map(|tokens| format!("{}{} tokens", summary.tokens_bound(), count(tokens))),
     );
     writeln!(out, "{}\n", facts.join(" · "))?;
-    let explanation = why(summary, &run.index, run);
+    let explanation = why(summary, view.index, view.lines);
     if !summary.verdict.second.is_empty() {
         writeln!(out, "{}\n", escape(&summary.verdict.second))?;
     }
@@ -92,7 +87,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun) -> io::Result<()> {
     writeln!(out)
 }
 
-fn write_step(out: &mut dyn Write, run: &RecordedRun, step_view: &StepView) -> io::Result<()> {
+fn write_step(out: &mut dyn Write, view: &RunView<'_>, step_view: &StepView) -> io::Result<()> {
     let marks: Vec<&str> = step_view
         .marks
         .iter()
@@ -132,6 +127,13 @@ fn write_step(out: &mut dyn Write, run: &RecordedRun, step_view: &StepView) -> i
         rest(out, &thought.more)?;
         writeln!(out)?;
     }
+    if let Some(reply) = &step_view.reply {
+        for line in reply.shown.lines() {
+            writeln!(out, "{}", escape(line))?;
+        }
+        writeln!(out)?;
+        rest(out, &reply.more)?;
+    }
     if let Some(answer) = step_view
         .decision
         .as_ref()
@@ -165,10 +167,11 @@ fn write_step(out: &mut dyn Write, run: &RecordedRun, step_view: &StepView) -> i
     }
     // An empty step would look like an error in the transcript.
     let nothing = step_view.thought.is_none()
+        && step_view.reply.is_none()
         && step_view.actions.is_empty()
         && step_view.diff.is_none()
         && step_view.critics.is_empty();
-    let call = run
+    let call = view
         .index
         .steps()
         .get(step_view.n)

@@ -1,0 +1,149 @@
+//! Writes a session as text for a terminal: prompts and replies in full, each tool call in one line.
+
+use std::io::{self, Write};
+
+use super::super::look::{Ink, Look};
+use crate::analysis::format::visible;
+use crate::page::part::fold::{Fold, Folded, More, ValueLinks};
+use crate::page::part::tool::ToolLine;
+use crate::page::run_view::RunView;
+use crate::page::step::StepView;
+use crate::page::step::fill::{StepPlace, step_brief};
+use crate::page::step::messages::{compaction_in_words, compactions_before, prompts_before};
+use crate::recorded::RecordedRun;
+
+/// Lines shown of a failed call's result. They are its last ones.
+const ERROR_LINES: usize = 10;
+
+/// Writes the prompts and steps of a session.
+pub(super) fn write(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result<()> {
+    let view = run.view(look);
+    let total = run.index.steps().len();
+    let width = total.to_string().len().max(3);
+    let page = Page {
+        view,
+        look,
+        margin: " ".repeat(width + 2),
+        width,
+    };
+    for n in 0..total {
+        page.prompts(out, n)?;
+        for compaction in compactions_before(&page.view, n) {
+            let words = format!("── {} ──", compaction_in_words(compaction));
+            writeln!(out, "{}\n", look.paint(Ink::Dim, &words))?;
+        }
+        // Each step gets its own room, because a terminal isn't a page that must stay small.
+        let fold = &mut Fold::brief(ValueLinks::default());
+        if let Some(step_view) = step_brief(&page.view, n, StepPlace::Alone, fold) {
+            page.step(out, n, step_view)?;
+        }
+    }
+    page.prompts(out, total)
+}
+
+struct Page<'a> {
+    view: RunView<'a>,
+    look: &'a Look,
+    /// The space in front of lines that don't begin a step.
+    margin: String,
+    /// The width of a step's label.
+    width: usize,
+}
+
+impl Page<'_> {
+    /// Writes the prompts before step `n`.
+    fn prompts(&self, out: &mut dyn Write, n: usize) -> io::Result<()> {
+        for prompt in prompts_before(&self.view, n) {
+            writeln!(out)?;
+            for line in visible(prompt.words.trim()).lines() {
+                writeln!(
+                    out,
+                    "{}",
+                    self.look.paint(Ink::Heading, &format!("> {line}"))
+                )?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
+    fn step(&self, out: &mut dyn Write, n: usize, step_view: StepView) -> io::Result<()> {
+        let label = self.view.label(n);
+        let mut lines: Vec<String> = Vec::new();
+        if step_view.unreadable.is_some() {
+            lines.push("The line can't be read; `board check` shows why".to_owned());
+        }
+        if let Some(thought) = &step_view.thought {
+            let words = format!("Thinking: {}", thought.first_line());
+            lines.push(self.look.paint(Ink::Dim, &words));
+        }
+        let answer = step_view.decision.and_then(|decision| decision.answer);
+        for text in [step_view.reply, step_view.wrote, answer].iter().flatten() {
+            lines.extend(text_lines(text));
+        }
+        let project = self.view.summary.project.as_deref().unwrap_or_default();
+        for pair in step_view.actions.pairs {
+            self.tool(&ToolLine::new(pair, &label, project), &mut lines);
+        }
+        if let Some(error) = &step_view.error {
+            let words = text_lines(&error.message).join(" ");
+            lines.push(self.look.paint(Ink::Bad, &format!("Error: {words}")));
+        }
+        let label = self
+            .look
+            .paint(Ink::Dim, &format!("{label:>width$}", width = self.width));
+        for (at, line) in lines.iter().enumerate() {
+            match at {
+                0 => writeln!(out, "{label}  {line}")?,
+                _ if line.is_empty() => writeln!(out)?,
+                _ => writeln!(out, "{}{line}", self.margin)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn tool(&self, tool: &ToolLine, lines: &mut Vec<String>) {
+        let mut words = self.look.paint(Ink::Heading, tool.name.as_str());
+        if !tool.object.is_empty() {
+            words = format!("{words} {}", tool.object);
+        }
+        if let Some((added, removed)) = tool.lines {
+            words = format!("{words} +{added} −{removed}");
+        }
+        if !tool.note.is_empty() {
+            words = format!("{words} {}", self.look.paint(Ink::Dim, tool.note.as_str()));
+        }
+        if tool.is_failed {
+            let marks: Vec<&str> = tool
+                .pair
+                .marks
+                .iter()
+                .map(|mark| mark.text.as_str())
+                .collect();
+            words = format!(
+                "{words} {}",
+                self.look
+                    .paint(Ink::Bad, &format!("✗ {}", marks.join(", ")))
+            );
+        } else if !tool.preview.is_empty() {
+            let preview = format!("→ {}", tool.preview);
+            words = format!("{words} {}", self.look.paint(Ink::Dim, &preview));
+        }
+        lines.push(words);
+        for block in tool.pair.blocks.iter().filter(|_| tool.is_failed) {
+            let all = text_lines(&block.text);
+            let first = all.len().saturating_sub(ERROR_LINES);
+            let shown = all.iter().skip(first);
+            lines.extend(shown.map(|line| self.look.paint(Ink::Bad, &format!("  │ {line}"))));
+        }
+    }
+}
+
+/// Returns the lines of a text, with a note if it's cut.
+fn text_lines(text: &Folded) -> Vec<String> {
+    let mut lines: Vec<String> = text.shown.trim_end().lines().map(str::to_owned).collect();
+    if text.more != More::Nothing {
+        lines.push("(truncated; `board show RUN --step N` prints all of it)".to_owned());
+    }
+    lines
+}

@@ -1,0 +1,126 @@
+//! Shows a tool call as one line that opens: the tool, what the call was about, what it changed, and
+//! the first line of its result.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::page::part::action::Pair;
+use crate::page::part::edit::FileEdit;
+use crate::page::part::text::Line;
+
+/// Edits with more lines are closed at first.
+const OPEN_LINES: usize = 20;
+
+/// A tool call with its result.
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/tool.html")]
+pub(crate) struct ToolLine {
+    /// The name of the tool.
+    pub name: Line,
+    /// What the call was about, with paths relative to the project.
+    pub object: Line,
+    /// The number of lines that its edits add and remove.
+    pub lines: Option<(usize, usize)>,
+    /// The first line of the result. Empty if there is none, or if the line shows an edit.
+    pub preview: Line,
+    /// What its only edit is about: a new file, a file written as a whole.
+    pub note: Line,
+    /// Whether it makes one edit, so that the line says all about it.
+    is_one: bool,
+    /// Whether it failed.
+    pub is_failed: bool,
+    /// Whether it's open at first: errors and short edits are.
+    is_open: bool,
+    /// The call and its result.
+    pub pair: Pair,
+}
+
+impl HtmlSafe for ToolLine {}
+
+impl ToolLine {
+    /// Formats a call of a step. `project` is the directory that paths are relative to; it may be
+    /// empty.
+    pub(crate) fn new(mut pair: Pair, step: &str, project: &str) -> Self {
+        // Edits are regions of the page, so their names must differ between steps.
+        for edit in &mut pair.edits {
+            edit.name = format!("{}, step {step}", edit.name).into();
+        }
+        let is_failed = pair.marks.iter().any(|mark| mark.class.contains("err"));
+        let lines = Some(&pair.edits)
+            .filter(|edits| !edits.is_empty())
+            .map(|edits| {
+                edits.iter().fold((0, 0), |(added, removed), edit| {
+                    (added + edit.added, removed + edit.removed)
+                })
+            });
+        let shown: usize = pair.edits.iter().map(FileEdit::lines).sum();
+        let is_short = lines.is_some() && shown <= OPEN_LINES;
+        let (name, object) = match &pair.call {
+            Some(call) => (call.name.clone(), relative(call.object.as_str(), project)),
+            None => ("result".into(), Line::default()),
+        };
+        if lines.is_some() && !is_failed {
+            // The tool's result only repeats the edit.
+            pair.blocks.clear();
+            pair.rest.clear();
+            pair.small = Line::default();
+        }
+        let worst = pair.blocks.iter().find(|block| block.error);
+        let is_progress = pair.call.as_ref().is_some_and(|call| call.is_progress);
+        let preview = worst
+            .or(pair.blocks.first())
+            .filter(|_| !is_progress || is_failed)
+            .map(|block| block.first_line.clone());
+        Self {
+            name,
+            object,
+            lines,
+            preview: preview.unwrap_or_default(),
+            note: match pair.edits.as_slice() {
+                // Without the explanation in parentheses.
+                [edit] => edit
+                    .note
+                    .as_str()
+                    .split(" (")
+                    .next()
+                    .unwrap_or_default()
+                    .into(),
+                _ => Line::default(),
+            },
+            is_one: pair.edits.len() == 1,
+            is_failed,
+            is_open: is_failed || is_short,
+            pair,
+        }
+    }
+}
+
+/// Removes the path of the project from the paths in a text.
+fn relative(text: &str, project: &str) -> Line {
+    let project = project.trim_end_matches('/');
+    // A project at the root of the disk would turn every path into another one.
+    if project.len() < 2 {
+        return text.into();
+    }
+    let inside = text.replace(&format!("{project}/"), "");
+    if inside.trim() == project {
+        ".".into()
+    } else {
+        inside.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::relative;
+
+    #[test]
+    fn paths_are_relative_to_the_project() {
+        let shown = |text| relative(text, "/home/a/proj").as_str().to_owned();
+        assert_eq!(shown("/home/a/proj/src/lib.rs:1–20"), "src/lib.rs:1–20");
+        assert_eq!(shown("cd /home/a/proj && ls"), "cd /home/a/proj && ls");
+        assert_eq!(shown("/home/a/proj"), ".");
+        assert_eq!(shown("/home/a/project/x"), "/home/a/project/x");
+        assert_eq!(relative("/etc/passwd", "/").as_str(), "/etc/passwd");
+    }
+}

@@ -1,0 +1,678 @@
+//! Shows a session as one reads it: prompts in full, replies as Markdown, each tool call as one
+//! line that opens, and an outline of the prompts.
+//!
+//! A page holds a part of the steps, however long the run. `transcript.js` requests the part around
+//! the visible steps when they scroll into view; without scripts, links lead to the next part.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::analysis::search::{LineMatch, Needle};
+use crate::analysis::summary::Summary;
+use crate::analysis::timing::{began, took};
+use crate::analysis::turns::{Turn, turns};
+use crate::live::{HitSink, Run, search};
+use crate::model::TraceFile;
+use crate::page::part::fold::{Fold, Folded, ValueLinks};
+use crate::page::part::href;
+use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::text::{self, Line, one_line};
+use crate::page::part::tool::ToolLine;
+use crate::page::run::pending::PendingSlot;
+use crate::page::run::steps::Window;
+use crate::page::run_view::{RunView, micros};
+use crate::page::step::StepError;
+use crate::page::step::fill::{StepPlace, started, step_brief};
+use crate::page::step::messages::{
+    Prompted, compaction_in_words, compactions_before, prompts_before,
+};
+
+/// A part ends after this many elements of markup, or this many steps.
+const MAX_ELEMENTS: usize = 820;
+const MAX_STEPS: usize = 120;
+/// The assumed height of a step.
+const LINES_PER_STEP: usize = 5;
+/// Steps found by a search, at most.
+const MAX_FOUND: usize = 2_000;
+/// Prompts that the outline lists around the current one.
+const OUTLINE: usize = 30;
+/// Longer prompts are truncated in the outline; characters.
+const OUTLINE_CHARS: usize = 160;
+
+/// Which steps a part shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Those from this step on.
+    From(usize),
+    /// Those before this step.
+    Before(usize),
+    /// Those on both sides of this step.
+    Around(usize),
+}
+
+/// The steps that contain a text.
+#[derive(Debug, Default)]
+pub(crate) struct Find {
+    text: String,
+    /// The steps, in order.
+    steps: Vec<usize>,
+    /// Why the text can't be searched for, or what wasn't searched. Empty if all was.
+    note: String,
+}
+
+impl Find {
+    /// Searches the run for a text. An empty text finds nothing.
+    pub(crate) fn new(run: &Run, view: &RunView<'_>, text: &str) -> Self {
+        let mut find = Self {
+            text: text.to_owned(),
+            ..Self::default()
+        };
+        if text.is_empty() {
+            return find;
+        }
+        let needle = match Needle::new(text) {
+            Ok(needle) => needle,
+            Err(why) => {
+                find.note = why;
+                return find;
+            }
+        };
+        let mut found = FoundSteps {
+            view,
+            steps: BTreeSet::new(),
+            left_out: 0,
+        };
+        let mut index = || run.index();
+        search(run.dir(), &needle, &mut index, &mut found);
+        if found.left_out > 0 {
+            find.note = format!("{} not searched", format::counted(found.left_out, "part"));
+        }
+        find.steps = found.steps.into_iter().collect();
+        find
+    }
+
+    /// Returns the first step found.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.steps.first().copied()
+    }
+
+    /// States the number of steps found, or why there are none.
+    fn words(&self) -> String {
+        let words = match self.steps.len() {
+            _ if self.text.is_empty() => return String::new(),
+            0 if !self.note.is_empty() => return self.note.clone(),
+            0 => "no step".to_owned(),
+            MAX_FOUND.. => format!("more than {} steps", format::count(MAX_FOUND as u64 - 1)),
+            steps => format::counted(steps, "step"),
+        };
+        match self.note.as_str() {
+            "" => words,
+            note => format!("{words}, {note}"),
+        }
+    }
+
+    /// Returns the steps as the script reads them.
+    fn list(&self) -> String {
+        let steps: Vec<String> = self.steps.iter().map(usize::to_string).collect();
+        steps.join(" ")
+    }
+
+    fn at(&self, key: &str, n: usize) -> String {
+        let query = [
+            ("tab", "transcript"),
+            ("find", &*self.text),
+            ("step", &n.to_string()),
+        ];
+        format!("{}#t{n}", href::with_query(&href::run(key), &query))
+    }
+}
+
+/// Collects the steps of lines that contain a text.
+struct FoundSteps<'a> {
+    view: &'a RunView<'a>,
+    steps: BTreeSet<usize>,
+    left_out: usize,
+}
+
+impl HitSink for FoundSteps<'_> {
+    fn read(&mut self, _: u64) -> bool {
+        true
+    }
+
+    fn found(&mut self, found: LineMatch) -> bool {
+        // Names of fields aren't part of what is read.
+        if found.line.hits.iter().all(|hit| hit.in_key) {
+            return true;
+        }
+        let index = self.view.index;
+        // A prompt is shown above the step that follows it.
+        let after = |event: usize| {
+            let group = index.groups().partition_point(|group| group.first <= event);
+            index.step_of(group).or(index.steps().len().checked_sub(1))
+        };
+        let step = found.place.step.or_else(|| after(found.place.event?));
+        self.steps.extend(step);
+        self.steps.len() < MAX_FOUND
+    }
+
+    fn left_out(&mut self, _: TraceFile, _: String) {
+        self.left_out += 1;
+    }
+}
+
+/// The transcript of a run, with the outline of its prompts.
+#[derive(Template)]
+#[template(path = "run/transcript.html")]
+pub(crate) struct Transcript<'a> {
+    view: &'a RunView<'a>,
+    outline: Outline,
+    part: TranscriptPart<'a>,
+    find: Find,
+    /// Whether the run may still write.
+    is_live: bool,
+}
+
+impl HtmlSafe for Transcript<'_> {}
+
+/// Other steps of the transcript, for a page that has it open.
+#[derive(Template)]
+#[template(path = "run/transcript_other.html")]
+pub(crate) struct OtherPart<'a> {
+    outline: Outline,
+    part: TranscriptPart<'a>,
+}
+
+impl<'a> OtherPart<'a> {
+    /// Shows the steps at `place`.
+    pub(crate) fn new(view: &'a RunView<'a>, place: Place) -> Self {
+        let Transcript { outline, part, .. } = Transcript::new(view, place, Find::default());
+        Self { outline, part }
+    }
+}
+
+/// The prompts of a run (`#outline`).
+#[derive(Template)]
+#[template(path = "run/transcript_outline.html")]
+pub(crate) struct Outline {
+    /// The number of turns.
+    turns: usize,
+    /// The same in words.
+    count: Line,
+    rows: Vec<OutlineRow>,
+    /// Links to the prompts before and after those listed.
+    earlier: Option<Link>,
+    later: Option<Link>,
+}
+
+impl HtmlSafe for Outline {}
+
+/// A prompt in the outline.
+struct OutlineRow {
+    /// The first step of the turn.
+    step: usize,
+    href: String,
+    /// The beginning of the prompt.
+    words: Line,
+    /// Time of day, steps, duration and tokens.
+    facts: Vec<Line>,
+    /// The number of failed steps. Empty if none failed.
+    failed: Line,
+    is_current: bool,
+}
+
+/// Some steps of a transcript (`#transcript`).
+#[derive(Template)]
+#[template(path = "run/transcript_part.html")]
+pub(crate) struct TranscriptPart<'a> {
+    view: &'a RunView<'a>,
+    /// The steps shown.
+    steps: Range<usize>,
+    /// The markup of each step.
+    blocks: VecDeque<Block>,
+    /// The prompts after the last step.
+    last_prompts: Vec<Said>,
+}
+
+impl HtmlSafe for TranscriptPart<'_> {}
+
+/// The markup of a step, with what came before it.
+struct Block(String);
+
+impl std::fmt::Display for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl HtmlSafe for Block {}
+
+impl Block {
+    /// Returns the number of elements. Texts are escaped, so each `<` begins or ends an element.
+    fn elements(&self) -> usize {
+        let bytes = self.0.as_bytes();
+        memchr::memchr_iter(b'<', bytes)
+            .filter(|at| bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic))
+            .count()
+    }
+}
+
+/// A prompt of the user.
+struct Said {
+    text: Folded,
+    /// The time of day, and the full time.
+    time: Line,
+    exact: Line,
+    /// The address of the turn as Markdown, if the prompt begins one.
+    markdown: Option<String>,
+}
+
+/// A step of a transcript (`#t{n}`).
+#[derive(Template)]
+#[template(path = "run/transcript_step.html")]
+struct TranscriptStep {
+    n: usize,
+    /// `5`, with the recorded id.
+    label: Line,
+    href: String,
+    /// The time of day.
+    time: Line,
+    /// The duration, if it's at least a second.
+    took: Line,
+    /// The prompts before the step.
+    prompts: Vec<Said>,
+    /// What happened before the step besides prompts: compactions, another run.
+    dividers: Vec<Line>,
+    unreadable: Option<Phrase>,
+    thought: Option<Folded>,
+    /// The first line of the thought.
+    thought_line: Line,
+    reply: Option<Folded>,
+    tools: Vec<ToolLine>,
+    more_tools: Line,
+    answer: Option<Folded>,
+    error: Option<StepError>,
+    /// What critics requested.
+    notes: Vec<Sign>,
+    /// The child runs that the step started.
+    started: Vec<Phrase>,
+}
+
+impl HtmlSafe for TranscriptStep {}
+
+impl<'a> Transcript<'a> {
+    /// Shows the steps at `place`.
+    pub(crate) fn new(view: &'a RunView<'a>, place: Place, find: Find) -> Self {
+        let part = TranscriptPart::new(view, place);
+        let at = match place {
+            Place::Around(n) => n,
+            _ => part.steps.start,
+        };
+        Self {
+            view,
+            outline: Outline::new(view, at),
+            part,
+            find,
+            is_live: view.is_alive(),
+        }
+    }
+
+    /// Returns the steps on the page.
+    pub(crate) fn held(&self) -> Window {
+        self.part.held()
+    }
+
+    fn pending(&self) -> PendingSlot<'a> {
+        PendingSlot { view: self.view }
+    }
+
+    /// States the number of turns and steps.
+    fn heading(&self) -> String {
+        let steps = format::counted(self.part.total(), "step");
+        match self.outline.turns {
+            0 | 1 => steps,
+            turns => format!("{} · {steps}", format::counted(turns, "turn")),
+        }
+    }
+
+    /// Returns the addresses of the previous and the next step found, from the first step on the page.
+    fn hits(&self) -> (Option<String>, Option<String>) {
+        let (key, first) = (self.view.key(), self.part.steps.start);
+        let steps = &self.find.steps;
+        let before = steps.iter().rev().find(|n| **n < first);
+        let after = steps.iter().find(|n| **n > first);
+        (
+            before.map(|n| self.find.at(key, *n)),
+            after.map(|n| self.find.at(key, *n)),
+        )
+    }
+
+    fn markdown(&self) -> String {
+        format!("{}/transcript.md", href::run(self.view.key()))
+    }
+}
+
+impl Outline {
+    /// Lists the prompts around step `at`.
+    pub(crate) fn new(view: &RunView<'_>, at: usize) -> Self {
+        let turns = turns(view.index);
+        let current = turns
+            .partition_point(|turn| turn.first <= at)
+            .saturating_sub(1);
+        let end = (current + OUTLINE / 2).max(OUTLINE).min(turns.len());
+        let first = end.saturating_sub(OUTLINE);
+        let row = |(k, turn): (usize, &Turn)| OutlineRow::new(view, turn, k == current);
+        let rows = turns.iter().enumerate().skip(first).take(end - first);
+        let link = |turn: Option<&Turn>, count: usize, word: &str| {
+            let label = format!("{} {word}", format::counted(count, "prompt"));
+            turn.map(|turn| Link::new(label, at_step(view.key(), turn.first)))
+        };
+        let before = first.checked_sub(1).and_then(|k| turns.get(k));
+        Self {
+            turns: turns.len(),
+            count: format::counted(turns.len(), "prompt").into(),
+            rows: rows.map(row).collect(),
+            earlier: link(before, first, "earlier"),
+            later: link(turns.get(end), turns.len() - end, "later"),
+        }
+    }
+}
+
+impl OutlineRow {
+    fn new(view: &RunView<'_>, turn: &Turn, is_current: bool) -> Self {
+        let prompts = prompts_of(view, turn.first);
+        let words = prompts.first().map(|prompt| {
+            let lines = prompt.words.split_whitespace();
+            let words = lines.take(OUTLINE_CHARS).collect::<Vec<_>>().join(" ");
+            one_line(&words, OUTLINE_CHARS).0
+        });
+        let mut facts: Vec<Line> = Vec::new();
+        let asked = prompts
+            .first()
+            .and_then(|prompt| prompt.ts)
+            .or(turn.started);
+        facts.extend(asked.map(|ts| short_time(view, ts).into()));
+        facts.push(format::counted(turn.end - turn.first, "step").into());
+        facts.extend(
+            turn.took
+                .filter(|took| *took > 0)
+                .map(|took| micros(took).into()),
+        );
+        facts.extend(
+            turn.tokens
+                .filter(|tokens| *tokens > 0)
+                .map(|tokens| format!("{} tokens", format::tokens(tokens)).into()),
+        );
+        Self {
+            step: turn.first,
+            href: at_step(view.key(), turn.first),
+            words: words
+                .unwrap_or_else(|| "No prompt recorded".to_owned())
+                .into(),
+            facts,
+            failed: match turn.failed {
+                0 => Line::default(),
+                failed => format!("{} failed", format::count(failed as u64)).into(),
+            },
+            is_current,
+        }
+    }
+}
+
+/// Formats the time of day without seconds.
+fn short_time(view: &RunView<'_>, ts: i64) -> String {
+    let time = view.time_of_day(ts);
+    time.get(..5).unwrap_or(&time).to_owned()
+}
+
+/// Returns the address of the transcript at step `n`.
+fn at_step(key: &str, n: usize) -> String {
+    let query = [("tab", "transcript"), ("step", &n.to_string())];
+    format!("{}#t{n}", href::with_query(&href::run(key), &query))
+}
+
+/// Returns the prompts before step `n`. A run without recorded prompts begins with its task.
+fn prompts_of(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
+    let mut prompts = prompts_before(view, n);
+    if prompts.is_empty() && n == 0 {
+        prompts.extend(view.summary.task.as_ref().map(|task| Prompted {
+            event: None,
+            ts: None,
+            words: task.to_string(),
+        }));
+    }
+    prompts
+}
+
+impl<'a> TranscriptPart<'a> {
+    /// Shows as many steps at `place` as fit on a page.
+    pub(crate) fn new(view: &'a RunView<'a>, place: Place) -> Self {
+        let total = view.index.steps().len();
+        let mut writer = Writer::new(view);
+        let (steps, blocks) = match place {
+            Place::From(n) => {
+                let n = n.min(total.saturating_sub(1));
+                writer.write(n..n, n..total)
+            }
+            Place::Before(n) => {
+                let n = n.min(total);
+                writer.write(0..n, n..n)
+            }
+            Place::Around(n) => {
+                let n = n.min(total.saturating_sub(1));
+                writer.write(0..n, n..total)
+            }
+        };
+        let last_prompts = if steps.end == total {
+            let prompts = prompts_before(view, total);
+            prompts
+                .into_iter()
+                .map(|prompt| writer.said(prompt))
+                .collect()
+        } else {
+            Vec::new()
+        };
+        Self {
+            view,
+            steps,
+            blocks,
+            last_prompts,
+        }
+    }
+
+    /// Returns the steps shown.
+    pub(crate) fn held(&self) -> Window {
+        Window {
+            first: self.steps.start,
+            end: self.steps.end,
+        }
+    }
+
+    fn total(&self) -> usize {
+        self.view.index.steps().len()
+    }
+
+    fn above(&self) -> usize {
+        self.steps.start
+    }
+
+    fn below(&self) -> usize {
+        self.total() - self.steps.end
+    }
+
+    /// Returns the assumed height of steps that aren't on the page, in lines. `transcript.js` measures
+    /// the steps that are.
+    fn gap(&self, steps: usize) -> usize {
+        steps * LINES_PER_STEP
+    }
+
+    fn earlier(&self) -> String {
+        format::counted(self.above(), "earlier step")
+    }
+
+    fn later(&self) -> String {
+        format::counted(self.below(), "later step")
+    }
+
+    fn before(&self) -> String {
+        let query = [
+            ("tab", "transcript"),
+            ("before", &self.steps.start.to_string()),
+        ];
+        href::with_query(&href::run(self.view.key()), &query)
+    }
+
+    fn after(&self) -> String {
+        at_step(self.view.key(), self.steps.end)
+    }
+}
+
+/// Writes the markup of steps until the page is full.
+struct Writer<'a> {
+    view: &'a RunView<'a>,
+    fold: Fold,
+    project: &'a str,
+    turns: Vec<Turn>,
+    laps: &'a [usize],
+    children: Vec<(Arc<Summary>, Option<usize>)>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(view: &'a RunView<'a>) -> Self {
+        Self {
+            view,
+            fold: Fold::brief(ValueLinks::default()),
+            project: view.summary.project.as_deref().unwrap_or_default(),
+            turns: turns(view.index),
+            laps: Some(view.index.lap_starts())
+                .filter(|laps| laps.len() > 1)
+                .unwrap_or_default(),
+            children: view.children(),
+        }
+    }
+
+    /// Writes the steps of `after`, and those of `before` from its end, until the page is full. Half
+    /// of the page is for each.
+    fn write(
+        &mut self,
+        before: Range<usize>,
+        after: Range<usize>,
+    ) -> (Range<usize>, VecDeque<Block>) {
+        let (mut first, mut end) = (before.end, after.start);
+        let mut blocks = VecDeque::new();
+        let mut elements = 0;
+        let is_half = !before.is_empty() && !after.is_empty();
+        let most = |half: usize| if is_half { half } else { 2 * half };
+        for n in after {
+            let Some(block) = self.block(n) else { break };
+            elements += block.elements();
+            // A step that doesn't fit on a page of its own is shown all the same.
+            if !blocks.is_empty()
+                && (elements > most(MAX_ELEMENTS / 2) || blocks.len() >= most(MAX_STEPS / 2))
+            {
+                break;
+            }
+            blocks.push_back(block);
+            end = n + 1;
+        }
+        for n in before.rev() {
+            let Some(block) = self.block(n) else { break };
+            elements += block.elements();
+            if !blocks.is_empty() && (elements > MAX_ELEMENTS || blocks.len() >= MAX_STEPS) {
+                break;
+            }
+            blocks.push_front(block);
+            first = n;
+        }
+        (first..end, blocks)
+    }
+
+    fn said(&mut self, prompt: Prompted) -> Said {
+        let href = prompt.event.map(|event| self.view.at_event(event));
+        Said {
+            text: self.fold.beginning(&prompt.words, href),
+            time: prompt
+                .ts
+                .map(|ts| self.view.time_of_day(ts))
+                .unwrap_or_default()
+                .into(),
+            exact: prompt
+                .ts
+                .map(|ts| self.view.exact(ts))
+                .unwrap_or_default()
+                .into(),
+            markdown: None,
+        }
+    }
+
+    fn block(&mut self, n: usize) -> Option<Block> {
+        let view = self.view;
+        let prompts = prompts_of(view, n);
+        let mut prompts: Vec<Said> = prompts
+            .into_iter()
+            .map(|prompt| self.said(prompt))
+            .collect();
+        let turn = self.turns.iter().find(|turn| turn.first == n);
+        if let (Some(said), Some(turn)) = (prompts.first_mut(), turn) {
+            let (from, until) = (turn.first.to_string(), turn.end.to_string());
+            let base = format!("{}/transcript.md", href::run(view.key()));
+            let query = [("from", &*from), ("until", &*until)];
+            said.markdown = Some(href::with_query(&base, &query));
+        }
+        let step_view = step_brief(view, n, StepPlace::List, &mut self.fold)?;
+        let lap = self.laps.iter().position(|start| *start == n);
+        let lap = lap.map(|at| {
+            let laps = self.laps.len();
+            format!("Run {} of {laps} in this directory", at + 1)
+        });
+        let compactions =
+            compactions_before(view, n).map(|one| format::capitalised(&compaction_in_words(one)));
+        let dividers = lap.into_iter().chain(compactions).map(Line::from).collect();
+        let label = view.label(n);
+        let group = view.index.round_of(n);
+        let tools = step_view.actions.pairs.into_iter();
+        let notes = step_view
+            .marks
+            .into_iter()
+            .filter(|mark| matches!(mark.class, "mk retry" | "mk stop"));
+        let step = TranscriptStep {
+            n,
+            href: view.at_step(n),
+            took: group
+                .and_then(took)
+                .filter(|took| *took >= 1_000_000)
+                .map(micros)
+                .unwrap_or_default()
+                .into(),
+            time: group
+                .and_then(|group| began(view.index, group))
+                .map(|ts| view.time_of_day(ts))
+                .unwrap_or_default()
+                .into(),
+            prompts,
+            dividers,
+            unreadable: step_view.unreadable,
+            thought_line: step_view
+                .thought
+                .as_ref()
+                .map(Folded::first_line)
+                .unwrap_or_default(),
+            thought: step_view.thought,
+            reply: step_view.reply.or(step_view.wrote),
+            tools: tools
+                .map(|pair| ToolLine::new(pair, &label, self.project))
+                .collect(),
+            more_tools: step_view.actions.more,
+            answer: step_view.decision.and_then(|decision| decision.answer),
+            error: step_view.error,
+            notes: notes.collect(),
+            started: started(&self.children, n),
+            label: label.into(),
+        };
+        step.render().ok().map(Block)
+    }
+}

@@ -1,0 +1,76 @@
+// The outline of a transcript: marks the prompt of the step in view, and moves by prompt and by step. Also opens all
+// thoughts or results, and counts the new steps of a live run.
+
+const outline = () => document.getElementById("outline");
+const links = () => [...document.querySelectorAll("#outline a[data-step]")];
+const pill = () => document.getElementById("trpill");
+let place = { at: 0, total: 0, isAtEnd: true };
+let seen; // the number of steps that the user has seen
+
+const go = (step) => document.dispatchEvent(new CustomEvent("transcript:go", { detail: step }));
+
+/** Marks the prompt before the step in view. */
+function mark() {
+  const all = links();
+  const link = all.findLast((one) => Number(one.dataset.step) <= place.at) ?? all[0];
+  for (const one of all) if (one !== link) one.removeAttribute("aria-current");
+  if (!link) return;
+  link.setAttribute("aria-current", "true");
+  const [list, row] = [outline().getBoundingClientRect(), link.getBoundingClientRect()];
+  if (row.top < list.top + 36 || row.bottom > list.bottom) outline().scrollTop += row.top - list.top - list.height / 3;
+}
+
+/** Moves by prompts with `J` and `K`, or by steps with `j` and `k`. */
+function move(key) {
+  const step = place.at + (key === "j" ? 1 : -1);
+  if (key === "n" || key === "N") return; // for find.js
+  if (key === "j" || key === "k") return step >= 0 && step < place.total && go(step);
+  const starts = links().map((link) => Number(link.dataset.step));
+  const start = key === "J" ? starts.find((start) => start > place.at) : starts.findLast((start) => start < place.at);
+  if (start !== undefined) go(start);
+}
+
+/** Opens the parts of a kind whose check box is on. Closes those of the `changed` one if it's off. */
+function openAll(changed) {
+  for (const field of document.querySelectorAll(".bar2 input[data-open]")) {
+    if (!field.checked && field !== changed) continue;
+    for (const part of document.querySelectorAll(`#transcript .${field.dataset.open}`)) part.open = field.checked;
+  }
+}
+
+/** Copies a text that the server has. */
+async function copyFrom(button) {
+  const answer = await fetch(button.dataset.copyFrom).catch(() => undefined);
+  const text = answer?.ok ? await answer.text() : undefined;
+  document.dispatchEvent(new CustomEvent("copy:put", { detail: { button, text } }));
+}
+
+/** Counts the steps that came since the end was last in view. */
+function count() {
+  if (seen === undefined || place.isAtEnd) seen = place.total;
+  if (!pill()) return;
+  const unseen = place.total - seen;
+  pill().hidden = unseen <= 0;
+  pill().textContent = `↓ ${unseen} new step${unseen === 1 ? "" : "s"}`;
+}
+
+if (outline()) {
+  document.addEventListener("transcript:at", ({ detail }) => {
+    const isOther = detail.held !== place.held;
+    place = detail;
+    mark();
+    if (isOther) openAll(); // other steps than before are on the page
+    count();
+  });
+  document.addEventListener("transcript:key", ({ detail }) => move(detail));
+  document.addEventListener("change", ({ target }) => target.matches?.(".bar2 input[data-open]") && openAll(target));
+  document.addEventListener("click", (event) => {
+    if (event.target.closest?.("#trpill")) return go("end");
+    const button = event.target.closest?.("[data-copy-from]");
+    if (button) return copyFrom(button);
+    const link = event.target.closest?.("#outline a[data-step]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    go(Number(link.dataset.step));
+  });
+}

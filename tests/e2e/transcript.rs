@@ -1,0 +1,222 @@
+//! Tests that a session can be read from top to bottom, however long it is.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::page::Page;
+use crate::site::Site;
+use crate::wait::until;
+
+/// The steps between two prompts.
+const TURN: usize = 20;
+
+/// The records of one step of a Claude Code session. The first step of a turn follows a prompt.
+fn records(n: usize) -> String {
+    let mut out = String::new();
+    let mut record = |id: &str, kind: &str, message: Value| {
+        let time = format!(
+            "2026-03-0{}T{:02}:{:02}:00.000Z",
+            1 + n / 1440,
+            n / 60 % 24,
+            n % 60
+        );
+        let record = json!({
+            "type": kind, "uuid": format!("{id}{n}"), "sessionId": "s", "cwd": "/home/me/ledger", "version": "2.1.0",
+            "timestamp": time, "message": message,
+        });
+        writeln!(out, "{record}").expect("a string can be written to");
+    };
+    if n.is_multiple_of(TURN) {
+        record(
+            "p",
+            "user",
+            json!({"role": "user", "content": format!("Please do part {}.", n / TURN)}),
+        );
+    }
+    let reply = |content: Value, stop: &str| {
+        json!({"role": "assistant", "id": format!("m{n}"), "model": "claude-sonnet-4-5", "content": content, "stop_reason": stop,
+               "usage": {"input_tokens": 10, "output_tokens": 5}})
+    };
+    if n % TURN == TURN - 1 {
+        let text = format!("Part {} is **done**.", n / TURN);
+        record(
+            "a",
+            "assistant",
+            reply(json!([{"type": "text", "text": text}]), "end_turn"),
+        );
+    } else {
+        let call = json!([
+            {"type": "text", "text": format!("Now number {n}.")},
+            {"type": "tool_use", "id": format!("c{n}"), "name": "Bash", "input": {"command": format!("ls /home/me/ledger/part{n}")}},
+        ]);
+        record("a", "assistant", reply(call, "tool_use"));
+        let result = json!([{"type": "tool_result", "tool_use_id": format!("c{n}"), "content": format!("file {n}\nother file")}]);
+        record("r", "user", json!({"role": "user", "content": result}));
+    }
+    out
+}
+
+/// A board over one session of so many steps.
+fn session(steps: usize) -> Site {
+    let site = Site::with(&[]);
+    let text: String = (0..steps).map(records).collect();
+    fs::write(site.path("long.jsonl"), text).expect("a session can be written");
+    until("the session is read", || {
+        let answer = site.board.get("/api/runs/long.jsonl");
+        (answer.status == 200 && site.board.json("/api/runs/long.jsonl")["steps"] == steps)
+            .then_some(())
+    });
+    site
+}
+
+const PAGE: &str = "/runs/long.jsonl?tab=transcript";
+
+/// Waits until step `n` is the first one below the bars at the top of the window.
+fn wait_for(page: &Page, n: usize) {
+    page.wait(&format!(
+        "(step => step && Math.abs(step.getBoundingClientRect().top - document.querySelector('.bar2').getBoundingClientRect().bottom) < 8)
+         (document.querySelector('#t{n}'))"
+    ));
+}
+
+#[test]
+fn every_step_of_a_long_session_is_reached_by_scrolling() {
+    let site = session(2_000);
+    let page = site.open(PAGE);
+    page.wait("document.readyState === 'complete'");
+    assert!(page.count("*") <= 1_500, "{} elements", page.count("*"));
+    assert_eq!(page.text("#t0 .you .prose"), "Please do part 0.");
+    assert_eq!(page.text("#t0 summary .a"), "ls part0");
+    // In the middle of the scroll bar is the middle of the session.
+    page.eval("scrollTo(0, document.documentElement.scrollHeight / 2)");
+    page.wait(
+        "(steps => steps.some(step => step.getBoundingClientRect().top < innerHeight && step.getBoundingClientRect().bottom > 0
+            && step.dataset.n > 900 && step.dataset.n < 1100))([...document.querySelectorAll('.ts')])",
+    );
+    assert!(page.count("*") <= 1_500, "{} elements", page.count("*"));
+    page.eval("scrollTo(0, document.documentElement.scrollHeight)");
+    page.wait("document.querySelector('#t1999')");
+    // Scrolling on from there, steps come without a gap between them.
+    page.eval("scrollBy(0, -2000)");
+    page.wait(
+        "(steps => steps.every((step, at) => at === 0 || step.dataset.n - steps[at - 1].dataset.n === 1))
+         ([...document.querySelectorAll('.ts')])",
+    );
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn keys_and_links_lead_to_prompts_and_steps() {
+    let site = session(2_000);
+    let page = site.open(&format!("{PAGE}&step=1000#t1000"));
+    page.wait("document.readyState === 'complete'");
+    wait_for(&page, 1_000);
+    assert_eq!(
+        page.text("#outline a[aria-current] .p1"),
+        "Please do part 50."
+    );
+    for (key, step) in [
+        ("J", 1_020),
+        ("J", 1_040),
+        ("K", 1_020),
+        ("j", 1_021),
+        ("k", 1_020),
+        ("K", 1_000),
+    ] {
+        page.press(key);
+        wait_for(&page, step);
+    }
+    // A prompt that isn't on the page.
+    page.click("#outline li:first-child a");
+    let first =
+        page.eval("Number(document.querySelector('#outline a[aria-current]').dataset.step)");
+    wait_for(
+        &page,
+        usize::try_from(first.as_u64().expect("a number")).expect("a step"),
+    );
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_text_is_found_and_its_steps_are_walked() {
+    let site = session(2_000);
+    let page = site.open(PAGE);
+    page.wait("document.readyState === 'complete'");
+    page.press("/");
+    page.insert("part15");
+    page.press("Enter");
+    page.wait("document.querySelector('#found')");
+    // 15, 150 to 158, and 1500 to 1598 without the last step of each turn.
+    assert_eq!(page.text("#found"), "105 steps");
+    wait_for(&page, 15);
+    assert!(
+        page.location().contains("find=part15"),
+        "{}",
+        page.location()
+    );
+    page.wait("CSS.highlights.get('found').size > 0");
+    for (key, step) in [
+        ("n", 150),
+        ("n", 151),
+        ("N", 150),
+        ("N", 15),
+        ("N", 1_598),
+        ("n", 15),
+    ] {
+        page.press(key);
+        wait_for(&page, step);
+    }
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn without_scripts_a_session_is_read_page_by_page() {
+    let site = session(200);
+    let page = Page::open();
+    page.without_scripts();
+    page.goto(&site.url(PAGE));
+    let mut steps = 0;
+    while page.count(".winlink a[rel=next]") > 0 {
+        steps += page.count(".ts");
+        assert!(page.count(&format!("#t{steps}")) == 0);
+        page.click(".winlink a[rel=next]");
+        page.wait(&format!("document.querySelector('#t{steps}')"));
+    }
+    assert_eq!(steps + page.count(".ts"), 200);
+    assert_eq!(page.count(".winlink a[rel=prev]"), 1);
+}
+
+#[test]
+fn new_steps_are_shown_while_the_end_is_in_view() {
+    let site = session(60);
+    let page = site.open(&format!("{PAGE}&step=59#t59"));
+    page.wait("document.readyState === 'complete' && document.querySelector('#t59')");
+    page.eval("scrollTo(0, document.documentElement.scrollHeight)");
+    page.wait("innerHeight + scrollY > document.documentElement.scrollHeight - 40");
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(site.path("long.jsonl"))
+        .expect("the session is there");
+    let more: String = (60..66).map(records).collect();
+    file.write_all(more.as_bytes()).expect("a session can grow");
+    page.wait("document.querySelector('#t65')");
+    page.wait("innerHeight + scrollY > document.documentElement.scrollHeight - 40");
+    assert_eq!(page.text("#t60 .you .prose"), "Please do part 3.");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn thinking_and_results_open_all_at_once() {
+    let site = session(40);
+    let page = site.open(PAGE);
+    page.wait("document.readyState === 'complete'");
+    assert_eq!(page.count(".tool[open]"), 0);
+    page.click(".bar2 [data-open=tool]");
+    page.wait("document.querySelectorAll('.tool:not([open])').length === 0");
+    page.click(".bar2 [data-open=tool]");
+    page.wait("document.querySelectorAll('.tool[open]').length === 0");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
