@@ -8,6 +8,7 @@ use super::summary::Summary;
 use super::verdict::says_no_end;
 use crate::model::{Certainty, Index, Lines, Outcome, Reading};
 
+mod commands;
 mod evidence;
 mod pace;
 mod phase;
@@ -16,6 +17,7 @@ pub mod rules;
 pub(super) mod tests;
 mod trouble;
 
+pub use commands::FailedCommands;
 pub use evidence::{Evidence, Kind};
 pub use rules::{RuleStatus, Standing};
 pub use trouble::Trouble;
@@ -53,6 +55,8 @@ pub struct Why {
     pub copies: Vec<CopyDifferences>,
     // Where something first went wrong, and what.
     pub(crate) first_trouble: Option<Trouble>,
+    /// The shell commands that failed; null if there are none, or if not all calls are known.
+    pub failed_commands: Option<FailedCommands>,
     pub(crate) liveness: &'static str,
 }
 
@@ -84,6 +88,7 @@ pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
         contradictions: verdict.contradictions.to_vec(),
         copies: summary.relation.differences.clone(),
         first_trouble: trouble::first_trouble(index),
+        failed_commands: commands::failed_commands(index),
         liveness: summary.life.liveness.word(),
     }
 }
