@@ -159,7 +159,7 @@ pub(super) fn check_step(run: &RecordedRun, n: usize) -> Result<()> {
 fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result<()> {
     let summary = &run.summary;
     let verdict = &summary.verdict;
-    let mark = look.paint(ink_of(verdict), verdict.mark.word());
+    let mark = look.paint(ink_of(summary), summary.shown_status().as_str());
     writeln!(
         out,
         "{}  {mark}",
@@ -212,7 +212,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
             .as_ref()
             .map(|thread| format!("thread {thread}")),
     )?;
-    fact("status", Some(summary.verdict.mark.word().to_owned()))?;
+    fact("status", Some(summary.shown_status().as_str().to_owned()))?;
     fact("liveness", Some(liveness(run)))?;
     fact("recorded", Some(recorded(run)))?;
     fact("ended by", rule(&run.index))?;
