@@ -42,7 +42,7 @@ words! {
         /// Answered, and neither success nor failure is recorded.
         Finished = "finished",
         /// Answered, and failure is recorded.
-        Unsuccessful = "unsuccessful",
+        Unsolved = "unsolved",
         /// As [`RunStatus::Limit`].
         Limit = "limit",
         /// As [`RunStatus::OwnRule`].
@@ -85,7 +85,7 @@ impl ShownStatus {
     pub fn is_answer(self) -> bool {
         matches!(
             self,
-            ShownStatus::Succeeded | ShownStatus::Finished | ShownStatus::Unsuccessful
+            ShownStatus::Succeeded | ShownStatus::Finished | ShownStatus::Unsolved
         )
     }
 }
@@ -117,7 +117,7 @@ impl Summary {
     pub fn shown_status(&self) -> ShownStatus {
         match (self.verdict.mark, self.has_passed()) {
             (RunStatus::Answered, Some(true)) => ShownStatus::Succeeded,
-            (RunStatus::Answered, Some(false)) => ShownStatus::Unsuccessful,
+            (RunStatus::Answered, Some(false)) => ShownStatus::Unsolved,
             (mark, _) => mark.into(),
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         for (mark, success, result, shown) in [
             (RunStatus::Answered, None, Some(R::Finished), S::Finished),
             (RunStatus::Answered, yes, Some(R::Success), S::Succeeded),
-            (RunStatus::Answered, no, Some(R::Failed), S::Unsuccessful),
+            (RunStatus::Answered, no, Some(R::Failed), S::Unsolved),
             (RunStatus::OwnRule, None, Some(R::Finished), S::OwnRule),
             (RunStatus::OwnRule, no, Some(R::Failed), S::OwnRule),
             // The result and the reason of the end are two facts.

@@ -66,7 +66,7 @@ pub(super) fn ink_of(run: &Summary) -> Ink {
     match run.shown_status() {
         S::Finished if !run.verdict.contradictions.is_empty() => Ink::Warning,
         S::Succeeded => Ink::Good,
-        S::Error | S::Died | S::Unsuccessful => Ink::Bad,
+        S::Error | S::Died | S::Unsolved => Ink::Bad,
         S::Limit | S::Critic | S::Stalled => Ink::Warning,
         S::Running | S::Quiet => Ink::Live,
         S::Finished | S::OwnRule | S::Cancelled | S::Unknown => Ink::Dim,

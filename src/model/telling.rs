@@ -152,10 +152,10 @@ impl<'a> Lines<'a> {
             return (Rank::Exception, line);
         }
         if let Some((rank, before)) = before {
-            // rustc and ty: the place is below the message.
+            // rustc, ty and ruff: the place is below the message.
             let place = line.strip_prefix("--> ").map(str::trim);
             if let Some(place) = place.filter(|place| location(place).is_some()) {
-                return match starts_with_error(&before) {
+                return match starts_with_error(&before) || begins_with_lint(&before) {
                     true => (Rank::Place, format!("{place}: {before}").into()),
                     false => (Rank::Noise, line),
                 };
@@ -211,31 +211,32 @@ fn rank(line: &str) -> Rank {
 
 /// Returns whether the line begins with a place in a file and an error there.
 fn is_place(line: &str) -> bool {
-    let Some((path, message)) = location(line) else {
+    // Maven marks every line of an error.
+    let marked = line.strip_prefix("[ERROR] ");
+    let Some((path, message)) = location(marked.unwrap_or(line)) else {
         return false;
     };
     let message = message.trim_start_matches([':', ' ', '-', '–', '|', '\t']);
-    let is_code = || {
-        let word = message
-            .split([' ', ':', '['])
-            .next()
-            .unwrap_or_default()
-            .as_bytes();
-        let letters = word
+    marked.is_some()
+        || ["error", "fatal error", "syntax error"]
             .iter()
-            .take_while(|byte| byte.is_ascii_uppercase())
-            .count();
-        let digits = word.len() - letters;
-        (1..=6).contains(&letters)
-            && (2..=5).contains(&digits)
-            && word.iter().skip(letters).all(u8::is_ascii_digit)
-    };
-    ["error", "fatal error", "syntax error"]
-        .iter()
-        .any(|word| is_word(message, word))
-        || is_code()
+            .any(|word| is_word(message, word))
+        || begins_with_lint(message)
         // Go's compiler doesn't call its errors errors. Its tests log with a line alone.
         || (path.ends_with(".go") && has_column(line, path) && !message.is_empty())
+}
+
+/// Returns whether a text begins with the code of a lint: `F401`, `TS2322`.
+fn begins_with_lint(text: &str) -> bool {
+    let word = text.split([' ', ':', '[']).next().unwrap_or_default();
+    let letters = word
+        .bytes()
+        .take_while(|byte| byte.is_ascii_uppercase())
+        .count();
+    let digits = word.len() - letters;
+    (1..=6).contains(&letters)
+        && (2..=5).contains(&digits)
+        && word.bytes().skip(letters).all(|byte| byte.is_ascii_digit())
 }
 
 /// Splits `src/a.rs:3:5: error` into the path and what follows the place.
@@ -255,6 +256,16 @@ fn location(line: &str) -> Option<(&str, &str)> {
             .all(|byte| byte.is_ascii_digit() || byte == b',')
     {
         return Some((path, line.get(path.len() + place.len() + 2..)?));
+    }
+    // Maven: `A.java:[3,5] cannot find symbol`
+    if let Some((path, rest)) = token.split_once(":[")
+        && let Some((place, _)) = rest.split_once(']')
+        && is_path(path)
+        && place
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b',')
+    {
+        return Some((path, line.get(path.len() + place.len() + 3..)?));
     }
     // The first colon before a digit. A drive's colon has none after it.
     let at = token.match_indices(':').find_map(|(at, _)| {
@@ -295,12 +306,18 @@ fn is_test(line: &str) -> bool {
             return rest.starts_with("test") && rest.contains('(');
         }
     }
-    for word in ["FAILED ", "ERROR ", "FAIL "] {
+    for word in ["FAILED ", "FAIL "] {
         if let Some(rest) = line.strip_prefix(word) {
             return names_file(rest);
         }
     }
+    // pytest, of a file that it can't import. Loggers begin their lines with the word, too.
+    if let Some(rest) = line.strip_prefix("ERROR ") {
+        let name = rest.split_whitespace().next().unwrap_or_default();
+        return name.contains("::") || name.ends_with(".py");
+    }
     line.starts_with("--- FAIL: ")
+        || line.starts_with("rspec ./")
         || (line.starts_with("test ") && line.ends_with("... FAILED"))
         || line.strip_prefix("[  FAILED  ] ").is_some_and(names_file)
         || (line.starts_with("● ") && line.contains(" › "))
@@ -322,6 +339,10 @@ fn is_exception(line: &str) -> bool {
     if starts.iter().any(|start| line.starts_with(start))
         || (line.starts_with("thread '") && line.contains("panicked at "))
     {
+        return true;
+    }
+    // Ruby: `a.rb:3:in 'x': undefined method (NoMethodError)`
+    if line.ends_with("Error)") && location(line).is_some() {
         return true;
     }
     let (name, message) = match line.split_once(':') {
@@ -403,8 +424,7 @@ fn is_summary(line: &str) -> bool {
 
 /// Returns whether the line calls itself an error.
 fn is_bare(line: &str) -> bool {
-    const ENDS: [&str; 8] = [
-        "command not found",
+    const ENDS: [&str; 7] = [
         ": not found",
         "No such file or directory",
         "Permission denied",
@@ -413,8 +433,27 @@ fn is_bare(line: &str) -> bool {
         "Operation not permitted",
         "Connection refused",
     ];
-    const STARTS: [&str; 6] = ["npm ERR! ", "npm error ", "E: ", "❌", "✖ ", "!!! "];
-    const WITHIN: [&str; 5] = [": error: ", ": fatal: ", ": Error: ", " ERROR ", "[ERROR]"];
+    const STARTS: [&str; 9] = [
+        "npm ERR! ",
+        "npm error ",
+        "E: ",
+        "❌",
+        "✖ ",
+        "!!! ",
+        "CMake Error",
+        "PHP Fatal error",
+        // rustfmt
+        "Diff in ",
+    ];
+    const WITHIN: [&str; 7] = [
+        ": error: ",
+        ": fatal: ",
+        ": Error: ",
+        " ERROR ",
+        "[ERROR]",
+        "command not found",
+        "timed out after ",
+    ];
     starts_with_error(line)
         || [
             "failed to",
@@ -544,9 +583,10 @@ fn unlogged(line: &str) -> &str {
         && let Some((name, after)) = inner.split_once(']')
         && name.len() <= 60
         && after.starts_with(' ')
-        && !["error", "fatal", "failed"]
+        // `[parse_error]` and `[Errno 2]` say what failed.
+        && !["err", "fatal", "fail"]
             .iter()
-            .any(|word| name.trim().eq_ignore_ascii_case(word))
+            .any(|word| name.to_ascii_lowercase().contains(word))
     {
         let trimmed = after.trim_start();
         rest = match trimmed.strip_prefix("| ") {
@@ -588,6 +628,8 @@ fn without_time(line: &str) -> &str {
 /// Returns the line without the prefixes of logs, tags around it, and rulers at its ends.
 fn bare_line(line: &str) -> &str {
     let mut rest = unlogged(line).trim();
+    // A box around the message.
+    rest = rest.strip_prefix("│ ").map_or(rest, str::trim_start);
     // Tags that programs put around their messages: `<tool_use_error>…</tool_use_error>`.
     if let Some(inner) = rest.strip_prefix('<')
         && let Some((tag, after)) = inner.split_once('>')
@@ -655,6 +697,18 @@ mod tests {
             (
                 "/w/src/a.js\n  12:5  error  'x' is not defined  no-undef\n\n✖ 1 problem (1 error, 0 warnings)",
                 "/w/src/a.js:12:5: error 'x' is not defined no-undef",
+            ),
+            (
+                "F401 [*] `os` imported but unused\n --> src/a.py:1:8\n  |\nFound 1 error.",
+                "src/a.py:1:8: F401 [*] `os` imported but unused",
+            ),
+            (
+                "[INFO] compiling\n[ERROR] COMPILATION ERROR :\n[ERROR] /w/A.java:[3,5] cannot find symbol",
+                "[ERROR] /w/A.java:[3,5] cannot find symbol",
+            ),
+            (
+                "    a_test.go:9: got 1\n./a.go:5:2: undefined: x",
+                "./a.go:5:2: undefined: x",
             ),
             // What grep prints isn't an error.
             (
@@ -762,6 +816,17 @@ mod tests {
                 "ERROR no disk",
             ),
             ("\u{1b}[31merror\u{1b}[0m: red", "error: red"),
+            (
+                "Command timed out after 2m 0.0s\ncompiling a\ncompiling b",
+                "Command timed out after 2m 0.0s",
+            ),
+            (
+                "[parse_error] Expecting value",
+                "[parse_error] Expecting value",
+            ),
+            ("[Errno 2] No such file: x", "[Errno 2] No such file: x"),
+            ("╷\n│ Error: no provider\n│ more", "Error: no provider"),
+            ("ERROR django.request: no\nbye", "ERROR django.request: no"),
             ("10%\r50%\rbroken pipe", "broken pipe"),
             (" \n\n", ""),
             (

@@ -133,7 +133,7 @@ impl Status {
             // Green and red are for what is recorded.
             ShownStatus::Succeeded => ("i-ok", "ok", "f-ok"),
             ShownStatus::Finished => ("i-disc", "plain", "f-mid"),
-            ShownStatus::Unsuccessful => ("i-failed", "error", "f-err"),
+            ShownStatus::Unsolved => ("i-failed", "error", "f-err"),
             ShownStatus::Limit => ("i-limit", "limit", "f-warn"),
             ShownStatus::OwnRule => ("i-rule", "plain", "f-plain"),
             ShownStatus::Critic => ("i-critic", "critic", "f-stop"),

@@ -79,7 +79,7 @@ pub static COLUMNS: &[Column] = &[
         "status",
         Word(|run| Some(status_word(run))),
     )
-    .about("The word in the status column: answered, limit, error, died, …")
+    .about("The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved")
     .cell(10, "status", Width::Status)
     .in_list()
     .also(|run, out| {

@@ -22,7 +22,7 @@ const ENDS: [ShownStatus; 10] = [
     ShownStatus::Limit,
     ShownStatus::Critic,
     ShownStatus::Cancelled,
-    ShownStatus::Unsuccessful,
+    ShownStatus::Unsolved,
     ShownStatus::Error,
     ShownStatus::Died,
     ShownStatus::Unknown,
