@@ -296,7 +296,7 @@ pub(super) fn failed_command(step: &StepHead) -> Option<&str> {
 }
 
 /// Returns `exited with code 1`, with the line that tells most about the failure.
-fn exited(step: &StepHead) -> Option<String> {
+pub(super) fn exited(step: &StepHead) -> Option<String> {
     let code = step.returncode?;
     let printed = step
         .failed_call

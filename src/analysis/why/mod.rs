@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::chain;
 use super::copies::CopyDifferences;
 use super::summary::Summary;
 use super::verdict::says_no_end;
-use crate::model::{Certainty, Index, Lines, Outcome, Reading};
+use crate::model::{Certainty, Index, Lines, Outcome, Reading, StepHead};
 
 mod commands;
 mod evidence;
@@ -68,6 +69,12 @@ pub fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
 /// Returns the first sign of trouble in the newest run.
 pub fn first_trouble(index: &Index) -> Option<Trouble> {
     trouble::first_trouble(index)
+}
+
+/// Returns `exited with code 1` for a step with a failed command, with the line that tells most
+/// about the failure.
+pub fn exited(step: &StepHead) -> Option<String> {
+    chain::exited(step)
 }
 
 /// Explains a run.

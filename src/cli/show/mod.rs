@@ -491,7 +491,9 @@ fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String
         notes.push((Ink::Bad, format!("error: {error}")));
     }
     if let Some(code) = head.returncode {
-        notes.push((Ink::Bad, format!("exit code {code}")));
+        let printed = head.printed.as_deref();
+        let printed = printed.map_or_else(String::new, |line| format!(": {line}"));
+        notes.push((Ink::Bad, format!("exit code {code}{printed}")));
     }
     if head.left {
         notes.push((Ink::Dim, LEFT.to_owned()));

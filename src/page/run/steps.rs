@@ -11,6 +11,7 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::analysis::run_result::ShownStatus;
 use crate::analysis::timing::{longest, stretches, took};
+use crate::analysis::why;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, StepHead};
 use crate::page::part::chart::series_of;
@@ -547,7 +548,7 @@ pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     if step.is_undecided() {
         return Some(error("no decision recorded".to_owned()));
     }
-    let meaning = format!("the command exited with code {}", step.returncode?).into();
+    let meaning = format!("the command {}", why::exited(step)?).into();
     Some(Sign {
         class: "mk err",
         icon: "",

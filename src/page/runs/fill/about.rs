@@ -125,15 +125,17 @@ impl List<'_> {
         } else {
             String::new()
         };
+        let most_unknown = ended > 0 && unknown > ended;
         let of = match ended {
             0 => "no run has a known end".to_owned(),
+            _ if most_unknown => format!("{} with a known end", counted(strip.ended, "run")),
             _ => format!(
                 "{} of the {} with a known end",
                 count(answered),
                 counted(strip.ended, "run")
             ),
         };
-        let share = if unknown > ended {
+        let share = if most_unknown {
             count(answered)
         } else {
             format::percent(answered, ended)

@@ -67,7 +67,7 @@ fn a_share_of_few_known_ends_is_no_percentage() {
         share(runs),
         (
             "10".to_owned(),
-            "10 of the 10 runs with a known end · 60 unknown".to_owned()
+            "10 runs with a known end · 60 unknown".to_owned()
         )
     );
 }
