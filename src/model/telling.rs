@@ -192,6 +192,14 @@ impl<'a> Lines<'a> {
 
 /// Ranks a line by itself.
 fn rank(line: &str) -> Rank {
+    // Too short for any of the others, and there may be many.
+    if line.len() < 5 {
+        return if is_noise(line) {
+            Rank::Noise
+        } else {
+            Rank::Plain
+        };
+    }
     if is_place(line) {
         Rank::Place
     } else if is_test(line) {
@@ -445,7 +453,8 @@ fn is_bare(line: &str) -> bool {
         // rustfmt
         "Diff in ",
     ];
-    const WITHIN: [&str; 7] = [
+    const WITHIN: [&str; 8] = [
+        "undefined reference to ",
         ": error: ",
         ": fatal: ",
         ": Error: ",
@@ -482,9 +491,16 @@ fn starts_with_error(line: &str) -> bool {
 
 /// Returns whether the line says nothing about the cause.
 fn is_noise(line: &str) -> bool {
-    const STARTS: [&str; 13] = [
-        "note: run with ",
+    const STARTS: [&str; 20] = [
         "note: ",
+        "npm error code ",
+        "npm error syscall ",
+        "npm error path ",
+        "npm error errno ",
+        "npm ERR! code ",
+        "npm ERR! syscall ",
+        "npm ERR! path ",
+        "npm ERR! errno ",
         "hint: ",
         "help: ",
         "For more information about this error",
@@ -497,9 +513,21 @@ fn is_noise(line: &str) -> bool {
         "During handling of the above exception",
         "The above exception was the direct cause",
     ];
-    // A line without words: a ruler, a caret below the code, a bracket.
-    let has_words = line.chars().filter(|c| c.is_alphabetic()).nth(1).is_some();
-    !has_words || is_exit_code(line) || STARTS.iter().any(|start| line.starts_with(start))
+    // Of what an earlier line says.
+    const WITHIN: [&str; 3] = [
+        "previous error",
+        "aborted due to ",
+        "--help' for more information",
+    ];
+    !has_words(line)
+        || is_exit_code(line)
+        || STARTS.iter().any(|start| line.starts_with(start))
+        || WITHIN.iter().any(|part| line.contains(part))
+}
+
+/// Returns whether the line has letters, unlike a ruler, a bracket, or a caret below code.
+fn has_words(line: &str) -> bool {
+    line.chars().filter(|c| c.is_alphabetic()).nth(1).is_some()
 }
 
 /// Returns whether the line only states an exit code: `Exit code 1`, `[exit code: 2]`,
@@ -825,6 +853,22 @@ mod tests {
                 "[parse_error] Expecting value",
             ),
             ("[Errno 2] No such file: x", "[Errno 2] No such file: x"),
+            (
+                "c.o: in function `main':\nc.c:(.text+0x5): undefined reference to `f'\ncollect2: error: ld returned 1 exit status",
+                "c.c:(.text+0x5): undefined reference to `f'",
+            ),
+            (
+                "tar: This does not look like a tar archive\ntar: Exiting with failure status due to previous errors",
+                "tar: This does not look like a tar archive",
+            ),
+            (
+                "cp: missing file operand\nTry 'cp --help' for more information.",
+                "cp: missing file operand",
+            ),
+            (
+                "npm error code ENOENT\nnpm error enoent Could not read package.json",
+                "npm error enoent Could not read package.json",
+            ),
             ("╷\n│ Error: no provider\n│ more", "Error: no provider"),
             ("ERROR django.request: no\nbye", "ERROR django.request: no"),
             ("10%\r50%\rbroken pipe", "broken pipe"),
