@@ -5,12 +5,15 @@
 //! why the run answered. Calls are compared by the text that the index keeps. A call that the index
 //! had to shorten is never equal to another.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::analysis::format::{count, counted, score};
 use crate::analysis::newest::{label, newest_run};
 use crate::analysis::run_status::RunStatus;
-use crate::model::{CANCELLED, Can, Index, NO_REPLY, StepHead, StopReason, Symbol};
+use crate::model::step::NO_WORDS;
+use crate::model::telling::{Tells, telling_line};
+use crate::model::{CANCELLED, CallEnd, Can, Index, NO_REPLY, StepHead, StopReason, Symbol};
 
 /// The number of equal calls in a row that count as a repetition.
 const MIN_EQUAL: usize = 3;
@@ -277,31 +280,63 @@ pub(super) fn key<'a>(index: &Index, step: &'a StepHead) -> Option<&'a str> {
 }
 
 /// Returns the error of a step, as the trace words it.
-pub(super) fn failure<'a>(
-    index: &'a Index,
-    n: usize,
-    step: &'a StepHead,
-) -> Option<std::borrow::Cow<'a, str>> {
+pub(super) fn failure<'a>(index: &'a Index, n: usize, step: &'a StepHead) -> Option<Cow<'a, str>> {
     let event = || index.error_of(n).map(|(_, text)| &**text);
-    let code = || {
-        step.returncode
-            .map(|code| format!("a command exited with code {code}"))
-    };
+    let code = || Some(format!("a command {}", exited(step)?));
     step.error
         .as_deref()
         .or_else(event)
-        .map(Into::into)
-        .or_else(|| code().map(Into::into))
+        .map(Cow::Borrowed)
+        .or_else(|| code().map(Cow::Owned))
 }
 
-/// Describes the error in a step head: a cancelled call, a missing model reply or a failed tool. A
-/// cancelled call isn't a failure.
-pub(super) fn describe_error(error: &str) -> String {
-    match (error.strip_prefix(CANCELLED), error.strip_prefix(NO_REPLY)) {
-        (Some(words), _) => format!("a call was cancelled: {words}"),
-        (None, Some(words)) => format!("the model didn't reply: {words}"),
-        (None, None) => format!("a tool failed: {error}"),
+/// Returns the shell command that failed first in a step.
+pub(super) fn failed_command(step: &StepHead) -> Option<&str> {
+    step.failed_call.as_ref()?.command.as_deref()
+}
+
+/// Returns `exited with code 1`, with the line that tells most about the failure.
+pub(super) fn exited(step: &StepHead) -> Option<String> {
+    let code = step.returncode?;
+    let printed = step
+        .failed_call
+        .as_ref()
+        .and_then(|failed| failed.printed.as_deref());
+    let printed = printed.map_or_else(String::new, |line| format!(": {line}"));
+    Some(format!("exited with code {code}{printed}"))
+}
+
+/// Describes the error in a step head: a cancelled call, a missing model reply, or a tool or
+/// command that failed. A cancelled call isn't a failure. Returns `None` if the head has no error.
+pub(super) fn describe_failure(index: &Index, step: &StepHead) -> Option<String> {
+    let tool = step
+        .calls
+        .iter()
+        .find(|call| call.end == CallEnd::Failed)
+        .map(|call| index.name(call.name))
+        .filter(|tool| !tool.is_empty());
+    let command = failed_command(step).map(|command| format!("`{command}`"));
+    let who = command.as_deref().or(tool);
+    let Some(error) = step.error.as_deref() else {
+        return Some(format!("{} {}", who.unwrap_or("a command"), exited(step)?));
+    };
+    if let Some(words) = error.strip_prefix(CANCELLED) {
+        return Some(format!("a call was cancelled: {words}"));
     }
+    if let Some(words) = error.strip_prefix(NO_REPLY) {
+        return Some(format!("the model didn't reply: {words}"));
+    }
+    Some(match who {
+        // Some tools begin their messages with their names.
+        Some(tool) if error.starts_with(tool) => error.to_owned(),
+        who if error == NO_WORDS => format!("{} {NO_WORDS}", who.unwrap_or("a tool")),
+        who => format!("{} failed: {error}", who.unwrap_or("a tool")),
+    })
+}
+
+/// Returns the part of an engine's error that tells most.
+pub(super) fn of_engine(error: &str) -> Cow<'_, str> {
+    telling_line(error, Tells::First)
 }
 
 /// Detects steps that repeat the step one, two or three before; fed step by step.

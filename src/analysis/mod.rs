@@ -27,6 +27,7 @@ pub mod query;
 pub mod related;
 pub mod replay;
 mod retrace;
+pub mod run_result;
 mod run_status;
 pub mod scores;
 pub mod search;

@@ -49,10 +49,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let config = settings(one, other);
     let name = |run: &RecordedRun| look.paint(Ink::Heading, &visible_line(run.name()));
     for (letter, run) in [("A", &a), ("B", &b)] {
-        let mark = look.paint(
-            ink_of(&run.summary.verdict),
-            run.summary.verdict.mark.word(),
-        );
+        let mark = look.paint(ink_of(&run.summary), run.summary.shown_status().as_str());
         writeln!(out, "{letter}  {}  {mark}", name(run))?;
         writeln!(out, "   {}.", visible_line(&run.summary.verdict.sentence))?;
     }

@@ -300,6 +300,7 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     let words = words.map(|words| column.bound(run, &words));
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {
+        "status" if !run.partial => run.shown_status().as_str().to_owned(),
         "steps" if run.steps_unknown => words,
         "steps" => {
             let limit = run.verdict.budget();
@@ -407,7 +408,7 @@ fn write_text(
             .position(|column| *column == STATUS)
             .and_then(|at| cells.get_mut(at));
         if let Some(status) = status {
-            *status = look.paint(ink_of(&run.verdict), status);
+            *status = look.paint(ink_of(run), status);
         }
         writeln!(out, "{}{}", "  ".repeat(depth), cells.join("  "))?;
     }

@@ -7,7 +7,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::analysis::verdict::{RunStatus, Verdict};
+use crate::analysis::run_result::ShownStatus;
+use crate::analysis::summary::Summary;
 
 /// The context that output depends on, apart from its content.
 #[derive(Debug, Clone)]
@@ -59,15 +60,16 @@ impl Look {
     }
 }
 
-/// Returns the ink for a verdict's status.
-pub(super) fn ink_of(verdict: &Verdict) -> Ink {
-    match verdict.mark {
-        RunStatus::Answered if !verdict.contradictions.is_empty() => Ink::Warning,
-        RunStatus::Answered => Ink::Good,
-        RunStatus::Error | RunStatus::Died => Ink::Bad,
-        RunStatus::Limit | RunStatus::Critic | RunStatus::Stalled => Ink::Warning,
-        RunStatus::Running | RunStatus::Quiet => Ink::Live,
-        RunStatus::OwnRule | RunStatus::Cancelled | RunStatus::Unknown => Ink::Dim,
+/// Returns the ink for a run's status. Green and red are for what is recorded.
+pub(super) fn ink_of(run: &Summary) -> Ink {
+    use ShownStatus as S;
+    match run.shown_status() {
+        S::Finished if !run.verdict.contradictions.is_empty() => Ink::Warning,
+        S::Succeeded => Ink::Good,
+        S::Error | S::Died | S::Unsolved => Ink::Bad,
+        S::Limit | S::Critic | S::Stalled => Ink::Warning,
+        S::Running | S::Quiet => Ink::Live,
+        S::Finished | S::OwnRule | S::Cancelled | S::Unknown => Ink::Dim,
     }
 }
 

@@ -87,14 +87,14 @@ fn list_runs() {
     let root = root();
     assert_snapshot!(board(root.path(), "list ROOT --sort run").1, @r#"
     status    run  steps  score    updated  verdict
-    answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
-    answered  two      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    finished  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    finished  two      2   0.25  1 min ago  Answered at step 7 · 3 problems
     2 runs
     skipped: empty: contains no trace files
     "#);
     assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
     status    run  steps  score    updated  verdict
-    answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    finished  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
     ignored "nonsense:x": no field is called nonsense. Put the term in quotes to search for its text
     `board list --help` lists all fields
@@ -117,13 +117,13 @@ fn list_runs() {
 fn show_a_run() {
     let root = root();
     assert_snapshot!(board(root.path(), "show ROOT/one").1, @r#"
-    one  answered
+    one  finished
     Answered at step 7.
 
     run id    r
     task      Fix a.py
     agents    fixer
-    status    answered
+    status    finished
     liveness  finished
     recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
@@ -140,7 +140,7 @@ fn show_a_run() {
 
     n      id         took  score  what
     0       0       500 ms   0.25  run(path="a.py")
-                                   error: no ␛[31mfile
+                                   error: no file
                                    Judge requested a retry: again
     1       7        1.0 s      –  answer: all good␛[31m
     "#);
@@ -200,17 +200,17 @@ fn a_run_that_is_a_file_is_called_by_the_path_that_was_given() {
     };
     assert_eq!(
         first("why ROOT/logs/stream.jsonl"),
-        "ROOT/logs/stream.jsonl  answered"
+        "ROOT/logs/stream.jsonl  finished"
     );
     assert_eq!(
         first("show ROOT/logs/stream.jsonl"),
-        "ROOT/logs/stream.jsonl  answered"
+        "ROOT/logs/stream.jsonl  finished"
     );
     assert_eq!(
         first("show ROOT/logs/stream.jsonl --step 0"),
         "step 0 of ROOT/logs/stream.jsonl"
     );
-    assert_eq!(first("why ROOT/one"), "one  answered");
+    assert_eq!(first("why ROOT/one"), "one  finished");
     assert_snapshot!(board(root.path(), "state ROOT/logs/stream.jsonl").1, @r#"
     state after step 0 of ROOT/logs/stream.jsonl
     neither a full state nor changes are recorded
@@ -254,7 +254,7 @@ fn show_a_step() {
     assert_snapshot!(board(root.path(), "show ROOT/one --step 0").1, @r#"
     step 0 of one
     run(path="a.py")
-    error: no ␛[31mfile
+    error: no file
     Judge requested a retry: again
 
     agent     fixer
@@ -298,13 +298,13 @@ fn show_a_step() {
 fn show_events() {
     let root = root();
     assert_snapshot!(board(root.path(), "show ROOT/one --events").1, @r#"
-    one  answered
+    one  finished
     Answered at step 7.
 
     run id    r
     task      Fix a.py
     agents    fixer
-    status    answered
+    status    finished
     liveness  finished
     recorded  manifest status completed, stop reason final
     steps     2, 1 with an error

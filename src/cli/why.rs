@@ -47,7 +47,7 @@ fn write_text(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
     let (summary, index) = (&run.summary, &run.index);
     let verdict = &summary.verdict;
     let explanation = why(summary, index, run);
-    let mark = look.paint(ink_of(verdict), verdict.mark.word());
+    let mark = look.paint(ink_of(summary), summary.shown_status().as_str());
     writeln!(
         out,
         "{}  {mark}",
@@ -90,6 +90,14 @@ fn write_text(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
             "{}  {place}{}",
             look.paint(Ink::Heading, "first trouble"),
             visible_line(&trouble.text)
+        )?;
+    }
+    if let Some(failed) = explanation.failed_commands {
+        writeln!(
+            out,
+            "{}  {}",
+            look.paint(Ink::Heading, "commands"),
+            failed.words()
         )?;
     }
     for contradiction in &explanation.contradictions {

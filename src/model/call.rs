@@ -1,7 +1,12 @@
 //! Summarizes the outcome and duration of each tool call in the few bytes that the index can
 //! afford.
 
-use super::step::{Invocation, NO_ANSWER, NOT_RECORDED, Outcome, Step};
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+
+use super::fingerprint::of_line;
+use super::json::walk;
+use super::step::{Call, Invocation, NO_ANSWER, NOT_RECORDED, Outcome, Step};
 use super::{Names, Symbol};
 
 /// A tool call in the index: its tool, its outcome and its duration.
@@ -13,6 +18,9 @@ pub struct CallMark {
     pub end: CallEnd,
     /// Milliseconds, or infinity if not recorded. This takes half the bytes of an `Option`.
     ms: f32,
+    /// A hash of the command that the call runs in a shell, if it runs one. Commands that differ
+    /// only in white space have the same.
+    pub command: Option<NonZeroU64>,
 }
 
 /// The outcome of a tool call.
@@ -52,6 +60,9 @@ impl CallMark {
                     .unwrap_or_default(),
                 end: CallEnd::of(result, invocation),
                 ms: ms.map_or(f32::INFINITY, |ms| ms as f32),
+                command: call
+                    .command()
+                    .and_then(|command| NonZeroU64::new(of_line(on_one_line(&command).as_bytes()))),
             }
         })
     }
@@ -107,6 +118,43 @@ impl CallEnd {
             _ => CallEnd::Succeeded,
         }
     }
+}
+
+impl Call<'_> {
+    /// Returns the command that the call runs in a shell: its argument `command` or `cmd`, a text
+    /// or a list of words.
+    pub(super) fn command(&self) -> Option<Cow<'_, str>> {
+        /// What editors take as their `command`.
+        const EDITS: [&str; 5] = ["view", "create", "str_replace", "insert", "undo_edit"];
+        let args = self.args?;
+        let (_, value) =
+            walk::members(args.text).find(|(key, _)| matches!(*key, "\"command\"" | "\"cmd\""))?;
+        if let Some(text) = walk::string(value) {
+            let is_command = !text.trim().is_empty() && !EDITS.contains(&&*text);
+            return is_command.then_some(text);
+        }
+        let words: Vec<Cow<'_, str>> = walk::items(value).map_while(walk::string).collect();
+        match words.as_slice() {
+            [] => None,
+            // `["bash", "-lc", "make"]`
+            [_, flags, command] if flags.starts_with('-') && flags.ends_with('c') => {
+                Some(command.clone())
+            }
+            words => Some(words.join(" ").into()),
+        }
+    }
+}
+
+/// Returns a command with each run of white space as one space.
+pub(super) fn on_one_line(command: &str) -> String {
+    let mut line = String::with_capacity(command.len());
+    for word in command.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
 }
 
 /// Returns the result and the invocation of the call at `at`.

@@ -31,6 +31,7 @@ pub mod split;
 pub mod stated;
 pub mod step;
 pub mod strict;
+pub(crate) mod telling;
 pub mod time;
 pub(crate) mod words;
 
@@ -47,7 +48,7 @@ pub use fate::Fate;
 pub use files::{MAX_LINE_BYTES, Span, TraceFile};
 pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
 pub(crate) use head::RUN_CANCELLED;
-pub use head::{CANCELLED, CriticMark, NO_REPLY, StepHead};
+pub use head::{CANCELLED, CriticMark, FailedCall, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
 pub use lines::Lines;

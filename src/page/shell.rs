@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::columns::INDEXING;
 use crate::analysis::format;
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::time::Stamp;
@@ -96,7 +97,7 @@ impl HtmlSafe for Pulse {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Template)]
 #[template(path = "part/status.html")]
 pub(crate) enum Status {
-    Of(RunStatus),
+    Of(ShownStatus),
     /// Answered, but the files contradict each other about it.
     Contradicted,
     /// Not read far enough to tell.
@@ -108,14 +109,14 @@ impl Status {
     pub(crate) fn of(run: &Summary) -> Self {
         match run.verdict.mark {
             RunStatus::Answered if !run.verdict.contradictions.is_empty() => Status::Contradicted,
-            mark => Status::Of(mark),
+            _ => Status::Of(run.shown_status()),
         }
     }
 
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Status::Of(mark) => mark.word(),
-            Status::Contradicted => "answered ?",
+            Status::Of(status) => status.as_str(),
+            Status::Contradicted => "finished ?",
             Status::Indexing => INDEXING,
         }
     }
@@ -123,23 +124,26 @@ impl Status {
     /// Returns the symbol in the sprite, the class that colours it, and the class that fills its
     /// part of a bar.
     fn look(self) -> (&'static str, &'static str, &'static str) {
-        let mark = match self {
-            Status::Of(mark) => mark,
+        let status = match self {
+            Status::Of(status) => status,
             Status::Contradicted => return ("i-doubt", "plain", "f-plain"),
             Status::Indexing => return ("i-dot", "plain", "f-plain"),
         };
-        match mark {
-            RunStatus::Answered => ("i-ok", "ok", "f-ok"),
-            RunStatus::Limit => ("i-limit", "limit", "f-warn"),
-            RunStatus::OwnRule => ("i-rule", "plain", "f-plain"),
-            RunStatus::Critic => ("i-critic", "critic", "f-stop"),
-            RunStatus::Error => ("i-error", "error", "f-err"),
-            RunStatus::Cancelled => ("i-cancel", "plain", "f-hatch"),
-            RunStatus::Running => ("i-running", "running", "f-plain"),
-            RunStatus::Quiet => ("i-ring", "quiet", "f-plain"),
-            RunStatus::Stalled => ("i-stalled", "stalled", "f-plain"),
-            RunStatus::Died => ("i-died", "died", "f-err"),
-            RunStatus::Unknown => ("i-unknown", "plain", "f-plain"),
+        match status {
+            // Green and red are for what is recorded.
+            ShownStatus::Succeeded => ("i-ok", "ok", "f-ok"),
+            ShownStatus::Finished => ("i-disc", "plain", "f-mid"),
+            ShownStatus::Unsolved => ("i-failed", "error", "f-err"),
+            ShownStatus::Limit => ("i-limit", "limit", "f-warn"),
+            ShownStatus::OwnRule => ("i-rule", "plain", "f-plain"),
+            ShownStatus::Critic => ("i-critic", "critic", "f-stop"),
+            ShownStatus::Error => ("i-error", "error", "f-err"),
+            ShownStatus::Cancelled => ("i-cancel", "plain", "f-hatch"),
+            ShownStatus::Running => ("i-running", "running", "f-plain"),
+            ShownStatus::Quiet => ("i-ring", "quiet", "f-plain"),
+            ShownStatus::Stalled => ("i-stalled", "stalled", "f-plain"),
+            ShownStatus::Died => ("i-died", "died", "f-err"),
+            ShownStatus::Unknown => ("i-unknown", "plain", "f-plain"),
         }
     }
 

@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::facts::tests::Files;
 use crate::analysis::life::ExternalFacts;
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::summary::{Summary, summary};
-use crate::analysis::verdict::RunStatus;
 use crate::model::RunKey;
 use crate::page::run_view::RunView;
 
@@ -208,7 +208,7 @@ pub(crate) fn check_page(html: &str) -> Vec<Tag> {
 
 #[test]
 fn every_status_has_a_shape_and_a_word() {
-    let all = RunStatus::ALL
+    let all = ShownStatus::ALL
         .map(Status::Of)
         .into_iter()
         .chain([Status::Contradicted, Status::Indexing]);

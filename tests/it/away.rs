@@ -88,7 +88,7 @@ fn a_temporary_directory_without_room_is_no_verdict() {
     assert!(
         String::from_utf8(why(&temp).stdout)
             .unwrap()
-            .contains("answered")
+            .contains("finished")
     );
 }
 

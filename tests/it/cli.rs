@@ -259,7 +259,8 @@ fn help_of_every_command() {
       manifest_status    The status recorded in manifest.json (JSON: status)
       liveness           Whether it may still be running: finished, running, stalled, died, …
       outcome            How it ended: completed, truncated, halted, failed, cancelled, running, unknown
-      status             The word in the status column: answered, limit, error, died, … (JSON: mark)
+      result             What came of it: success, finished, cancelled, unknown, limit, failed, error
+      status             The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved (JSON: mark)
       stop               The recorded stop reason (JSON: stop_reason)
       verdict            Why it stopped, in a sentence
       verdict_second     Another fact about the end

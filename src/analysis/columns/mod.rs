@@ -21,6 +21,8 @@ pub use table::{COLUMNS, INDEXING, NO_MODEL, NO_STOP};
 pub const RUN: &Column = named("run");
 /// The status that the board assigns to the run.
 pub const STATUS: &Column = named("status");
+/// What came of the run.
+pub const RESULT: &Column = named("result");
 /// The recorded stop reason.
 pub const STOP: &Column = named("stop");
 /// The name of the model.

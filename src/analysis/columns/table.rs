@@ -4,6 +4,7 @@ use super::column::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Wor
 use super::column::{Cell, Column, Kind, OfStep, Width, Words};
 use super::step;
 use crate::analysis::copies::CopyDifferences;
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::RunStatus;
 use crate::model::{Outcome, RunKey};
@@ -63,6 +64,13 @@ pub static COLUMNS: &[Column] = &[
         mark_words(run, out);
         recorded_elsewhere(run).for_each(|copy| out(copy.outcome.as_str()));
     }),
+    row(
+        "result",
+        "result",
+        "result",
+        Word(|run| Some(run.result()?.as_str())),
+    )
+    .about("What came of it: success, finished, cancelled, unknown, limit, failed, error"),
     // A manifest that says `running` proves nothing. So queries match the manifest's status only if
     // it isn't one of the board's own words.
     row(
@@ -71,11 +79,14 @@ pub static COLUMNS: &[Column] = &[
         "status",
         Word(|run| Some(status_word(run))),
     )
-    .about("The word in the status column: answered, limit, error, died, …")
+    .about("The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved")
     .cell(10, "status", Width::Status)
     .in_list()
     .also(|run, out| {
         spelled(run, out);
+        if !run.partial && run.verdict.mark == RunStatus::Answered {
+            out(run.shown_status().as_str());
+        }
         run.status
             .as_deref()
             .filter(|word| !is_status_word(word))
@@ -662,9 +673,12 @@ fn spelled(run: &Summary, out: &mut dyn FnMut(&str)) {
 }
 
 fn is_status_word(word: &str) -> bool {
-    RunStatus::ALL
+    let marks = RunStatus::ALL.map(RunStatus::word);
+    let shown = ShownStatus::ALL.map(ShownStatus::as_str);
+    marks
         .iter()
-        .any(|mark| mark.word().eq_ignore_ascii_case(word))
+        .chain(&shown)
+        .any(|own| own.eq_ignore_ascii_case(word))
         || word.eq_ignore_ascii_case(INDEXING)
 }
 

@@ -8,6 +8,7 @@ use super::Summary;
 use crate::analysis::columns::{Column, MODEL, STATUS, STOP};
 use crate::analysis::life::Liveness;
 use crate::analysis::query::Query;
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::verdict::RunStatus;
 
 /// Statistics of the matching runs.
@@ -33,8 +34,8 @@ pub struct Survey {
 /// group, so that they cover the alternatives.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facets {
-    /// The runs for each `status`. A status without runs is omitted.
-    pub marks: BTreeMap<RunStatus, usize>,
+    /// The runs for each `status`, as shown. A status without runs is omitted.
+    pub marks: BTreeMap<ShownStatus, usize>,
     /// `status:indexing`: runs that are still being read.
     pub indexing: usize,
     /// The runs for each `stop`, most frequent first.
@@ -66,8 +67,8 @@ pub struct Strip {
 /// matches all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// The status.
-    pub mark: RunStatus,
+    /// The status, as shown.
+    pub status: ShownStatus,
     /// The recorded stop reason.
     pub reason: Option<String>,
     /// The number of runs.
@@ -110,7 +111,7 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
             if run.partial {
                 tally.indexing += 1;
             } else {
-                *tally.marks.entry(run.verdict.mark).or_default() += 1;
+                *tally.marks.entry(run.shown_status()).or_default() += 1;
             }
         }
         if fits(&stop) {
@@ -128,7 +129,7 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
 
 #[derive(Debug, Default)]
 struct Tally<'a> {
-    marks: BTreeMap<RunStatus, usize>,
+    marks: BTreeMap<ShownStatus, usize>,
     indexing: usize,
     stops: HashMap<&'a str, usize>,
     models: HashMap<&'a str, usize>,
@@ -189,7 +190,7 @@ fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
 /// pass, because with a hundred thousand runs most of the work is fetching each from memory.
 fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip) {
     let (mut marks, mut newest) = (BTreeMap::new(), None);
-    let mut ends: BTreeMap<(RunStatus, Option<&str>), usize> = BTreeMap::new();
+    let mut ends: BTreeMap<(ShownStatus, Option<&str>), usize> = BTreeMap::new();
     let (mut steps, mut durations, mut tokens, mut scores) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut strip, mut tokens_inexact) = (Strip::default(), false);
@@ -214,7 +215,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
             .stop_reason
             .as_deref()
             .filter(|reason| !reason.is_empty());
-        *ends.entry((run.verdict.mark, reason)).or_default() += 1;
+        *ends.entry((run.shown_status(), reason)).or_default() += 1;
         steps.extend(run.steps_known().map(|steps| steps as f64));
         durations.extend(run.duration_ms);
         tokens.extend(run.tokens.map(|tokens| tokens as f64));
@@ -233,23 +234,23 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
 }
 
 /// Returns the ways to end, grouped by status, most frequent first.
-fn ways(ends: BTreeMap<(RunStatus, Option<&str>), usize>) -> Vec<End> {
-    let mut by_mark: BTreeMap<RunStatus, (usize, HashMap<&str, usize>)> = BTreeMap::new();
-    for ((mark, reason), count) in ends {
-        let (unknown, reasons) = by_mark.entry(mark).or_default();
+fn ways(ends: BTreeMap<(ShownStatus, Option<&str>), usize>) -> Vec<End> {
+    let mut by_status: BTreeMap<ShownStatus, (usize, HashMap<&str, usize>)> = BTreeMap::new();
+    for ((status, reason), count) in ends {
+        let (unknown, reasons) = by_status.entry(status).or_default();
         match reason {
             Some(reason) => *reasons.entry(reason).or_default() += count,
             None => *unknown += count,
         }
     }
-    let of_mark = |(mark, (unknown, reasons)): (RunStatus, (usize, HashMap<&str, usize>))| {
+    let of_status = |(status, (unknown, reasons)): (ShownStatus, (usize, HashMap<&str, usize>))| {
         let without = (unknown > 0).then_some(End {
-            mark,
+            status,
             reason: None,
             count: unknown,
         });
         let with = ranked(reasons).into_iter().map(move |(reason, count)| End {
-            mark,
+            status,
             reason: Some(reason),
             count,
         });
@@ -257,7 +258,7 @@ fn ways(ends: BTreeMap<(RunStatus, Option<&str>), usize>) -> Vec<End> {
         ends.sort_by_key(|end| Reverse(end.count));
         ends
     };
-    by_mark.into_iter().flat_map(of_mark).collect()
+    by_status.into_iter().flat_map(of_status).collect()
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -6,6 +6,7 @@ use thin_vec::thin_vec;
 use super::*;
 use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP};
 use crate::analysis::life::ExternalFacts;
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::summary::summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::index::FileState;
@@ -123,7 +124,7 @@ fn a_run_that_is_still_read_has_no_verdict_yet() {
     let survey = survey(&shared(all), &Query::default());
     assert_eq!(survey.strip.ended, 3);
     assert_eq!(survey.facets.indexing, 1);
-    assert_eq!(survey.facets.marks.get(&RunStatus::Died), None);
+    assert_eq!(survey.facets.marks.get(&ShownStatus::Died), None);
 }
 
 #[test]
@@ -266,9 +267,14 @@ fn unknown_values_come_last_and_ties_go_by_key() {
 
 #[test]
 fn a_filter_counts_what_it_would_show() {
-    let all = shared(many(700));
+    let mut all = many(700);
+    for (n, run) in all.iter_mut().enumerate() {
+        run.success = [None, Some(true), Some(false)][n % 3];
+    }
+    let all = shared(all);
     for text in [
         "",
+        "status:answered",
         "status:died",
         "stop:final,none steps>20",
         "model=model-3 -status:limit calc",
@@ -284,7 +290,7 @@ fn a_filter_counts_what_it_would_show() {
             .facets
             .marks
             .iter()
-            .map(|(mark, count)| (STATUS, mark.word().to_owned(), *count));
+            .map(|(status, count)| (STATUS, status.as_str().to_owned(), *count));
         let stops = survey
             .facets
             .stops
@@ -333,16 +339,16 @@ fn the_strip_leaves_live_runs_out() {
     let survey = survey(&shared(runs), &Query::default());
     let strip = survey.strip;
     assert_eq!((strip.ended, strip.answered, strip.contradicted), (5, 2, 1));
-    let end = |mark, reason: Option<&str>, count| End {
-        mark,
+    let end = |status, reason: Option<&str>, count| End {
+        status,
         reason: reason.map(str::to_owned),
         count,
     };
     let expected = [
-        end(RunStatus::Answered, Some("final"), 2),
-        end(RunStatus::Limit, Some("budget_steps"), 1),
-        end(RunStatus::OwnRule, Some("env_terminal"), 1),
-        end(RunStatus::Died, None, 1),
+        end(ShownStatus::Finished, Some("final"), 2),
+        end(ShownStatus::Limit, Some("budget_steps"), 1),
+        end(ShownStatus::OwnRule, Some("env_terminal"), 1),
+        end(ShownStatus::Died, None, 1),
     ];
     assert_eq!(strip.ends, expected);
     let medians = Medians {

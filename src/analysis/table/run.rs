@@ -312,6 +312,7 @@ pub static RUNS: &[Field<Run>] = &[
     shared("path", named("path")),
     field("size_bytes", Whole(|run| whole(run.place.size))),
     shared("issues", named("issues")),
+    shared("result", columns::RESULT),
     // Columns that other tools' tables don't have.
     shared("cost_estimated", named("cost_estimated")),
     shared("verdict", named("verdict")),

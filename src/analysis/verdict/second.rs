@@ -2,10 +2,10 @@
 //! of answering.
 
 use super::cause::Spent;
-use super::facts::{Facts, is_disputed};
+use super::facts::{Facts, is_disputed, steps};
 use super::{RunStatus, recorded};
 use crate::analysis::chain;
-use crate::analysis::format::score;
+use crate::analysis::format::{count, score};
 use crate::analysis::newest::{has_answer, kept_answer, label, newest_run};
 use crate::analysis::stated;
 use crate::model::names::the_critic;
@@ -14,17 +14,8 @@ use crate::model::{CANCELLED, CriticAction, RUN_CANCELLED, StepHead, StopReason}
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
 
-/// Drops the lines of `=====` and `-----` that programs print, so that the sentence can wrap.
-fn without_rulers(text: &str) -> String {
-    let is_ruler = |word: &&str| {
-        word.len() > 3
-            && word
-                .bytes()
-                .all(|byte| matches!(byte, b'=' | b'-' | b'_' | b'*' | b'#'))
-    };
-    let words = text.split(' ').filter(|word| !is_ruler(word));
-    words.collect::<Vec<_>>().join(" ")
-}
+/// Fewer failed steps than this aren't reported as most of the steps.
+const MIN_FAILED: usize = 3;
 
 /// Ends a sentence with a full stop, unless it ends with one or was truncated.
 fn full_stop(sentence: &str) -> String {
@@ -90,7 +81,7 @@ impl Facts<'_> {
     }
 
     /// Returns the first that applies: a refused answer, a loop, the last error, another sequence
-    /// of similar steps, a low last score, no answer.
+    /// of similar steps, a low last score, mostly failed steps, no answer.
     fn besides(&self, mark: RunStatus) -> Option<String> {
         let preflight = self
             .reason
@@ -120,6 +111,7 @@ impl Facts<'_> {
             .or_else(|| self.last_error(mark))
             .or_else(|| pattern(false))
             .or_else(|| low_counts.then(|| self.low_score()).flatten())
+            .or_else(|| self.mostly_failed(mark))
             // A run recorded as answered gave an answer, even if it isn't recorded.
             .or_else(|| {
                 (unanswered && self.reason == Some("final"))
@@ -157,6 +149,7 @@ impl Facts<'_> {
             .filter(|_| self.reason.is_none())
             .and_then(|group| group.error.as_ref());
         if let Some((_, error)) = engine {
+            let error = chain::of_engine(error);
             return Some(full_stop(&format!("Error in {}: {error}", self.step_now())));
         }
         let last = self.last?;
@@ -165,13 +158,29 @@ impl Facts<'_> {
         let is_told = |error: &&str| {
             mark == RunStatus::Cancelled && error.strip_prefix(CANCELLED) == Some(RUN_CANCELLED)
         };
-        error.filter(|error| !is_told(error)).map(|error| {
-            format!(
-                "In {}, {}",
-                label(last),
-                full_stop(&without_rulers(&chain::describe_error(error)))
-            )
-        })
+        error.filter(|error| !is_told(error))?;
+        let failure = chain::describe_failure(self.index, last.1)?;
+        Some(format!("In {}, {}", label(last), full_stop(&failure)))
+    }
+
+    /// Describes a run that gave up: it ended with an answer after more than half of its steps, and
+    /// at least [`MIN_FAILED`], failed. Steps that it went back past don't count. Says nothing of a
+    /// run with a recorded success, nor if not all steps are known.
+    fn mostly_failed(&self, mark: RunStatus) -> Option<String> {
+        let has_succeeded = self
+            .manifest
+            .is_some_and(|manifest| manifest.success == Some(true));
+        if mark != RunStatus::Answered || has_succeeded || self.index.step_skips().is_cut() {
+            return None;
+        }
+        let (mut all, mut failed) = (0_usize, 0_usize);
+        for (n, step) in newest_run(self.index).filter(|(_, step)| !step.is_abandoned) {
+            let is_failed = !step.is_ok() && !step.is_cancelled();
+            all += 1;
+            failed += usize::from(is_failed || self.index.error_of(n).is_some());
+        }
+        (failed >= MIN_FAILED && failed * 2 > all)
+            .then(|| format!("{} of {} failed.", count(failed as u64), steps(all)))
     }
 
     fn low_score(&self) -> Option<String> {

@@ -3,11 +3,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::chain;
 use super::copies::CopyDifferences;
 use super::summary::Summary;
 use super::verdict::says_no_end;
-use crate::model::{Certainty, Index, Lines, Outcome, Reading};
+use crate::model::{Certainty, Index, Lines, Outcome, Reading, StepHead};
 
+mod commands;
 mod evidence;
 mod pace;
 mod phase;
@@ -16,6 +18,7 @@ pub mod rules;
 pub(super) mod tests;
 mod trouble;
 
+pub use commands::FailedCommands;
 pub use evidence::{Evidence, Kind};
 pub use rules::{RuleStatus, Standing};
 pub use trouble::Trouble;
@@ -53,6 +56,8 @@ pub struct Why {
     pub copies: Vec<CopyDifferences>,
     // Where something first went wrong, and what.
     pub(crate) first_trouble: Option<Trouble>,
+    /// The shell commands that failed; null if there are none, or if not all calls are known.
+    pub failed_commands: Option<FailedCommands>,
     pub(crate) liveness: &'static str,
 }
 
@@ -64,6 +69,12 @@ pub fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
 /// Returns the first sign of trouble in the newest run.
 pub fn first_trouble(index: &Index) -> Option<Trouble> {
     trouble::first_trouble(index)
+}
+
+/// Returns `exited with code 1` for a step with a failed command, with the line that tells most
+/// about the failure.
+pub fn exited(step: &StepHead) -> Option<String> {
+    chain::exited(step)
 }
 
 /// Explains a run.
@@ -84,6 +95,7 @@ pub fn why(summary: &Summary, index: &Index, lines: &dyn Lines) -> Why {
         contradictions: verdict.contradictions.to_vec(),
         copies: summary.relation.differences.clone(),
         first_trouble: trouble::first_trouble(index),
+        failed_commands: commands::failed_commands(index),
         liveness: summary.life.liveness.word(),
     }
 }

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::chain::{Repeat, Repeats, WAIT, describe_error, failure, is_fall, key};
+use crate::analysis::chain::{
+    Repeat, Repeats, WAIT, describe_failure, failed_command, is_fall, key, of_engine,
+};
 use crate::analysis::format::score;
 use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, CriticMark, Index, StepHead, Symbol};
@@ -20,12 +22,27 @@ pub struct Trouble {
     pub event: Option<usize>,
     /// A short description of what went wrong.
     pub text: String,
+    /// The shell command that failed, on one line.
+    pub command: Option<String>,
     /// Whether it describes a repetition of steps.
     #[serde(skip)]
     pub repeats: bool,
 }
 
 impl Trouble {
+    /// Splits the text after the command that it begins with, if it does.
+    pub(crate) fn parts(&self) -> (Option<&str>, &str) {
+        let command = self.command.as_deref();
+        let rest = command.and_then(|command| {
+            let quoted = self.text.strip_prefix('`')?.strip_prefix(command)?;
+            quoted.strip_prefix('`')
+        });
+        match rest {
+            Some(rest) => (command, rest),
+            None => (None, &self.text),
+        }
+    }
+
     /// Returns the step or the event that it comes from.
     pub fn place(&self, index: &Index) -> Option<String> {
         match (self.step, self.event) {
@@ -63,6 +80,7 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
                 step: Some(n),
                 event: None,
                 text,
+                command: failed_command(step).map(str::to_owned),
                 repeats: false,
             });
         }
@@ -81,14 +99,9 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
 /// Returns the signs of trouble in step `n`, most serious first.
 fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Vec<String> {
     let mut signs = Vec::new();
-    if let Some((_, error)) = index.error_of(n) {
-        signs.push(error.to_string());
-    } else if let Some(error) = failure(index, n, step) {
-        signs.push(if step.error.is_some() {
-            describe_error(&error)
-        } else {
-            error.into_owned()
-        });
+    match index.error_of(n) {
+        Some((_, error)) => signs.push(of_engine(error).into_owned()),
+        None => signs.extend(describe_failure(index, step)),
     }
     signs.extend(drops(index, step, before));
     signs.extend(wishes(index, step));
@@ -151,6 +164,7 @@ fn repetition(index: &Index, repeat: &Repeat<'_>) -> Trouble {
         step: Some(repeat.first),
         event: None,
         text: repeat.begins(index),
+        command: None,
         repeats: true,
     }
 }
@@ -169,7 +183,8 @@ fn without_line(index: &Index) -> Option<Trouble> {
         Some(Trouble {
             step: None,
             event: Some(event),
-            text: error.to_string(),
+            text: of_engine(error).into_owned(),
+            command: None,
             repeats: false,
         })
     })

@@ -225,8 +225,8 @@ fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Do
 fn write_line(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result<()> {
     let width = name_width();
     let summary = &run.summary;
-    let mark = summary.verdict.mark;
-    let word = look.paint(ink_of(&summary.verdict), &format!("{:9}", mark.word()));
+    let word = summary.shown_status().as_str();
+    let word = look.paint(ink_of(summary), &format!("{word:9}"));
     let (name, steps) = (
         visible_line(summary.key.as_str()),
         counted(summary.steps, "step"),

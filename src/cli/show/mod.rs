@@ -168,7 +168,7 @@ pub(super) fn check_step(run: &RecordedRun, n: usize) -> Result<()> {
 fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result<()> {
     let summary = &run.summary;
     let verdict = &summary.verdict;
-    let mark = look.paint(ink_of(verdict), verdict.mark.word());
+    let mark = look.paint(ink_of(summary), summary.shown_status().as_str());
     writeln!(
         out,
         "{}  {mark}",
@@ -221,7 +221,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
             .as_ref()
             .map(|thread| format!("thread {thread}")),
     )?;
-    fact("status", Some(summary.verdict.mark.word().to_owned()))?;
+    fact("status", Some(summary.shown_status().as_str().to_owned()))?;
     fact("liveness", Some(liveness(run)))?;
     fact("recorded", Some(recorded(run)))?;
     fact("ended by", rule(&run.index))?;
@@ -493,7 +493,9 @@ fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String
         notes.push((Ink::Bad, format!("error: {error}")));
     }
     if let Some(code) = head.returncode {
-        notes.push((Ink::Bad, format!("exit code {code}")));
+        let printed = head.printed.as_deref();
+        let printed = printed.map_or_else(String::new, |line| format!(": {line}"));
+        notes.push((Ink::Bad, format!("exit code {code}{printed}")));
     }
     if head.left {
         notes.push((Ink::Dim, LEFT.to_owned()));

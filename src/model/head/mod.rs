@@ -7,7 +7,7 @@ mod tokens;
 use std::fmt::Write as _;
 use std::num::{NonZeroU8, NonZeroU64};
 
-use super::call::{CallEnd, CallMark};
+use super::call::{CallEnd, CallMark, on_one_line};
 use super::event::invocations_hash;
 use super::fingerprint::{Print, hash_of};
 use super::json::walk;
@@ -16,7 +16,10 @@ use super::names::{MAX_ANSWER_BYTES, capped, cut_at};
 use super::recorded::RecordedFacts;
 use super::redact::BLANK;
 use super::stated::Said;
-use super::step::{Call, Change, CriticAction, Decision, Infinite, NO_WORDS, Step, Usage, Value};
+use super::step::{
+    Call, Change, CriticAction, Decision, FAILED, Infinite, NO_WORDS, Outcome, Step, Usage, Value,
+};
+use super::telling::{Tells, cause_in, says_nothing, telling_line};
 use super::{Fate, Names, Span, Symbol};
 
 /// Calls in lists are truncated to about this many bytes. The step itself shows the whole call.
@@ -29,6 +32,11 @@ pub(crate) const RUN_CANCELLED: &str = "the run was cancelled";
 pub const NO_REPLY: &str = "no reply: ";
 /// Errors and critics' reasons in lists are truncated to this many bytes.
 const MAX_NOTE_BYTES: usize = 240;
+/// The line of an error, and the command that printed it, are truncated to this many bytes each.
+const MAX_LINE_BYTES: usize = 200;
+const MAX_COMMAND_BYTES: usize = 120;
+/// Only this much of the end of each text in a result is searched for the line of an error.
+const MAX_PRINTED: usize = 1 << 16;
 /// Changes whose JSON is longer than this many bytes aren't compared with the previous step.
 const MAX_LINKED_BYTES: usize = 1 << 16;
 /// Keys longer than this many bytes may be truncated in the index, so a state with such a key isn't
@@ -98,8 +106,10 @@ pub struct StepHead {
     pub critics: Box<[CriticMark]>,
     /// The reason of the first critic that requested a retry or a stop.
     pub critic_reason: Option<Box<str>>,
-    /// The first error of a tool or its environment.
+    /// The line that tells most about the first error of a tool or its environment.
     pub error: Option<Box<str>>,
+    /// What ran when `error` or `returncode` was recorded, if known.
+    pub failed_call: Option<Box<FailedCall>>,
     /// The first nonzero return code.
     pub returncode: Option<i64>,
     /// The tokens of this step's own requests (input and output of the last one), if recorded.
@@ -132,6 +142,16 @@ pub struct StepHead {
     /// The state before the step, each value as a hash of its JSON text. The index compares this
     /// and then drops it. Empty if the state isn't recorded, or has more keys than are kept.
     pub observed: Box<[(Symbol, u64)]>,
+}
+
+/// The call that a step's first error comes from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FailedCall {
+    /// The command that it ran in a shell, on one line.
+    pub command: Option<Box<str>>,
+    /// The line of its output that tells most about the failure, if only an exit code is recorded
+    /// as its error.
+    pub printed: Option<Box<str>>,
 }
 
 /// [`Usage`] in as few bytes as a step of a long run can afford. Numbers that don't fit are
@@ -444,24 +464,41 @@ impl StepHead {
     }
 
     fn absorb_errors(&mut self, step: &Step<'_>) {
-        for result in step.results.iter() {
+        let failed_call = |at, printed: Option<Box<str>>| {
+            let command = step.calls.get(at).and_then(Call::command);
+            let command = command.map(|command| capped(&on_one_line(&command), MAX_COMMAND_BYTES));
+            (command.is_some() || printed.is_some())
+                .then(|| Box::new(FailedCall { command, printed }))
+        };
+        for (at, result) in step.results.iter().enumerate() {
             if self.error.is_none() && result.has_failed() {
-                let text = result.error.map_or(NO_WORDS.into(), Value::plain);
-                let stopped = result.status.as_deref() == Some("cancelled");
-                let text = if stopped {
-                    format!("{CANCELLED}{text}").into()
-                } else {
-                    text
-                };
-                self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
+                self.failed_call = failed_call(at, None);
+                let is_program = self.failed_call.is_some() || result.exit.is_some();
+                let line = said(
+                    result,
+                    if is_program {
+                        Tells::Last
+                    } else {
+                        Tells::First
+                    },
+                );
+                let line = line.unwrap_or_else(|| NO_WORDS.into());
+                self.error = Some(match result.status.as_deref() {
+                    Some("cancelled") => format!("{CANCELLED}{line}").into(),
+                    _ => line,
+                });
+            } else if self.error.is_none() && self.returncode.is_none() && result.exit.is_some() {
+                self.failed_call = failed_call(at, said(result, Tells::Last));
             }
             self.returncode = self.returncode.or(result.exit);
         }
         let failed = step
             .invocations
             .iter()
-            .find(|invocation| invocation.has_failed());
-        if let Some(invocation) = failed.filter(|_| self.error.is_none()) {
+            .enumerate()
+            .find(|(_, invocation)| invocation.has_failed());
+        if let Some((at, invocation)) = failed.filter(|_| self.error.is_none()) {
+            self.failed_call = failed_call(at, None);
             let text = invocation
                 .error
                 .and_then(Value::string)
@@ -470,7 +507,8 @@ impl StepHead {
                 .or(invocation.category.clone())
                 .or(invocation.status.clone())
                 .unwrap_or_default();
-            self.error = Some(one_line(&text, MAX_NOTE_BYTES).into());
+            let line = telling_line(&text, Tells::First);
+            self.error = Some(one_line(&line, MAX_LINE_BYTES).into());
         }
         // board's engine records the errors of its steps as events.
         let of_step = step
@@ -481,7 +519,8 @@ impl StepHead {
             .as_ref()
             .and_then(|error| error.get("message")?.as_str())
         {
-            self.error = Some(one_line(&format!("{NO_REPLY}{words}"), MAX_NOTE_BYTES).into());
+            let line = telling_line(words, Tells::First);
+            self.error = Some(one_line(&format!("{NO_REPLY}{line}"), MAX_LINE_BYTES).into());
         }
     }
 
@@ -534,7 +573,14 @@ impl StepHead {
                 .map(|text| of(text.as_bytes()));
             size_of::<RecordedFacts>() + 16 + texts.sum::<usize>()
         });
-        (size_of::<Self>() + texts + lists + facts) as u64
+        let failed_call = self.failed_call.as_deref().map_or(0, |failed| {
+            let texts = [&failed.command, &failed.printed]
+                .into_iter()
+                .flatten()
+                .map(|text| of(text.as_bytes()));
+            size_of::<FailedCall>() + 16 + texts.sum::<usize>()
+        });
+        (size_of::<Self>() + texts + lists + facts + failed_call) as u64
     }
 
     /// Creates the head of a line that can't be parsed. It equals only the heads of identical
@@ -551,6 +597,51 @@ impl StepHead {
     pub fn print_of(line: &[u8]) -> u64 {
         super::fingerprint::of_line(line)
     }
+}
+
+/// Returns the line of a failed result that tells most, or `None` if it contains no text.
+fn said(result: &Outcome<'_>, tells: Tells) -> Option<Box<str>> {
+    let error = result.error.map(Value::plain).unwrap_or_default();
+    let is_empty = says_nothing(&error) || *error == *NO_WORDS || *error == *FAILED;
+    let printed = result
+        .output
+        .filter(|_| is_empty)
+        .map(|output| printed(output.text));
+    let line = printed
+        .as_deref()
+        .and_then(cause_in)
+        .unwrap_or_else(|| telling_line(&error, tells));
+    (!line.is_empty()).then(|| one_line(&line, MAX_LINE_BYTES).into())
+}
+
+/// Returns the texts in a tool's output: a string, or the strings in an object or a list of parts.
+fn printed(output: &str) -> String {
+    const TEXTS: [&str; 5] = [
+        "\"stdout\"",
+        "\"output\"",
+        "\"content\"",
+        "\"text\"",
+        "\"stderr\"",
+    ];
+    let texts_in = |object| {
+        walk::members(object)
+            .filter(|(key, _)| TEXTS.contains(key))
+            .filter_map(|(_, value)| walk::string(value))
+    };
+    let texts: Vec<_> = match output.as_bytes().first() {
+        Some(b'{') => texts_in(output).collect(),
+        Some(b'[') => walk::items(output).flat_map(texts_in).collect(),
+        _ => walk::string(output).into_iter().collect(),
+    };
+    let end = |text: &str| {
+        let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_PRINTED));
+        text.get(start..).unwrap_or_default().to_owned()
+    };
+    texts
+        .iter()
+        .map(|text| end(text))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn append<T: Clone>(list: &mut Box<[T]>, more: impl Iterator<Item = T>) {

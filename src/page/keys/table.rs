@@ -70,6 +70,8 @@ pub(crate) static RUN: Section = Section {
     name: "Run",
     keys: &[
         key(&["j", "k"], "next, previous step"),
+        key(&["J", "K"], "next, previous prompt in the transcript"),
+        key(&["n", "N"], "next, previous step with the text found"),
         command(&[":"], "go to a step by number"),
         command(&["e"], "next error, retry or stop mark"),
         command(&["E"], "previous error, retry or stop mark"),

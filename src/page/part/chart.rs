@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn shares_fill_the_bar() {
         let share = |count| Share {
-            status: Status::Of(crate::analysis::verdict::RunStatus::Limit),
+            status: Status::Of(crate::analysis::run_result::ShownStatus::Limit),
             name: "x".into(),
             count,
             href: "/".into(),

@@ -9,8 +9,9 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::timing::{longest, stretches, took};
-use crate::analysis::verdict::RunStatus;
+use crate::analysis::why;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, StepHead};
 use crate::page::part::chart::series_of;
@@ -547,7 +548,7 @@ pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     if step.is_undecided() {
         return Some(error("no decision recorded".to_owned()));
     }
-    let meaning = format!("the command exited with code {}", step.returncode?).into();
+    let meaning = format!("the command {}", why::exited(step)?).into();
     Some(Sign {
         class: "mk err",
         icon: "",
@@ -606,7 +607,7 @@ impl EndSlot<'_> {
             let events = format::counted(group.end - group.first, "event");
             let rest = format!(" has {events} but was never written to steps.jsonl");
             lines.push(line(
-                Status::Of(RunStatus::Unknown),
+                Status::Of(ShownStatus::Unknown),
                 one(group, "a"),
                 rest,
                 view.at_event(group.first),
@@ -614,9 +615,9 @@ impl EndSlot<'_> {
         }
         if let Some(group) = pending.and_then(|at| index.groups().get(at)) {
             let (mark, words) = if view.is_alive() {
-                (RunStatus::Running, "in progress")
+                (ShownStatus::Running, "in progress")
             } else {
-                (RunStatus::Died, "never finished")
+                (ShownStatus::Died, "never finished")
             };
             let call = group
                 .decision
@@ -643,7 +644,7 @@ impl EndSlot<'_> {
         } else if let Some(event) = segment.teardown {
             let rest = format!(" without END · event {event}");
             lines.push(line(
-                Status::Of(RunStatus::Died),
+                Status::Of(ShownStatus::Died),
                 "Tools closed".to_owned(),
                 rest,
                 view.at_event(event),

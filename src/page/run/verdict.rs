@@ -7,6 +7,7 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format::{self, MISSING, capitalised};
 use crate::analysis::health;
 use crate::analysis::life::{Basis, Liveness, Silent};
+use crate::analysis::run_result::RunResult;
 use crate::analysis::verdict::{LimitFrom, RunStatus};
 use crate::analysis::why::{self, Evidence, Kind, RuleStatus, Standing, Why};
 use crate::model::Certainty;
@@ -19,6 +20,8 @@ use crate::page::run_view::{RunView, micros};
 const EVIDENCE_CHARS: usize = 240;
 /// A longer first error is truncated; characters. Its step has the whole text.
 const TROUBLE_CHARS: usize = 160;
+/// The same for the command that failed.
+const COMMAND_CHARS: usize = 80;
 /// Longer lines of the failure report are truncated; characters.
 const FAILURE_CHARS: usize = 200;
 
@@ -114,8 +117,16 @@ impl<'a> Verdict<'a> {
             Kind::Critic if mark == RunStatus::Critic => ("critic", "stop"),
             Kind::Critic => ("brand", ""),
             Kind::Error => ("error", "err"),
-            Kind::Answer => ("ok", ""),
+            Kind::Answer => (self.answer_icon(), ""),
             Kind::Gap => ("died", "err"),
+        }
+    }
+
+    /// Returns the symbol of an answer. A tick says that success is recorded.
+    fn answer_icon(&self) -> &'static str {
+        match self.view.summary.result() {
+            Some(RunResult::Success) => "ok",
+            _ => "disc",
         }
     }
 
@@ -140,17 +151,24 @@ impl<'a> Verdict<'a> {
         if trouble.repeats && self.why.evidence.iter().any(is_told) {
             return None;
         }
-        let text = text::one_line(&trouble.text, TROUBLE_CHARS).0;
         let event = trouble.event.filter(|_| trouble.step.is_none());
         let place = trouble
             .place(self.view.index)
             .zip(self.address(event, trouble.step));
-        Some(match place {
-            Some((place, href)) => Phrase::new()
-                .link(capitalised(&place), href)
-                .text(format!(": {text}")),
-            None => Phrase::from(text),
-        })
+        let mut phrase = match place {
+            Some((place, href)) => Phrase::new().link(capitalised(&place), href).text(": "),
+            None => Phrase::new(),
+        };
+        let (command, text) = trouble.parts();
+        if let Some(command) = command {
+            phrase = phrase.code(text::one_line(command, COMMAND_CHARS).0);
+        }
+        Some(phrase.text(text::one_line(text, TROUBLE_CHARS).0))
+    }
+
+    /// Counts the commands that failed, and those of them that passed later.
+    fn failed_commands(&self) -> Option<String> {
+        Some(self.why.failed_commands?.words())
     }
 
     /// Explains how the board knows whether the run is alive. Returns `None` for a finished run.
@@ -272,7 +290,9 @@ impl<'a> Verdict<'a> {
                 ("ends", Sign::word("mk stop", "critic", state))
             }
             (Standing::Fired, RunStatus::Error) => ("ends", Sign::word("mk err", "error", state)),
-            (Standing::Fired, RunStatus::Answered) => ("ends", Sign::word("mk", "ok", state)),
+            (Standing::Fired, RunStatus::Answered) => {
+                ("ends", Sign::word("mk", self.answer_icon(), state))
+            }
             (Standing::Fired, _) => ("ends", Sign::word("mk", "rule", state)),
             (Standing::Held, _) => ("", Sign::plain("mk", state)),
             (Standing::Off, _) => ("off", Sign::plain("mk", state)),

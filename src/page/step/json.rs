@@ -34,6 +34,11 @@ pub(crate) struct StepHead {
     pub error: Option<String>,
     /// The first non-zero return code.
     pub returncode: Option<i64>,
+    /// The shell command that failed first.
+    pub failed_command: Option<String>,
+    /// The line that tells most in what the command printed, if it failed with a return code and no
+    /// error.
+    pub printed: Option<String>,
     /// Whether the deciding critic requested a retry.
     pub retry: bool,
     /// Whether the run went back to a point before this step.
@@ -136,6 +141,10 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         action: mark.action.as_str(),
         score: mark.score,
     };
+    let of_failed = |text: fn(&model::FailedCall) -> Option<&str>| {
+        let failed = step.failed_call.as_deref()?;
+        text(failed).map(str::to_owned)
+    };
     Some(StepHead {
         n,
         step_id: step.step_id,
@@ -154,6 +163,8 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         ok: step.is_ok() && index.error_of(n).is_none(),
         error: index.failure_of(n).map(str::to_owned),
         returncode: step.returncode,
+        failed_command: of_failed(|failed| failed.command.as_deref()),
+        printed: of_failed(|failed| failed.printed.as_deref()),
         retry: step.requested(CriticAction::Retry),
         left: step.is_abandoned,
         nested: step.is_nested,

@@ -28,10 +28,11 @@ const SEARCH_TIME: Duration = Duration::from_secs(30);
 /// The pause between polls of a search. Each poll waits for a while too.
 const SEARCH_AGAIN: Duration = Duration::from_millis(50);
 /// The columns of a list of runs. The other tools have the rest.
-const FIELDS: [&str; 33] = [
+const FIELDS: [&str; 34] = [
     "key",
     "verdict",
     "outcome",
+    "result",
     "liveness",
     "certainty",
     "stop_reason",
@@ -67,7 +68,7 @@ const FIELDS: [&str; 33] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListRuns {
-    /// Selects runs by words and by terms such as outcome:failed status:limit stop:final steps>10 tool:NAME err:true model:NAME
+    /// Selects runs by words and by terms such as outcome:failed result:success status:limit stop:final steps>10 tool:NAME err:true model:NAME
     /// task:WORD score<0.5 started:2026-02-22. `-term` negates. All terms must match
     #[serde(default)]
     query: String,

@@ -385,9 +385,110 @@ fn an_error_in_a_step_without_a_line_is_trouble_too() {
             step: None,
             event: Some(2),
             text: "lost".to_owned(),
+            command: None,
             repeats: false
         })
     );
+}
+
+/// A step that runs `command` in a shell. Its output is an error if `code` isn't 0.
+fn shell(run: Run, command: &str, code: i64, printed: &str) -> Run {
+    run.step(&format!(
+        r#""decision": {{"mode": "act", "actions": [{{"name": "bash", "args": {{"command": "{command}"}}}}]}},
+        "action_results": [{{"status": "success", "output": {{"returncode": {code}, "stdout": "{printed}"}}}}]"#
+    ))
+}
+
+#[test]
+fn trouble_names_the_command_and_quotes_the_line_that_tells_most() {
+    let trouble = |run: Run| run.explained().1.first_trouble.unwrap();
+    let printed = r"collecting\nFAILED a.py::test_b - assert 1 == 2\n== 1 failed in 0.1s ==\nbye";
+    let run = shell(Run::default(), r"make\n  test", 2, printed);
+    let first = trouble(run);
+    assert_eq!(
+        first.text,
+        "`make test` exited with code 2: FAILED a.py::test_b - assert 1 == 2"
+    );
+    assert_eq!(
+        first.parts(),
+        (
+            Some("make test"),
+            " exited with code 2: FAILED a.py::test_b - assert 1 == 2"
+        )
+    );
+    // A number says nothing that the code doesn't.
+    let run = shell(Run::default(), "false", 1, "1");
+    assert_eq!(trouble(run).text, "`false` exited with code 1");
+    let failed = |error: &str| {
+        trouble(Run::default().step(&format!(
+            r#""decision": {{"mode": "act", "actions": [{{"name": "edit", "args": {{"command": "str_replace"}}}}]}},
+            "action_results": [{{"status": "error", "error": "{error}"}}]"#
+        )))
+    };
+    let edit = failed(r"String not found.\nString: error: x");
+    assert_eq!(edit.text, "edit failed: String not found.");
+    let edit = failed(r"String not found.\nIt occurs nowhere.");
+    assert_eq!(
+        (edit.text.as_str(), edit.command),
+        ("edit failed: String not found.", None)
+    );
+    assert_eq!(failed("edit: no file").text, "edit: no file");
+}
+
+#[test]
+fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
+    let words = |commands: &[(&str, i64)]| {
+        let run = commands
+            .iter()
+            .fold(Run::default(), |run, (command, code)| {
+                shell(run, command, *code, "x")
+            });
+        run.explained().1.failed_commands.map(FailedCommands::words)
+    };
+    let told = |commands: &[(&str, i64)]| words(commands).unwrap_or_default();
+    assert_eq!(words(&[("a", 0), ("b", 0)]), None);
+    assert_eq!(
+        told(&[("a", 1), ("a -v", 0)]),
+        "1 failed command, which didn't pass later"
+    );
+    assert_eq!(
+        told(&[("make  x", 1), ("make x ", 0)]),
+        "1 failed command, which passed later"
+    );
+    // It passed before it failed.
+    assert_eq!(
+        told(&[("a", 1), ("a", 0), ("a", 1)]),
+        "1 failed command, which didn't pass later"
+    );
+    let two = [("a", 1), ("b", 1), ("c", 1), ("a", 1)];
+    assert_eq!(told(&two), "3 failed commands, none passed later");
+    let two = [("a", 1), ("b", 1), ("c", 1), ("a", 0), ("b", 0)];
+    assert_eq!(told(&two), "3 failed commands, 2 passed later");
+    let each = [("a", 1), ("b", 1), ("b", 0), ("a", 0)];
+    assert_eq!(told(&each), "2 failed commands, each passed later");
+}
+
+#[test]
+fn a_run_that_answers_after_mostly_failed_steps_says_so() {
+    let run = |failed: usize, passed: usize| {
+        let run = (0..failed).fold(Run::default(), |run, n| {
+            shell(run, &format!("a {n}"), 1, "no")
+        });
+        let run = (0..passed).fold(run, |run, n| shell(run, &format!("b {n}"), 0, "yes"));
+        run.step(r#""decision": {"mode": "final", "final_answer": "I give up."}"#)
+            .ended("final")
+    };
+    let second = |run: Run| run.explained().1.second;
+    assert_eq!(second(run(8, 0)), "8 of 9 steps failed.");
+    assert_eq!(second(run(3, 1)), "3 of 5 steps failed.");
+    assert_eq!(second(run(3, 2)), "", "half of the steps");
+    assert_eq!(second(run(2, 0)), "", "two steps are no series");
+    let success = Run {
+        manifest: r#"{"status": "completed", "summary": {"stop_reason": "final", "task_result": {"success": true}}}"#.to_owned(),
+        ..run(8, 0)
+    };
+    assert_eq!(success.explained().0.success, Some(true));
+    assert_eq!(second(success), "", "success is recorded");
 }
 
 /// Returns `run` with a different manifest.

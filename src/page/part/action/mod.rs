@@ -16,6 +16,7 @@ use crate::model::json::Json;
 use crate::model::step::{
     Call as RecordedCall, Effort, Invocation, NOT_RECORDED, Outcome, Step, Value,
 };
+use crate::model::telling::{Tells, telling_line};
 use crate::page::part::attachment;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, Folded};
@@ -67,6 +68,8 @@ pub(crate) struct Pair {
     pub small: Line,
     /// The address of the result on a separate page.
     pub href: Option<String>,
+    /// Whether the result records a failure.
+    is_failed: bool,
     /// The file that the call reads.
     reads: Option<String>,
 }
@@ -261,7 +264,7 @@ pub(crate) struct Arg {
 pub(crate) struct Block {
     pub label: Line,
     pub text: Folded,
-    /// The first line that isn't blank.
+    /// The first line with words, or the line that tells most about an error.
     pub first_line: Line,
     /// Whether it reports an error.
     pub error: bool,
@@ -683,7 +686,7 @@ impl Pair {
             Some(call) => format!("{label} of {}", call.name),
             None => label.to_owned(),
         };
-        let folded = match error && fold.is_brief() {
+        let folded = match (error || self.is_failed) && fold.is_brief() {
             // What went wrong is usually at the end.
             true => fold.ending(text, at),
             false => fold.output(text, at, self.reads.as_deref()),
@@ -695,12 +698,19 @@ impl Pair {
                 true => folded,
                 false => folded.named(name),
             },
-            first_line: first_line(text, MAX_FIRST_LINE),
+            first_line: if error || self.is_failed {
+                text::one_line(&telling_line(text, Tells::Last), MAX_FIRST_LINE)
+                    .0
+                    .into()
+            } else {
+                first_line(text, MAX_FIRST_LINE)
+            },
             error,
         });
     }
 
     fn result(&mut self, result: &Outcome<'_>, fold: &mut Fold) {
+        self.is_failed = result.has_failed();
         self.href = fold.links.value(&result.value.at.to_string());
         if let Some((error, text)) = result
             .error

@@ -4,6 +4,7 @@
 use crate::analysis::columns::{NO_STOP, STATUS, STOP};
 use crate::analysis::format::{self, count, counted, or_missing};
 use crate::analysis::query::Query;
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::select::End;
 use crate::analysis::verdict::RunStatus;
 use crate::live::SkippedTotal;
@@ -14,15 +15,17 @@ use crate::page::runs::fill::row::{duration, line};
 use crate::page::shell::{Status, When};
 
 /// The order of statuses in the bar, from success to failure.
-const ENDS: [RunStatus; 8] = [
-    RunStatus::Answered,
-    RunStatus::OwnRule,
-    RunStatus::Limit,
-    RunStatus::Critic,
-    RunStatus::Cancelled,
-    RunStatus::Error,
-    RunStatus::Died,
-    RunStatus::Unknown,
+const ENDS: [ShownStatus; 10] = [
+    ShownStatus::Succeeded,
+    ShownStatus::Finished,
+    ShownStatus::OwnRule,
+    ShownStatus::Limit,
+    ShownStatus::Critic,
+    ShownStatus::Cancelled,
+    ShownStatus::Unsolved,
+    ShownStatus::Error,
+    ShownStatus::Died,
+    ShownStatus::Unknown,
 ];
 /// Reasons per status that get their own part of the bar, at most. The others share one.
 const MAX_REASONS: usize = 12;
@@ -111,7 +114,8 @@ impl List<'_> {
     }
 
     /// Returns the share of ended runs that answered, and the numbers behind it. Includes the
-    /// number of runs that may not have ended.
+    /// number of runs that may not have ended. If those are most, the share is a number: a
+    /// percentage of the others would suggest that it's known of all.
     pub(crate) fn answered(&self) -> (String, String) {
         let strip = &self.survey.strip;
         let [answered, ended, unknown] =
@@ -121,15 +125,22 @@ impl List<'_> {
         } else {
             String::new()
         };
+        let most_unknown = ended > 0 && unknown > ended;
         let of = match ended {
             0 => "no run has a known end".to_owned(),
+            _ if most_unknown => format!("{} with a known end", counted(strip.ended, "run")),
             _ => format!(
                 "{} of the {} with a known end",
                 count(answered),
                 counted(strip.ended, "run")
             ),
         };
-        (format::percent(answered, ended), format!("{of}{more}"))
+        let share = if most_unknown {
+            count(answered)
+        } else {
+            format::percent(answered, ended)
+        };
+        (share, format!("{of}{more}"))
     }
 
     /// Counts the runs whose files contradict each other about the end, and links to their list.
@@ -152,23 +163,23 @@ impl List<'_> {
     pub(crate) fn segments(&self) -> Vec<Segment> {
         stack(
             ENDS.into_iter()
-                .flat_map(|mark| self.shares(mark))
+                .flat_map(|status| self.shares(status))
                 .collect(),
         )
     }
 
     /// Returns the parts of the bar with this status.
-    fn shares(&self, mark: RunStatus) -> Vec<Share> {
+    fn shares(&self, status: ShownStatus) -> Vec<Share> {
         let ends: Vec<&End> = self
             .survey
             .strip
             .ends
             .iter()
-            .filter(|end| end.mark == mark)
+            .filter(|end| end.status == status)
             .collect();
         let (named, others) = ends.split_at(ends.len().min(MAX_REASONS));
         let share = |name: &str, count, href| Share {
-            status: Status::Of(mark),
+            status: Status::Of(status),
             name: line(name),
             count,
             href,
@@ -179,18 +190,24 @@ impl List<'_> {
             .iter()
             .zip(&words)
             .map(|(end, word)| {
-                let name = end.reason.as_deref().unwrap_or(mark.word());
+                let name = match end.reason.as_deref() {
+                    // Answers have the same reasons, whatever came of them.
+                    Some(reason) if status.is_answer() => {
+                        format!("{}: {reason}", status.as_str())
+                    }
+                    reason => reason.unwrap_or(status.as_str()).to_owned(),
+                };
                 share(
-                    name,
+                    &name,
                     end.count,
-                    self.only(mark, false, std::slice::from_ref(word)),
+                    self.only(status, false, std::slice::from_ref(word)),
                 )
             })
             .collect();
         if !others.is_empty() {
             let name = counted(others.len(), "other reason");
             let count = others.iter().map(|end| end.count).sum();
-            shares.push(share(&name, count, self.only(mark, true, &words)));
+            shares.push(share(&name, count, self.only(status, true, &words)));
         }
         shares
     }
@@ -198,14 +215,14 @@ impl List<'_> {
     /// Returns the address of the list of runs that ended with this status for one of these
     /// reasons, or with `others`, for any other reason. If the page already shows that list, the
     /// address removes these terms.
-    fn only(&self, mark: RunStatus, others: bool, reasons: &[String]) -> String {
+    fn only(&self, status: ShownStatus, others: bool, reasons: &[String]) -> String {
         let reasons = reasons.iter().map(String::as_str);
         let mut query = self
             .query
-            .narrowed(false, STATUS, [mark.word()])
+            .narrowed(false, STATUS, [status.as_str()])
             .narrowed(others, STOP, reasons);
         let without_unknown = Query::parse(WITHOUT_UNKNOWN).terms;
-        if mark == RunStatus::Unknown {
+        if status == ShownStatus::Unknown {
             query.terms.retain(|term| !without_unknown.contains(term));
             query.terms.extend(without_unknown.iter().cloned());
         }

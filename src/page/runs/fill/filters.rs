@@ -7,7 +7,7 @@ use askama::filters::HtmlSafe;
 use crate::analysis::columns::{COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
-use crate::analysis::verdict::RunStatus;
+use crate::analysis::run_result::ShownStatus;
 use crate::page::runs::fill::list::{List, ListContext};
 use crate::page::runs::fill::row::line;
 use crate::page::shell::Status;
@@ -175,11 +175,11 @@ impl List<'_> {
             href: self.ctx.url(&without.to_string(), self.ctx.sort, ""),
             status: None,
         };
-        let marks = RunStatus::ALL.into_iter().map(|mark| {
+        let marks = ShownStatus::ALL.into_iter().map(|status| {
             (
-                mark.word(),
-                facets.marks.get(&mark).copied().unwrap_or_default(),
-                Status::Of(mark),
+                status.as_str(),
+                facets.marks.get(&status).copied().unwrap_or_default(),
+                Status::Of(status),
             )
         });
         let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);

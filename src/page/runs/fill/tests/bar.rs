@@ -16,7 +16,11 @@ fn parts_of_the_bar_lead_to_their_runs() {
         .collect();
     assert_eq!(
         parts[0],
-        ("final", 10, "/?q=fix%20status%3Aanswered%20stop%3Afinal")
+        (
+            "finished: final",
+            10,
+            "/?q=fix%20status%3Afinished%20stop%3Afinal"
+        )
     );
     assert_eq!(
         parts[1],
@@ -44,6 +48,31 @@ fn parts_of_the_bar_lead_to_their_runs() {
 }
 
 #[test]
+fn a_share_of_few_known_ends_is_no_percentage() {
+    let mut runs = many(70);
+    let share = |runs| table(&ctx(""), runs).list.answered();
+    let (some, of) = share(runs.clone());
+    assert!(
+        some.ends_with('%') && !of.contains("unknown"),
+        "{some} {of}"
+    );
+    for run in runs
+        .iter_mut()
+        .filter(|run| run.verdict.mark != RunStatus::Answered)
+    {
+        run.verdict.mark = RunStatus::Unknown;
+        run.life.liveness = Liveness::Unknown;
+    }
+    assert_eq!(
+        share(runs),
+        (
+            "10".to_owned(),
+            "10 runs with a known end · 60 unknown".to_owned()
+        )
+    );
+}
+
+#[test]
 fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
     let mut runs = many(400);
     for (n, run) in runs.iter_mut().enumerate() {
@@ -55,6 +84,7 @@ fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
             2 => Some(format!("reason {}", n % 30).into()),
             _ => None,
         };
+        run.success = [None, Some(true), Some(false)][n % 3];
         if n % 5 == 0 {
             run.verdict.mark = RunStatus::Unknown;
             run.life.liveness = if n % 2 == 0 {

@@ -4,6 +4,7 @@ use askama::Template;
 use jiff::tz::TimeZone;
 
 use crate::analysis::columns::{Column, UPDATED};
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
@@ -117,7 +118,7 @@ fn a_row_says_what_is_known() {
     assert_eq!(
         (row.status(), row.verdict()),
         (
-            Status::Of(RunStatus::Answered),
+            Status::Of(ShownStatus::Finished),
             ("Answered at step 5".to_owned(), Some(note))
         )
     );
@@ -295,10 +296,10 @@ fn the_page_counts_what_it_shows() {
         chip("running").active
             && chip("died").active
             && !chip("all").active
-            && !chip("answered").active
+            && !chip("finished").active
     );
     assert_eq!(
-        (chip("all").count, chip("answered").count),
+        (chip("all").count, chip("finished").count),
         (Some(700), Some(100))
     );
     assert_eq!(chip("running").href, "/?q=status%3Adied%20foo%3A1");

@@ -1,0 +1,64 @@
+//! Counts the commands that failed in the newest run, and those of them that passed later.
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::analysis::format::{count, counted};
+use crate::analysis::newest::newest_run;
+use crate::model::{CallEnd, Index};
+
+/// The shell commands that failed. A command that ran several times counts once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FailedCommands {
+    /// The number of different commands that failed. White space makes no difference.
+    pub count: usize,
+    /// How many of them succeeded after their last failure.
+    pub passed_later: usize,
+}
+
+impl FailedCommands {
+    /// Describes them: `3 failed commands, 2 passed later`.
+    pub fn words(self) -> String {
+        let commands = counted(self.count, "failed command");
+        match (self.count, self.passed_later) {
+            (1, 0) => format!("{commands}, which didn't pass later"),
+            (1, _) => format!("{commands}, which passed later"),
+            (_, 0) => format!("{commands}, none passed later"),
+            (all, passed) if all == passed => format!("{commands}, each passed later"),
+            (_, passed) => format!("{commands}, {} passed later", count(passed as u64)),
+        }
+    }
+}
+
+/// Returns the failed commands, or `None` if there are none or not all calls are known.
+pub(super) fn failed_commands(index: &Index) -> Option<FailedCommands> {
+    let mut passed: HashMap<NonZeroU64, bool> = HashMap::new();
+    for (_, step) in newest_run(index) {
+        // The index doesn't have the calls of skipped steps, nor all calls of a step with many.
+        if step.actions as usize > step.calls.len() {
+            return None;
+        }
+        for call in &step.calls {
+            let Some(command) = call.command else {
+                continue;
+            };
+            match call.end {
+                CallEnd::Failed => {
+                    passed.insert(command, false);
+                }
+                CallEnd::Succeeded => {
+                    passed.entry(command).and_modify(|passed| *passed = true);
+                }
+                CallEnd::Open | CallEnd::Unknown | CallEnd::Stopped => {}
+            }
+        }
+    }
+    let is_whole = !index.step_skips().is_cut();
+    (is_whole && !passed.is_empty()).then(|| FailedCommands {
+        count: passed.len(),
+        passed_later: passed.values().filter(|passed| **passed).count(),
+    })
+}
