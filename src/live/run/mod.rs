@@ -19,7 +19,7 @@ use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::price::Prices;
 use crate::model::{
-    Delta, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
+    Delta, InFile, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
 };
 use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, StampsHash, is_running};
 
@@ -96,6 +96,10 @@ impl Lines for Run {
         self.dir
             .has_asset(recorded)
             .map_err(|error| error.to_string())
+    }
+
+    fn in_file(&self) -> Option<InFile> {
+        self.dir.in_file()
     }
 }
 
