@@ -109,10 +109,9 @@ impl RunView<'_> {
         } else {
             format!("{part} · ")
         };
-        let name = if self.summary.is_session {
-            one_line(self.summary.title(), TITLE_CHARS).0
-        } else {
-            self.key().to_owned()
+        let name = match self.summary.session_title() {
+            Some(title) => one_line(title, TITLE_CHARS).0,
+            None => self.key().to_owned(),
         };
         format!("{name}: {part}{}", self.summary.verdict.sentence)
     }

@@ -57,10 +57,8 @@ impl<'a> RunHead<'a> {
             .map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
     }
 
-    /// Returns the title of a session, whose file name says nothing about it.
     fn title(&self) -> Option<&str> {
-        let summary = &self.view.summary;
-        summary.is_session.then(|| summary.title())
+        self.view.summary.session_title()
     }
 
     fn task(&self) -> &str {
@@ -98,7 +96,9 @@ impl<'a> RunHead<'a> {
         add("not up to date", text(view.stale));
         add("verdict", self.verdict.then(verdict));
         // A session's title is the heading, unless it's too long for one.
-        let is_heading = |title: &&str| summary.is_session && text::one_line(title, TASK_CHARS).1;
+        let is_heading = |title: &&str| {
+            summary.session_title() == Some(*title) && text::one_line(title, TASK_CHARS).1
+        };
         let title = summary.recorded_title().filter(|title| !is_heading(title));
         add("title", text(title));
         add("model", summary.models_words().map(Phrase::from));
