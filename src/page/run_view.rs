@@ -61,6 +61,28 @@ impl std::fmt::Debug for RunView<'_> {
     }
 }
 
+impl<'a> RunView<'a> {
+    /// Returns a view of a copy of the run without its secrets. It has no related runs, because
+    /// their names aren't redacted.
+    pub(crate) fn of_copy<'b>(
+        &self,
+        summary: &'b Summary,
+        index: &'b Index,
+        lines: &'b dyn Lines,
+    ) -> RunView<'b>
+    where
+        'a: 'b,
+    {
+        RunView {
+            summary,
+            index,
+            lines,
+            related_runs: &Vec::new,
+            ..*self
+        }
+    }
+}
+
 impl RunView<'_> {
     pub(crate) fn key(&self) -> &str {
         self.summary.key.as_str()
