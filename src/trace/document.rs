@@ -51,9 +51,9 @@ static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 const MAX_UNDER_WAY_BYTES: usize = 32 << 20;
 /// A request never waits with a document that takes fewer bytes of memory than this.
 const SMALL_BYTES: usize = 4 << 20;
-/// A request waits this long for other documents, and then reads its own beside them. A document of
-/// 100 MB takes about a second.
-const REQUEST_WAITS: Duration = Duration::from_secs(10);
+/// A request waits this long for other documents, and then reads its own beside them. On a busy
+/// machine, a document of 100 MB takes about 10 s.
+const REQUEST_WAITS: Duration = Duration::from_secs(30);
 
 /// The documents being read by this process.
 static QUEUE: Queue = Queue::new();
