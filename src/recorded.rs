@@ -15,7 +15,7 @@ use crate::analysis::summary::{Summary, summary};
 use crate::analysis::why::why;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
-use crate::model::{Index, Lines, RunKey, Span, TraceFile};
+use crate::model::{InFile, Index, Lines, RunKey, Span, TraceFile};
 use crate::trace::{
     MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunReader, Stamps, is_running,
 };
@@ -207,6 +207,10 @@ impl Lines for RecordedRun {
         self.dir
             .has_asset(recorded)
             .map_err(|error| error.to_string())
+    }
+
+    fn in_file(&self) -> Option<InFile> {
+        self.dir.in_file()
     }
 }
 

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Kind, Result, in_plain_words};
 use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
+use crate::model::repair::without_place;
 
 /// The files that contain the settings.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -163,12 +164,8 @@ impl ConfigText<'_> {
 
     fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(self.text).map_err(|error| {
-            let message = error.to_string();
-            let place = format!(" at line {} column {}", error.line(), error.column());
-            self.wrong(
-                error.line().saturating_sub(1),
-                message.strip_suffix(&*place).unwrap_or(&message),
-            )
+            let line = error.line().saturating_sub(1);
+            self.wrong(line, &without_place(&error))
         })
     }
 

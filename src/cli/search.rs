@@ -65,6 +65,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let (runs, duplicates) = runs(root, args.query.as_deref())?;
     let tally = Tally {
         runs: runs.len(),
+        duplicates_left_out: duplicates,
         ..Tally::default()
     };
     let mut printer = HitPrinter {
@@ -98,7 +99,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             &found(text, query, Some(State::Done), Some(&tally), usize::MAX),
         )?;
     } else {
-        foot(out, look, &tally, duplicates)?;
+        foot(out, look, &tally)?;
     }
     Ok(u8::from(tally.found == 0))
 }
@@ -215,7 +216,7 @@ impl HitSink for HitPrinter<'_> {
     }
 }
 
-fn foot(out: &mut dyn Write, look: &Look, tally: &Tally, duplicates: usize) -> std::io::Result<()> {
+fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> {
     let hits = match tally.found {
         0 => "no matches in".to_owned(),
         found => format!(
@@ -225,9 +226,9 @@ fn foot(out: &mut dyn Write, look: &Look, tally: &Tally, duplicates: usize) -> s
         ),
     };
     let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
-    let skipped = match duplicates {
+    let skipped = match tally.duplicates_left_out {
         0 => String::new(),
-        _ => format!(" ({} not searched)", counted(duplicates, "duplicate")),
+        duplicates => format!(" ({} not searched)", counted(duplicates, "duplicate")),
     };
     let speed = format!(
         "{hits} {runs}{skipped}; searched {} in {seconds:.1} s",

@@ -290,7 +290,7 @@ fn show_a_step() {
     empty: nothing
     "#);
     assert_snapshot!(board(root.path(), "show ROOT/two --step 2").1, @r#"
-    board: there is no step 2: ROOT/two has steps 0 to 1
+    board: there is no step 2: ROOT/two has 2 steps, numbered from 0 to 1
     "#);
 }
 

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::back;
+use crate::model::repair::without_place;
 use crate::model::strict::{NonFinite, NotJson, fields};
 use crate::model::{Code, Source, StopReason};
 use crate::stop::text_hash;
@@ -110,15 +111,6 @@ impl<D: DeserializeOwned> State<D> {
 
 /// How an error about the agent's own data begins.
 pub(super) const OF_DATA: &str = "the agent's data: ";
-
-/// Returns an error's message without its position, which is one in a text that no file contains.
-fn without_place(wrong: &serde_json::Error) -> String {
-    let message = wrong.to_string();
-    let place = format!(" at line {} column {}", wrong.line(), wrong.column());
-    message
-        .strip_suffix(&*place)
-        .map_or_else(|| message.clone(), str::to_owned)
-}
 
 /// Names of the built-in fields.
 const BUILT_IN: [&str; 8] = [

@@ -47,4 +47,28 @@ pub trait Lines {
     /// # Errors
     /// Returns why the file can't be shown, as a sentence.
     fn has_asset(&self, recorded: &str) -> Result<(), String>;
+
+    /// Returns the place of the run in its file, if the file holds several runs.
+    fn in_file(&self) -> Option<InFile> {
+        None
+    }
+}
+
+/// The place of a run in a file that holds several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFile {
+    /// The name of the run in the file.
+    pub name: String,
+    /// The member with its records, if the file is an archive.
+    pub member: Option<String>,
+}
+
+impl InFile {
+    /// Returns the path of the file. `path` is that of the run: the file's, followed by the run's
+    /// name or its member.
+    pub fn file_of<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let ends = [self.member.as_deref(), Some(&*self.name)];
+        let mut ends = ends.into_iter().flatten();
+        ends.find_map(|end| path.strip_suffix(end)?.strip_suffix('/'))
+    }
 }

@@ -51,7 +51,7 @@ pub(crate) use head::RUN_CANCELLED;
 pub use head::{CANCELLED, CriticMark, FailedCall, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
-pub use lines::Lines;
+pub use lines::{InFile, Lines};
 pub use manifest::{Compaction, Copied, Manifest, ManifestState, RunScore, Total, Trial};
 pub use names::{Names, Symbol};
 pub use record::Record;

@@ -171,14 +171,21 @@ pub fn retreat(line: &[u8], mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     }
 }
 
+/// Returns the parser's message without the position that ends it. Callers name the position in
+/// their own words, or none if the text isn't in a file.
+pub(crate) fn without_place(error: &serde_json::Error) -> String {
+    let mut message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    if message.ends_with(&place) {
+        message.truncate(message.len() - place.len());
+    }
+    message
+}
+
 /// Returns the parser's message, with the position inside the text instead of the line number if
 /// the text is a single line.
 fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let words = text
-        .rsplit_once(" at line ")
-        .map_or(text.as_str(), |(words, _)| words);
-    let words = words
+    let words = without_place(error)
         .replace("expected ident", "unexpected text")
         .replace("EOF while parsing", "the text ends inside");
     match error.line() {
@@ -356,6 +363,17 @@ mod tests {
         );
         assert_eq!(repairs.len(), 3);
         assert!(valid(&text));
+    }
+
+    #[test]
+    fn the_position_is_removed_from_the_end_of_a_message() {
+        let wrong = serde_json::from_str::<u8>("\"a at line 1 column 2\"").unwrap_err();
+        assert_eq!(
+            without_place(&wrong),
+            "invalid type: string \"a at line 1 column 2\", expected u8"
+        );
+        let wrong = <serde_json::Error as serde::de::Error>::custom("no position");
+        assert_eq!(without_place(&wrong), "no position");
     }
 
     #[test]

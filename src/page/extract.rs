@@ -16,10 +16,7 @@ use tokio_stream::StreamExt as _;
 
 use crate::analysis::closest::closest;
 use crate::analysis::format::counted;
-use crate::analysis::ordinals::kept_of_all;
-use crate::analysis::summary::Summary;
 use crate::live::{FETCH_PATIENCE, Run};
-use crate::model::Index;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::WebError;
@@ -212,10 +209,8 @@ impl FromRequestParts<AppState> for StepParam {
             Ok(n) if n < total => Ok(Self(run, n)),
             Ok(n) => Err(no_such_step(&run, total, n)),
             Err(_) => {
-                let detail = format!(
-                    "{}. Use a step number.",
-                    has_steps(&run.summary(), &run.index(), total)
-                );
+                let has = run.summary().has_steps("It", &run.index(), total);
+                let detail = format!("{has}. Use a step number.");
                 let error = WebError::bad_request("This run has no step", &detail).named(&text);
                 Err(error.link("Open the run", href::run(run.key().as_str())))
             }
@@ -225,22 +220,10 @@ impl FromRequestParts<AppState> for StepParam {
 
 /// The error for a run with `total` steps but no step `n`.
 pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
-    let error = WebError::not_found(
-        "This run has no step",
-        &format!("{}.", has_steps(&run.summary(), &run.index(), total)),
-    )
-    .named(&n.to_string());
+    let has = run.summary().has_steps("It", &run.index(), total);
+    let error =
+        WebError::not_found("This run has no step", &format!("{has}.")).named(&n.to_string());
     error.link("Open the run", href::run(run.key().as_str()))
-}
-
-/// Describes which of its `total` steps a run has, without a period.
-pub(crate) fn has_steps(summary: &Summary, index: &Index, total: usize) -> String {
-    match (total, kept_of_all(index)) {
-        (0, _) => summary.no_step(index).to_owned(),
-        (_, Some(steps)) => format!("It has {steps}"),
-        (1, None) => "It has 1 step, step 0".to_owned(),
-        (_, None) => format!("It has {total} steps, numbered from 0 to {}", total - 1),
-    }
 }
 
 impl FromRequestParts<AppState> for EventParam {

@@ -61,6 +61,28 @@ impl std::fmt::Debug for RunView<'_> {
     }
 }
 
+impl<'a> RunView<'a> {
+    /// Returns a view of a copy of the run without its secrets. It has no related runs, because
+    /// their names aren't redacted.
+    pub(crate) fn of_copy<'b>(
+        &self,
+        summary: &'b Summary,
+        index: &'b Index,
+        lines: &'b dyn Lines,
+    ) -> RunView<'b>
+    where
+        'a: 'b,
+    {
+        RunView {
+            summary,
+            index,
+            lines,
+            related_runs: &Vec::new,
+            ..*self
+        }
+    }
+}
+
 impl RunView<'_> {
     pub(crate) fn key(&self) -> &str {
         self.summary.key.as_str()
@@ -109,10 +131,9 @@ impl RunView<'_> {
         } else {
             format!("{part} · ")
         };
-        let name = if self.summary.is_session {
-            one_line(self.summary.title(), TITLE_CHARS).0
-        } else {
-            self.key().to_owned()
+        let name = match self.summary.session_title() {
+            Some(title) => one_line(title, TITLE_CHARS).0,
+            None => self.key().to_owned(),
         };
         format!("{name}: {part}{}", self.summary.verdict.sentence)
     }

@@ -3,7 +3,7 @@
 use super::check::Check;
 use super::rules::{Counts, MaxRuntime, MaxSteps, Row, TokenBudget, measure, row};
 use super::stats::Stats;
-use crate::model::{Budget, Code, Limit, Op, Reading};
+use crate::model::{Budget, Code, Limit, Op, Reading, StopReason};
 
 /// One limit of a [`Budget`].
 #[derive(Debug)]
@@ -14,8 +14,14 @@ pub struct BudgetRow {
     pub(crate) written: &'static str,
     /// The code of this limit's stops.
     pub(crate) code: &'static str,
+    /// The stop reason of this limit's stops.
+    pub(crate) reason: StopReason,
     /// The display name.
     pub(crate) label: &'static str,
+    /// The start of the sentence about a run that this limit ended.
+    pub(crate) headline: &'static str,
+    /// The same as a clause.
+    pub(crate) clause: &'static str,
     /// The rule that counts the same quantity.
     pub(crate) rule: &'static Row,
     /// Returns the limit, if the budget sets it.
@@ -36,7 +42,10 @@ pub(crate) static BUDGETS: [BudgetRow; 3] = [
         id: "budget.steps",
         written: "budget.steps",
         code: "budget_steps",
+        reason: StopReason::BudgetSteps,
         label: "Step limit",
+        headline: headline(MaxSteps::ROW),
+        clause: "the step limit was reached",
         rule: MaxSteps::ROW,
         limit: |budget| budget.steps,
         check: |stats, limit| measure::steps("budget_steps", stats, limit),
@@ -45,7 +54,10 @@ pub(crate) static BUDGETS: [BudgetRow; 3] = [
         id: "budget.time",
         written: "budget.time_ms",
         code: "budget_time",
+        reason: StopReason::BudgetTime,
         label: "Time limit",
+        headline: headline(MaxRuntime::ROW),
+        clause: "the time limit was reached",
         rule: MaxRuntime::ROW,
         limit: |budget| budget.time_ms,
         check: |stats, limit| match limit {
@@ -62,12 +74,28 @@ pub(crate) static BUDGETS: [BudgetRow; 3] = [
         id: "budget.tokens",
         written: "budget.tokens",
         code: "budget_tokens",
+        reason: StopReason::BudgetTokens,
         label: "Token limit",
+        headline: "Token limit reached",
+        clause: "the token limit was reached",
         rule: TokenBudget::ROW,
         limit: |budget| budget.tokens,
         check: |stats, limit| measure::tokens("budget_tokens", stats, Op::AtLeast, limit),
     },
 ];
+
+/// Returns the headline of a rule that counts the same as a limit.
+const fn headline(row: &Row) -> &'static str {
+    match row.headline {
+        Some(headline) => headline,
+        None => row.label,
+    }
+}
+
+/// Returns the limit that ends runs with this stop reason.
+pub(crate) fn budget_of(reason: StopReason) -> Option<&'static BudgetRow> {
+    BUDGETS.iter().find(|row| row.reason == reason)
+}
 
 /// Returns the display name of the rule or budget limit whose stops have this code.
 pub(crate) fn label(code: &str) -> Option<&'static str> {

@@ -67,7 +67,7 @@ pub use args::SpecError;
 pub(crate) use budget::BUDGETS;
 pub use budget::BudgetRow;
 #[cfg(feature = "board")]
-pub(crate) use budget::{counts, label};
+pub(crate) use budget::{budget_of, counts, label};
 pub use build::StopSetBuilder;
 pub use check::Check;
 #[cfg(feature = "board")]

@@ -4,11 +4,12 @@
 //! While a document is being written it may be incomplete. The previous version then remains, with
 //! a passing issue about it. If no complete version was ever seen, the existing part is published.
 
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::dir::RunDir;
@@ -44,13 +45,48 @@ const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (2 << 20, 2), (0, 16)];
 
 static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// If the documents being read for readers that don't wait take more bytes of memory than this
-/// together, only one of them continues. The others wait for it with what they have. Without this,
-/// a file with many runs of tiny records would take many times the memory of one of them.
+/// If the documents being read take more bytes of memory than this together, only one of them
+/// continues. The others wait for it with what they have. Without this, a file with many runs of
+/// tiny records would take many times the memory of one of them.
 const MAX_UNDER_WAY_BYTES: usize = 32 << 20;
+/// A request never waits with a document that takes fewer bytes of memory than this.
+const SMALL_BYTES: usize = 4 << 20;
+/// A request waits this long for other documents, and then reads its own beside them. On a busy
+/// machine, a document of 100 MB takes about 10 s.
+const REQUEST_WAITS: Duration = Duration::from_secs(30);
 
-/// Which of the documents being read may continue.
-static TURNS: Mutex<Turns> = Mutex::new(Turns::new());
+/// The documents being read by this process.
+static QUEUE: Queue = Queue::new();
+
+/// Who reads a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// The scan thread, which doesn't wait. It asks again.
+    Scan,
+    /// A request, whose thread waits for its turn.
+    Request,
+}
+
+/// Decides which of the documents being read may continue.
+#[derive(Debug)]
+struct Queue {
+    turns: Mutex<Turns>,
+    /// Notified when a document is read.
+    left: Condvar,
+}
+
+impl Queue {
+    const fn new() -> Self {
+        Self {
+            turns: Mutex::new(Turns::new()),
+            left: Condvar::new(),
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The memory that documents take while they are being read.
 #[derive(Debug)]
@@ -61,6 +97,12 @@ struct Turns {
     first: Option<u64>,
     /// The number of the newest document.
     newest: u64,
+    /// The documents of requests that wait, the oldest first.
+    waiting: VecDeque<u64>,
+    /// How many documents the scan thread is reading.
+    scanned: usize,
+    /// Whether one of these continues next, because the last turn was a request's.
+    is_scans_turn: bool,
 }
 
 impl Turns {
@@ -69,18 +111,34 @@ impl Turns {
             bytes: 0,
             first: None,
             newest: 0,
+            waiting: VecDeque::new(),
+            scanned: 0,
+            is_scans_turn: false,
         }
     }
 
-    /// Returns the number of a new document.
-    fn number(&mut self) -> u64 {
+    /// Adds a document and returns its number.
+    fn enter(&mut self, reader: For) -> u64 {
+        self.scanned += usize::from(reader == For::Scan);
         self.newest += 1;
         self.newest
     }
 
-    /// Returns whether document `number` may continue.
-    fn may_continue(&mut self, number: u64) -> bool {
-        self.bytes <= MAX_UNDER_WAY_BYTES || *self.first.get_or_insert(number) == number
+    /// Returns whether document `number` may continue. If it may not and belongs to a request, it
+    /// gets its turn once another document is read.
+    fn may_continue(&mut self, number: u64, reader: For) -> bool {
+        let is_free = self.first.is_none() && (reader == For::Scan || !self.is_scans_turn);
+        let may = self.bytes <= MAX_UNDER_WAY_BYTES || is_free || self.first == Some(number);
+        if may {
+            self.waiting.retain(|waits| *waits != number);
+        } else if reader == For::Request && !self.waiting.contains(&number) {
+            self.waiting.push_back(number);
+        }
+        if self.bytes > MAX_UNDER_WAY_BYTES && is_free {
+            self.first = Some(number);
+            self.is_scans_turn = false;
+        }
+        may
     }
 
     /// Updates the bytes that a document takes.
@@ -88,23 +146,33 @@ impl Turns {
         self.bytes = self.bytes.saturating_sub(before).saturating_add(now);
     }
 
-    /// Removes document `number`, which took this many bytes.
-    fn leave(&mut self, number: u64, bytes: usize) {
+    /// Removes document `number`, which took this many bytes. Requests and the scan thread get
+    /// turns alternately, so that neither waits for all documents of the other.
+    fn leave(&mut self, number: u64, reader: For, bytes: usize) {
         self.weigh(bytes, 0);
-        self.first.take_if(|first| *first == number);
+        self.waiting.retain(|waits| *waits != number);
+        self.scanned -= usize::from(reader == For::Scan && self.scanned > 0);
+        if self.first == Some(number) {
+            self.is_scans_turn = reader == For::Request;
+            self.first = match reader {
+                For::Scan => self.waiting.pop_front(),
+                For::Request => None,
+            };
+        }
+        self.is_scans_turn &= self.scanned > 0;
     }
-}
-
-fn turns() -> MutexGuard<'static, Turns> {
-    TURNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts one document as being read, with the memory it takes.
 #[derive(Debug)]
 struct Place {
-    taken: &'static AtomicUsize,
+    queue: &'static Queue,
+    /// The slot of a document that the scan thread reads.
+    slot: Option<&'static AtomicUsize>,
     number: u64,
     bytes: usize,
+    /// Until when a request waits for other documents, once it had to.
+    waits_until: Option<Instant>,
 }
 
 impl Place {
@@ -116,29 +184,70 @@ impl Place {
         taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .ok()?;
-        Some(Self {
-            taken,
-            number: turns().number(),
+        Some(Self::new(&QUEUE, Some(taken)))
+    }
+
+    /// Counts a document that a request reads. It needs no slot, because few requests read at a
+    /// time.
+    fn of_request() -> Self {
+        Self::new(&QUEUE, None)
+    }
+
+    fn new(queue: &'static Queue, slot: Option<&'static AtomicUsize>) -> Self {
+        let reader = slot.map_or(For::Request, |_| For::Scan);
+        Self {
+            queue,
+            slot,
+            number: queue.turns().enter(reader),
             bytes: 0,
-        })
+            waits_until: None,
+        }
+    }
+
+    fn reader(&self) -> For {
+        self.slot.map_or(For::Request, |_| For::Scan)
     }
 
     /// Returns whether the document may be read further.
     fn may_continue(&self) -> bool {
-        turns().may_continue(self.number)
+        self.queue.turns().may_continue(self.number, self.reader())
+    }
+
+    /// Waits until the document may be read further, but no longer than [`REQUEST_WAITS`] in all.
+    fn wait(&mut self) {
+        if self.bytes < SMALL_BYTES {
+            return;
+        }
+        let mut turns = self.queue.turns();
+        while !turns.may_continue(self.number, self.reader()) {
+            let now = Instant::now();
+            let until = *self.waits_until.get_or_insert(now + REQUEST_WAITS);
+            let rest = until.saturating_duration_since(now);
+            if rest.is_zero() {
+                return;
+            }
+            turns = match self.queue.left.wait_timeout(turns, rest) {
+                Ok((turns, _)) => turns,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
     }
 
     /// Sets how many bytes the document takes.
     fn weigh(&mut self, bytes: usize) {
-        turns().weigh(self.bytes, bytes);
+        self.queue.turns().weigh(self.bytes, bytes);
         self.bytes = bytes;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
-        turns().leave(self.number, self.bytes);
+        if let Some(slot) = self.slot {
+            slot.fetch_sub(1, Ordering::Relaxed);
+        }
+        let reader = self.reader();
+        self.queue.turns().leave(self.number, reader, self.bytes);
+        self.queue.left.notify_all();
     }
 }
 
@@ -286,7 +395,11 @@ impl Document {
                 return Ok(self.told(delta));
             }
             let size = stamp.map_or(0, |stamp| stamp.size);
-            let place = (patience == Patience::Now).then(|| Place::take(size));
+            let place = match patience {
+                Patience::Now => Some(Place::take(size)),
+                Patience::Turn => Some(Some(Place::of_request())),
+                Patience::Wait => None,
+            };
             if matches!(place, Some(None)) {
                 return Ok(self.waiting(size, delta));
             }
@@ -321,9 +434,15 @@ impl Document {
             return Ok(self.told(delta));
         };
         // Changes during this pass are read by the next one.
+        let has_turn = match (&mut way.place, patience) {
+            (Some(place), Patience::Now) => place.may_continue(),
+            (Some(place), Patience::Turn) => {
+                place.wait();
+                true
+            }
+            (Some(_), Patience::Wait) | (None, _) => true,
+        };
         let begun = Instant::now();
-        let place = way.place.as_ref().filter(|_| patience == Patience::Now);
-        let has_turn = place.is_none_or(Place::may_continue);
         let is_over = has_turn && way.read(limit, dir.path())?;
         way.took += begun.elapsed();
         if !is_over {
@@ -863,19 +982,101 @@ mod tests {
         assert_eq!(index.steps().len(), 2);
     }
 
+    const MUCH: usize = MAX_UNDER_WAY_BYTES;
+
     #[test]
     fn of_documents_that_take_much_memory_one_continues() {
         let mut turns = Turns::new();
-        let (a, b) = (turns.number(), turns.number());
-        turns.weigh(0, MAX_UNDER_WAY_BYTES);
-        assert!(turns.may_continue(a) && turns.may_continue(b));
+        let (a, b) = (turns.enter(For::Scan), turns.enter(For::Scan));
+        let may = |turns: &mut Turns, number| turns.may_continue(number, For::Scan);
+        turns.weigh(0, MUCH);
+        assert!(may(&mut turns, a) && may(&mut turns, b));
         turns.weigh(0, 1);
-        assert!(turns.may_continue(b) && !turns.may_continue(a));
+        assert!(may(&mut turns, b) && !may(&mut turns, a));
         turns.weigh(1, 100);
-        assert!(turns.may_continue(b), "the same one goes on to its end");
-        turns.leave(b, 100);
+        assert!(may(&mut turns, b), "the same one goes on to its end");
+        turns.leave(b, For::Scan, 100);
         turns.weigh(0, 1);
-        assert!(turns.may_continue(a), "then another one continues");
+        assert!(may(&mut turns, a), "then another one continues");
+    }
+
+    #[test]
+    fn requests_and_the_scan_thread_take_turns() {
+        let mut turns = Turns::new();
+        let [a, b] = [(); 2].map(|()| turns.enter(For::Scan));
+        let [page, other] = [(); 2].map(|()| turns.enter(For::Request));
+        turns.weigh(0, 5 * MUCH);
+        assert!(turns.may_continue(a, For::Scan));
+        assert!(!turns.may_continue(page, For::Request));
+        assert!(!turns.may_continue(other, For::Request));
+        turns.leave(a, For::Scan, MUCH);
+        assert!(!turns.may_continue(b, For::Scan), "a request waits");
+        assert!(turns.may_continue(page, For::Request));
+        turns.leave(page, For::Request, MUCH);
+        let mut again = turns.enter(For::Request);
+        assert!(!turns.may_continue(other, For::Request));
+        assert!(!turns.may_continue(again, For::Request));
+        assert!(turns.may_continue(b, For::Scan), "requests don't starve it");
+        turns.leave(b, For::Scan, MUCH);
+        assert!(turns.may_continue(other, For::Request));
+        turns.leave(other, For::Request, 0);
+        assert!(
+            turns.may_continue(again, For::Request),
+            "no document of the scan thread is left"
+        );
+        turns.leave(again, For::Request, 0);
+        again = turns.enter(For::Request);
+        let gone = turns.enter(For::Scan);
+        assert!(turns.may_continue(again, For::Request));
+        turns.leave(again, For::Request, 0);
+        assert!(!turns.may_continue(other, For::Request));
+        turns.leave(gone, For::Scan, 0);
+        assert!(
+            turns.may_continue(other, For::Request),
+            "the run whose turn it was is gone"
+        );
+    }
+
+    #[test]
+    fn a_request_waits_for_the_document_that_the_scan_thread_reads() {
+        static SLOT: AtomicUsize = AtomicUsize::new(1);
+        let queue: &'static Queue = Box::leak(Box::new(Queue::new()));
+        let mut scanned = Place::new(queue, Some(&SLOT));
+        scanned.weigh(MUCH + 1);
+        assert!(scanned.may_continue());
+        let (mut small, mut large) = (Place::new(queue, None), Place::new(queue, None));
+        small.weigh(SMALL_BYTES - 1);
+        small.wait();
+        large.weigh(SMALL_BYTES);
+        std::thread::scope(|scope| {
+            let page = scope.spawn(|| {
+                large.wait();
+                assert_eq!(
+                    SLOT.load(Ordering::Relaxed),
+                    0,
+                    "the other document was read"
+                );
+            });
+            while queue.turns().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            assert!(scanned.may_continue(), "the scan thread doesn't wait");
+            drop(scanned);
+            page.join().unwrap();
+        });
+        // After the time is up, it reads beside others.
+        let mut scanned = Place::new(queue, Some(&SLOT));
+        scanned.weigh(MUCH + 1);
+        drop(large);
+        assert!(scanned.may_continue());
+        let mut late = Place::new(queue, None);
+        late.weigh(SMALL_BYTES);
+        late.waits_until = Some(Instant::now());
+        late.wait();
+        drop((scanned, late, small));
+        let turns = queue.turns();
+        assert_eq!((turns.bytes, turns.first), (0, None));
+        assert!(turns.waiting.is_empty());
     }
 
     #[test]

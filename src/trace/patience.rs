@@ -4,11 +4,13 @@ use std::io;
 
 use crate::model::IssueKind;
 
-/// Whether a reader waits until a text is decompressed.
+/// What a reader waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// The reader waits.
+    /// The reader waits until a text is decompressed.
     Wait,
+    /// The reader also waits for its turn among documents that take much memory. For requests.
+    Turn,
     /// The reader doesn't wait, and comes back later.
     Now,
 }

@@ -135,9 +135,19 @@ impl RunReader {
 
     /// Reads everything, with a reader that hasn't read anything yet.
     pub fn read_whole(&mut self) -> Index {
+        self.read_whole_with(Patience::Wait)
+    }
+
+    /// Reads like [`Self::read_whole`], but for a request, which waits like [`Self::refresh_patiently`].
+    #[cfg(feature = "board")]
+    pub(crate) fn read_whole_in_turn(&mut self) -> Index {
+        self.read_whole_with(Patience::Turn)
+    }
+
+    fn read_whole_with(&mut self, patience: Patience) -> Index {
         let mut index = Index::default();
         loop {
-            index.apply(self.refresh_patiently(PIECE_BYTES));
+            index.apply(self.refresh_with(PIECE_BYTES, patience));
             if !index.is_partial() {
                 return index;
             }
@@ -160,9 +170,10 @@ impl RunReader {
         )
     }
 
-    /// Reads like [`Self::refresh`], but waits for files that are being decompressed or listed.
+    /// Reads like [`Self::refresh`], but waits for files that are being decompressed or listed, and
+    /// some seconds for other documents that take much memory.
     pub fn refresh_patiently(&mut self, limit: u64) -> Delta {
-        self.refresh_with(limit, Patience::Wait)
+        self.refresh_with(limit, Patience::Turn)
     }
 
     fn refresh_with(&mut self, limit: u64, patience: Patience) -> Delta {

@@ -10,7 +10,7 @@ use super::content::Content;
 use super::patience::Patience;
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
 use crate::model::redact::{Blanked, Search, Secrets};
-use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
+use crate::model::{InFile, Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
 /// The bytes kept of a line: one more than the longest that is parsed, so that longer ones are
 /// recognized.
@@ -26,6 +26,7 @@ pub struct RedactedRun {
     index: Index,
     dir: RunDir,
     blanked: Blanked,
+    in_file: Option<InFile>,
     _temp: tempfile::TempDir,
 }
 
@@ -104,6 +105,7 @@ impl RedactedRun {
             index: read_index(&copy),
             dir: copy,
             blanked: secrets.blanked(),
+            in_file: dir.in_file(),
             _temp: temp,
         })
     }
@@ -132,6 +134,10 @@ impl Lines for RedactedRun {
 
     fn has_asset(&self, _: &str) -> Result<(), String> {
         Err("omitted because it wasn't checked for secrets".to_owned())
+    }
+
+    fn in_file(&self) -> Option<InFile> {
+        self.in_file.clone()
     }
 }
 

@@ -28,6 +28,8 @@ use super::read_at::ReadAt;
 use super::stamp::Stamp;
 use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Several, Values};
+#[cfg(feature = "board")]
+use crate::model::InFile;
 use crate::model::{Span, TraceFile};
 
 /// How long to wait before a retry, if scanning the file failed for a reason that may be temporary.
@@ -440,6 +442,19 @@ impl Member {
     /// Returns the path of the records if they are a member of an archive.
     pub(super) fn packed(&self) -> Option<PathBuf> {
         self.member_of(TraceFile::Events)
+    }
+
+    /// Returns the name of the run in the file, and that of the archive's member with its records.
+    #[cfg(feature = "board")]
+    pub(super) fn in_file(&self) -> Option<InFile> {
+        let listing = self.holder.last_listing();
+        let at = listing.and_then(|listing| self.at(&listing, TraceFile::Events).ok());
+        let member = match at {
+            Some(At::Packed(_, name)) => Some(name.to_string()),
+            _ => None,
+        };
+        let name = self.name()?.to_owned();
+        Some(InFile { name, member })
     }
 
     fn member_of(&self, file: TraceFile) -> Option<PathBuf> {

@@ -680,3 +680,28 @@ fn a_prompt_is_a_fact_of_a_run_that_records_one() {
     }
     assert!(with > 0 && without > 0, "{with} and {without}");
 }
+
+#[test]
+fn the_file_and_the_name_in_it_are_shown_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/inspect");
+    let inside = dir.path().join("old.json");
+    fs::create_dir(&inside).unwrap();
+    fs::copy(sample.join("ledger.eval"), inside.join("log.eval")).unwrap();
+    let line = r#"{"instance_id": "samples/x.json", "history": []}"#;
+    fs::write(dir.path().join("a.jsonl"), format!("{line}\n")).unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    for (key, shown) in [
+        (
+            "old.json%2Flog.eval%2Frent_epoch_1",
+            "/old.json/log.eval, rent_epoch_1",
+        ),
+        ("a.jsonl%2Fsamples%2Fx.json", "/a.jsonl, samples/x.json"),
+    ] {
+        let page = board.get(&format!("/runs/{key}"));
+        let page = Html::parse_document(page.text());
+        let text: String = page.root_element().text().collect();
+        assert!(text.contains(shown), "{key}: {text}");
+    }
+}

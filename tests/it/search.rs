@@ -170,6 +170,13 @@ fn a_record_in_two_files_counts_once() {
             && counted.contains(&format!(" of {runs} runs ({runs} duplicates not searched)")),
         "{counted}"
     );
+    let document = |query: &[&str]| -> Value {
+        let found = search(&[&[&*root, "ledger", "--json"], query].concat());
+        serde_json::from_slice(&found.stdout).unwrap()
+    };
+    assert_eq!(&json["duplicates_left_out"], runs);
+    assert_eq!(&document(&["--in", ""])["duplicates_left_out"], runs);
+    assert_eq!(document(&[])["duplicates_left_out"], 0);
     // Without a query, all files are searched.
     let all = foot(&[]);
     assert!(

@@ -120,9 +120,10 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
             "rule=structured_output%3D%2Fetc%2Fpasswd",
             "can't be read here",
         ),
-        ("sweep=keyword", "Choose one of max_steps"),
+        ("sweep=keyword", "choose one of max_steps"),
         ("sweep=max_steps&values=0", "Example: 2,5,10..40"),
-        ("sweep=critic_below", "choose a critic to vary critic_below"),
+        ("sweep=critic_below", "choose a critic to vary its score"),
+        ("sweep=critic_below", "Example: critic=tests"),
     ] {
         let problem = board.get(&format!("/api/whatif?{query}"));
         assert_eq!(
@@ -130,17 +131,20 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
             (400, "application/problem+json"),
             "{query}"
         );
+        let json = problem.json();
+        let texts_of = [&json["title"], &json["detail"], &json["hints"][0]];
         assert!(
-            problem.json()["detail"].as_str().unwrap().contains(words),
-            "{query}: {}",
-            problem.text()
+            texts_of
+                .into_iter()
+                .filter_map(Value::as_str)
+                .any(|text| text.contains(words)),
+            "{query}: {json}"
         );
         let page = board.get(&format!("/whatif?{query}"));
         assert_eq!(page.status, 400, "{query}");
         let page = Html::parse_document(page.text());
-        // A headline begins with a capital letter.
-        let alert = texts(&page, "[role=alert]")[0].to_lowercase();
-        assert!(alert.contains(&words.to_lowercase()), "{query}: {alert}");
+        let alert = &texts(&page, "[role=alert]")[0];
+        assert!(alert.contains(words), "{query}: {alert}");
         assert_eq!(
             texts(&page, "form button"),
             ["Evaluate"],

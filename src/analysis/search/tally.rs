@@ -19,6 +19,9 @@ pub const MAX_HITS: usize = 1_000;
 pub struct Tally {
     /// The number of runs to search.
     pub runs: usize,
+    /// The number of files that match the query but aren't searched, because they have the same
+    /// records as another run.
+    pub duplicates_left_out: usize,
     /// The number of runs searched.
     pub runs_done: usize,
     /// The number of searched runs that contain the text.

@@ -10,6 +10,7 @@ use super::compact::{Blank, Seldom, Shared};
 use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
 use super::format;
 use super::life::{ExternalFacts, Life, life};
+use super::ordinals::kept_of_all;
 use super::stated::{cost_usd, tokens};
 use super::verdict::{RunStatus, Verdict, verdict};
 use super::{
@@ -324,6 +325,20 @@ impl Summary {
         }
     }
 
+    /// Describes which steps the run has in a sentence about `subject`, without a full stop. `total`
+    /// is how many the index keeps.
+    pub fn has_steps(&self, subject: &str, index: &Index, total: usize) -> String {
+        match (total, kept_of_all(index)) {
+            (0, _) => self.no_step(index).to_owned(),
+            (_, Some(steps)) => format!("{subject} has {steps}"),
+            (1, None) => format!("{subject} has 1 step, step 0"),
+            (_, None) => format!(
+                "{subject} has {total} steps, numbered from 0 to {}",
+                total - 1
+            ),
+        }
+    }
+
     /// Returns the run's model, followed by the other models that wrote some of its steps.
     pub fn models_words(&self) -> Option<String> {
         let model = self.model.clone()?;
@@ -353,6 +368,12 @@ impl Summary {
         self.recorded_title()
             .or_else(first_line)
             .unwrap_or_else(|| self.key.name())
+    }
+
+    /// Returns the title if the run is a session. Its file name says nothing about it, so it's called
+    /// by its title. Other runs are called by their name.
+    pub fn session_title(&self) -> Option<&str> {
+        self.is_session.then(|| self.title())
     }
 
     /// Returns the number of runs in the directory.

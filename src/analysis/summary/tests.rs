@@ -56,6 +56,31 @@ fn told(index: &Index) -> Summary {
     )
 }
 
+#[test]
+fn the_steps_of_a_run_are_described_in_one_way() {
+    let has = |steps: usize| {
+        let steps: Vec<_> = (0..steps)
+            .map(|n| format!(r#"{{"step_id": {n}, "decision": {{}}}}"#))
+            .collect();
+        let index = index(&steps, &[], "{}");
+        told(&index).has_steps("It", &index, steps.len())
+    };
+    assert_eq!(has(0), told(&Index::default()).no_step(&Index::default()));
+    assert_eq!(has(1), "It has 1 step, step 0");
+    assert_eq!(has(3), "It has 3 steps, numbered from 0 to 2");
+}
+
+#[test]
+fn a_session_is_called_by_its_title_and_another_run_by_its_name() {
+    let mut run = told(&Index::default());
+    run.task = Some("\n Mend the cart\nbefore noon".into());
+    assert_eq!(run.session_title(), None);
+    run.is_session = true;
+    assert_eq!(run.session_title(), Some("Mend the cart"));
+    run.titles = vec!["Cart".to_owned()].into();
+    assert_eq!(run.session_title(), Some("Cart"));
+}
+
 /// Three steps; in the second, the clock goes back by an hour.
 fn put_back() -> Index {
     let steps: Vec<String> = (0..3)

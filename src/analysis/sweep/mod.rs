@@ -11,11 +11,13 @@ use super::summary::Summary;
 use super::whatif::{RuleResult, RuleSet, Saved, StopTiming, Wrong, together, typed};
 use crate::stop::{SpecError, StopSpec};
 
+mod invalid;
 mod sums;
 mod sweep_rule;
 #[cfg(test)]
 mod tests;
 
+pub use invalid::InvalidSweep;
 pub use sums::{Choice, Effect, MAX_LOST, Measure, RunEffects, Sum, Sweep, SweepResult, reasons};
 pub use sweep_rule::{MAX_VALUES, SweepRule, sweep_rules};
 
@@ -53,7 +55,7 @@ impl SweepSpec {
     ///
     /// # Errors
     /// Returns which rule or limit can't be used, why, and how to write a valid one.
-    pub fn parse(typed: &Typed<'_>) -> Result<Self, SpecError> {
+    pub fn parse(typed: &Typed<'_>) -> Result<Self, InvalidSweep> {
         let rules: Vec<&str> = typed
             .rules
             .iter()
@@ -61,10 +63,15 @@ impl SweepSpec {
             .filter(|rule| !rule.is_empty())
             .collect();
         if rules.len() > MAX_RULES {
-            return Err(SpecError::new(format!(
+            let why = format!(
                 "{} rules are too many; at most {MAX_RULES} can be evaluated at once",
                 rules.len()
-            )));
+            );
+            return Err(InvalidSweep {
+                name: None,
+                why,
+                example: None,
+            });
         }
         let rules = read(&rules)?;
         let name = if typed.sweep.is_empty() && rules.is_empty() {
@@ -136,12 +143,15 @@ impl fmt::Display for SweepSpec {
 }
 
 /// Parses the rules to evaluate as they are.
-fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
+fn read(texts: &[&str]) -> Result<Vec<StopSpec>, InvalidSweep> {
     let no_file = |file: &str| Err(format!("the schema file {file:?} can't be read here"));
     let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
     let read = rules.map(|rule| {
-        rule.read
-            .map_err(|Wrong { why, example }| SpecError::new(format!("{why}. Example: {example}")))
+        rule.read.map_err(|Wrong { why, example }| InvalidSweep {
+            name: Some(rule.text),
+            why,
+            example: Some(example),
+        })
     });
     read.collect()
 }

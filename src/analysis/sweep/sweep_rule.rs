@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::invalid::InvalidSweep;
 use crate::analysis::summary::Summary;
-use crate::stop::{self, Counts, Critic, RULES, Row, Scale, SpecError, StopSpec};
+use crate::stop::{self, Counts, Critic, RULES, Row, Scale, StopSpec};
 
 /// The maximum number of limits tried at once.
 pub const MAX_VALUES: usize = 50;
@@ -38,14 +39,16 @@ impl SweepRule {
     ///
     /// # Errors
     /// Fails if no such rule has a number to sweep, or the critic is missing.
-    pub fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, SpecError> {
+    pub fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, InvalidSweep> {
         let Some((row, scale)) = stop::row(name).and_then(|row| Some((row, row.scale.as_ref()?)))
         else {
             let names: Vec<_> = sweep_rules().map(|(name, _)| name).collect();
             let names = names.join(", ");
-            return Err(SpecError::new(format!(
-                "can't vary {name:?}. Choose one of {names}"
-            )));
+            return Err(InvalidSweep {
+                name: Some(name.to_owned()),
+                why: format!("can't be varied; choose one of {names}"),
+                example: None,
+            });
         };
         if !scale.per_critic {
             return Ok(Self {
@@ -55,9 +58,11 @@ impl SweepRule {
             });
         }
         if critic.is_empty() {
-            return Err(SpecError::new(format!(
-                "choose a critic to vary {name}, as in critic=tests"
-            )));
+            return Err(InvalidSweep {
+                name: Some(name.to_owned()),
+                why: "choose a critic to vary its score".to_owned(),
+                example: Some("critic=tests"),
+            });
         }
         let steps = match streak {
             "" => 1,
@@ -65,10 +70,12 @@ impl SweepRule {
                 .parse()
                 .ok()
                 .filter(|steps| *steps > 0)
-                .ok_or_else(|| {
-                    SpecError::new(format!(
-                        "streak, the number of scores in a row, must be a whole number ≥ 1, not {text:?}"
-                    ))
+                .ok_or_else(|| InvalidSweep {
+                    name: Some("streak".to_owned()),
+                    why: format!(
+                        "the number of scores in a row must be a whole number ≥ 1, not {text:?}"
+                    ),
+                    example: Some("streak=2"),
                 })?,
         };
         Ok(Self {
@@ -106,7 +113,7 @@ impl SweepRule {
     ///
     /// # Errors
     /// Returns what can't be parsed, or that there are more limits than [`MAX_VALUES`].
-    pub fn values(&self, text: &str) -> Result<Vec<f64>, SpecError> {
+    pub fn values(&self, text: &str) -> Result<Vec<f64>, InvalidSweep> {
         let mut values = Vec::new();
         for part in text
             .split(',')
@@ -143,7 +150,7 @@ impl SweepRule {
         }
     }
 
-    fn number(&self, text: &str) -> Result<f64, SpecError> {
+    fn number(&self, text: &str) -> Result<f64, InvalidSweep> {
         let number = text
             .trim()
             .parse()
@@ -165,11 +172,12 @@ impl SweepRule {
             })
     }
 
-    fn wrong(&self, what: &str) -> SpecError {
-        let (name, example) = (self.name(), self.scale.example);
-        SpecError::new(format!(
-            "invalid limits for {name}: {what}. Example: {example}"
-        ))
+    fn wrong(&self, what: &str) -> InvalidSweep {
+        InvalidSweep {
+            name: Some(self.name().to_owned()),
+            why: what.to_owned(),
+            example: Some(self.scale.example),
+        }
     }
 
     /// Returns the number of limits in a range without an explicit count: every integer, or every

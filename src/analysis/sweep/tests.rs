@@ -9,14 +9,14 @@ use crate::analysis::summary::summary;
 use crate::model::RunKey;
 use crate::stop::{Gate, StepFacts, Tally, Usage};
 
-fn spec(sweep: &str, values: &str, rules: &[&str]) -> Result<SweepSpec, String> {
+fn spec(sweep: &str, values: &str, rules: &[&str]) -> Result<SweepSpec, InvalidSweep> {
     let typed = Typed {
         sweep,
         values,
         rules: rules.to_vec(),
         ..Typed::default()
     };
-    SweepSpec::parse(&typed).map_err(|wrong| wrong.to_string())
+    SweepSpec::parse(&typed)
 }
 
 fn prepared(sweep: &str, values: &str, rules: &[&str]) -> PreparedSweep {
@@ -301,9 +301,7 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
 
 #[test]
 fn limits_are_numbers_ranges_and_points() {
-    let values = |sweep_rule: &SweepRule, text: &str| {
-        sweep_rule.values(text).map_err(|wrong| wrong.to_string())
-    };
+    let values = |sweep_rule: &SweepRule, text: &str| sweep_rule.values(text);
     let score = SweepRule::parse("critic_below", "tests", "1").unwrap();
     assert_eq!(
         values(&sweep_rule("max_steps"), "5, 1..3,2").unwrap(),
@@ -364,9 +362,11 @@ fn limits_are_numbers_ranges_and_points() {
         (&score, "NaN", "\"NaN\" isn't a score"),
     ] {
         let wrong = values(sweep_rule, text).unwrap_err();
+        assert!(wrong.why.contains(words), "{text}: {wrong:?}");
+        assert_eq!(wrong.name.as_deref(), Some(sweep_rule.name()));
         assert!(
-            wrong.contains(words) && wrong.contains(". Example: "),
-            "{text}: {wrong}"
+            values(sweep_rule, wrong.example.unwrap()).is_ok(),
+            "{wrong:?}"
         );
     }
 }
@@ -420,32 +420,60 @@ fn limits_are_chosen_from_what_the_runs_took() {
 
 #[test]
 fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
-    for (sweep, rules, words) in [
+    let names = "max_steps, max_rounds";
+    for (sweep, rules, name, words, example) in [
         (
             "",
             vec!["max_step=3"],
-            "unknown rule \"max_step\"; use one of max_steps, max_rounds",
+            "max_step=3",
+            &*format!("unknown rule \"max_step\"; use one of {names}"),
+            Some("max_steps=8"),
         ),
-        ("", vec!["max_steps=-3"], "Example: max_steps=8"),
+        (
+            "",
+            vec!["max_steps=-3"],
+            "max_steps=-3",
+            "max_steps needs a whole number",
+            Some("max_steps=8"),
+        ),
         (
             "",
             vec!["content_match=("],
-            "Example: content_match=(?i)done",
+            "content_match=(",
+            "the pattern \"(\" doesn't compile",
+            Some("content_match=(?i)done"),
         ),
         (
             "keyword",
             vec![],
-            "can't vary \"keyword\". Choose one of max_steps",
+            "keyword",
+            "can't be varied; choose one of max_steps",
+            None,
         ),
         (
             "critic_below",
             vec![],
-            "choose a critic to vary critic_below",
+            "critic_below",
+            "choose a critic to vary its score",
+            Some("critic=tests"),
         ),
     ] {
         let wrong = spec(sweep, "", &rules).unwrap_err();
-        assert!(wrong.contains(words), "{wrong}");
+        assert!(wrong.why.starts_with(words), "{wrong:?}");
+        assert_eq!(
+            (wrong.name.as_deref(), wrong.example),
+            (Some(name), example)
+        );
     }
+    let many = vec!["max_steps=3"; MAX_RULES + 1];
+    let wrong = spec("", "", &many).unwrap_err();
+    assert_eq!(
+        (wrong.name, &*wrong.why),
+        (
+            None,
+            "21 rules are too many; at most 20 can be evaluated at once"
+        )
+    );
     let asked = spec("", "", &["", " "]).unwrap();
     assert_eq!(
         asked.to_string(),

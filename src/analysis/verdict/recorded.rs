@@ -11,7 +11,7 @@ use crate::analysis::stated::compared;
 use crate::model::{
     Code, CriticAction, Evidence, Gate, Index, Op, Outcome, Source, StopVerdict, Symbol,
 };
-use crate::stop;
+use crate::stop::{self, BUDGETS};
 
 /// Ends the sentence about a verdict that its own rules contradict.
 pub(super) const DENIAL: &str = " · but the recorded rules and steps contradict it";
@@ -85,12 +85,10 @@ fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
 /// Returns a sentence about the rules that were true at the same moment, or an empty string if
 /// there were none. Omits rules that the recorded steps contradict.
 pub(super) fn also(stop: &StopVerdict, retraced: Option<&Retraced>) -> String {
-    let name = |id: &str| match id {
-        "budget.steps" => "the step limit was reached".to_owned(),
-        "budget.time" => "the time limit was reached".to_owned(),
-        "budget.tokens" => "the token limit was reached".to_owned(),
-        "decision" => "a final decision was accepted".to_owned(),
-        other => format!("{other} was true"),
+    let name = |id: &str| match BUDGETS.iter().find(|row| row.id == id) {
+        Some(row) => row.clause.to_owned(),
+        None if id == "decision" => "a final decision was accepted".to_owned(),
+        None => format!("{id} was true"),
     };
     let is_denied =
         |id: &String| retraced.is_some_and(|retraced| retraced.was_true(id) == Some(false));
@@ -121,12 +119,12 @@ fn mark(code: &Code, outcome: Outcome) -> RunStatus {
 
 /// Returns the headline of a limit.
 fn headline(stop: &StopVerdict) -> Option<&'static str> {
-    stop::row(stop.code.as_str())
+    let code = stop.code.as_str();
+    let budget = BUDGETS.iter().find(|row| row.code == code);
+    stop::row(code)
         .and_then(|row| row.headline)
+        .or(budget.map(|row| row.headline))
         .or(match stop.code {
-            Code::BudgetSteps => Some("Step limit reached"),
-            Code::BudgetTokens => Some("Token limit reached"),
-            Code::BudgetTime => Some("Time limit reached"),
             // Each of these has a row.
             Code::MaxSteps
             | Code::MaxRounds

@@ -10,6 +10,7 @@ use crate::analysis::newest::{has_answer, kept_answer, label, newest_run};
 use crate::analysis::stated;
 use crate::model::names::the_critic;
 use crate::model::{CANCELLED, CriticAction, RUN_CANCELLED, StepHead, StopReason};
+use crate::stop::{self, BUDGETS};
 
 /// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
@@ -61,23 +62,16 @@ impl Facts<'_> {
             .reason
             .map(StopReason::parse)
             .filter(|_| self.stop.is_none());
-        let budgets = [
-            (StopReason::BudgetSteps, "the step limit was reached"),
-            (StopReason::BudgetTime, "the time limit was reached"),
-            (StopReason::BudgetTokens, "the token limit was reached"),
-        ];
-        if budgets.iter().all(|(budget, _)| Some(*budget) != reason) {
+        if reason.and_then(stop::budget_of).is_none() {
             return Vec::new();
         }
-        let others = budgets
-            .into_iter()
-            .filter(|(budget, _)| Some(*budget) != reason);
+        let others = BUDGETS.iter().filter(|row| Some(row.reason) != reason);
         let is_reached = |budget| {
             Spent::of(self.index, budget).is_used_up() == Some(true)
                 && Spent::overrun(self.index, budget).is_none()
         };
-        let reached = others.filter(|(budget, _)| is_reached(*budget));
-        reached.map(|(_, words)| words.to_owned()).collect()
+        let reached = others.filter(|row| is_reached(row.reason));
+        reached.map(|row| row.clause.to_owned()).collect()
     }
 
     /// Returns the first that applies: a refused answer, a loop, the last error, another sequence

@@ -13,6 +13,7 @@ use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
 use crate::model::names::the_critic;
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
+use crate::stop;
 
 /// Returns the outcome and the status that a stop reason implies.
 pub(super) fn classify(reason: StopReason) -> (Outcome, RunStatus) {
@@ -155,7 +156,9 @@ impl Facts<'_> {
         if let Some(sentence) = self.of_disputed_limit(word) {
             return sentence;
         }
-        match StopReason::parse(word) {
+        let reason = StopReason::parse(word);
+        let headline = stop::budget_of(reason).map_or("Limit reached", |row| row.headline);
+        match reason {
             // QitOS evaluates no success criteria. Its agents and rules set the word themselves.
             StopReason::Success => {
                 format!("Answered{} (recorded as {word})", self.step_after("at"))
@@ -163,23 +166,26 @@ impl Facts<'_> {
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => format!(
-                    "Step limit reached: {}",
+                    "{headline}: {}",
                     compared(self.done as f64, limit.steps as f64, "steps")
                 ),
-                None => format!("Step limit reached after {}", steps(self.done)),
+                None => format!("{headline} after {}", steps(self.done)),
             },
-            StopReason::MaxSteps => format!("Step limit reached after {}", steps(self.done)),
+            StopReason::MaxSteps => {
+                let headline = stop::row(word).and_then(|row| row.headline);
+                format!("{} after {}", headline.unwrap_or(word), steps(self.done))
+            }
             StopReason::BudgetTime => {
                 let took = took_ms(self.index);
                 let took = took.map_or_else(String::new, |took| format!(" after {}", millis(took)));
-                format!("Time limit reached{took}")
+                format!("{headline}{took}")
             }
             StopReason::BudgetTokens => {
                 let used = tokens(self.index);
                 let used = used.map_or_else(String::new, |tokens| {
                     format!(" after {} tokens", count(tokens))
                 });
-                format!("Token limit reached{used}")
+                format!("{headline}{used}")
             }
             StopReason::ContextOverflow => {
                 let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
@@ -226,10 +232,11 @@ impl Facts<'_> {
     /// Describes a run that a budget ended, if records disagree on its limit.
     fn of_disputed_limit(&self, word: &str) -> Option<String> {
         let reason = StopReason::parse(word);
-        let (unit, what) = match reason {
-            StopReason::BudgetSteps => ("steps", "Step limit reached"),
-            StopReason::BudgetTime => ("ms", "Time limit reached"),
-            StopReason::BudgetTokens => ("tokens", "Token limit reached"),
+        let what = stop::budget_of(reason)?.headline;
+        let unit = match reason {
+            StopReason::BudgetSteps => "steps",
+            StopReason::BudgetTime => "ms",
+            StopReason::BudgetTokens => "tokens",
             _ => return None,
         };
         let spent = Spent::of(self.index, reason);

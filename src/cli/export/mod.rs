@@ -144,44 +144,30 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 
 fn write(args: &Args, run: &RecordedRun, look: &Look, out: &mut dyn Write) -> Result<(), Failure> {
     let cursor = args.step.map(|step| (step, args.event.unwrap_or(1)));
+    let view = run.view(look);
     if args.redact {
         let (copy, summary) = run.redacted()?;
-        let view = RunView {
-            summary: &summary,
-            index: copy.index(),
-            lines: &copy,
-            ..run.view(look)
-        };
-        if args.atif.is_some() {
-            return Ok(atif::write(&view, out)?);
-        }
-        if args.otlp.is_some() {
-            return otlp::write(&view, out);
-        }
-        let export = Export {
-            cursor,
-            redacted: Some(copy.blanked()),
-            picture: &|_| None,
-        };
-        return Ok(write_export(&view, &export, out)?);
+        let view = view.of_copy(&summary, copy.index(), &copy);
+        return write_as(args, &view, &Export::redacted(cursor, copy.blanked()), out);
     }
     let picture = |recorded: &str| run.asset(recorded);
-    let view = run.view(look);
+    write_as(args, &view, &Export::whole(cursor, &picture), out)
+}
+
+/// Writes a view in the requested format.
+fn write_as(
+    args: &Args,
+    view: &RunView<'_>,
+    export: &Export<'_>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     if args.atif.is_some() {
-        return Ok(atif::write(&view, out)?);
+        return Ok(atif::write(view, out)?);
     }
     if args.otlp.is_some() {
-        return otlp::write(&view, out);
+        return otlp::write(view, out);
     }
-    Ok(write_export(
-        &view,
-        &Export {
-            cursor,
-            redacted: None,
-            picture: &picture,
-        },
-        out,
-    )?)
+    Ok(write_export(view, export, out)?)
 }
 
 fn is_http(scheme: &str) -> bool {
@@ -195,12 +181,7 @@ fn send(args: &Args, run: &RecordedRun, look: &Look, url: &str, out: &mut dyn Wr
     let receiver = send::Receiver::new(url)?;
     let sent = if args.redact {
         let (copy, summary) = run.redacted()?;
-        let view = RunView {
-            summary: &summary,
-            index: copy.index(),
-            lines: &copy,
-            ..run.view(look)
-        };
+        let view = run.view(look).of_copy(&summary, copy.index(), &copy);
         receiver.send(&otlp::Trace::new(view)?)?
     } else {
         receiver.send(&otlp::Trace::new(run.view(look))?)?

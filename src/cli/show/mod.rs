@@ -16,7 +16,6 @@ use crate::analysis::format::{
     age, bytes, clock, count, counted, lowered, millis, offset, or_missing, score, visible_line,
 };
 use crate::analysis::health;
-use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::stated;
 use crate::analysis::timing::began;
 use crate::analysis::verdict::{LimitFrom, reading};
@@ -146,21 +145,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 
 /// Returns an error if the run has no step `n`.
 pub(super) fn check_step(run: &RecordedRun, n: usize) -> Result<()> {
-    let there = match (run.index.steps().len(), kept_of_all(&run.index)) {
-        (total, _) if n < total => return Ok(()),
-        (0, _) => {
-            let what = format!(
-                "there is no step {n} in {}: {}",
-                run.summary.path,
-                lowered(run.summary.no_step(&run.index))
-            );
-            return Err(Error::new(Kind::NotFound, what));
-        }
-        (_, Some(steps)) => format!("has {steps}"),
-        (1, None) => "has one step, 0".to_owned(),
-        (total, None) => format!("has steps 0 to {}", total - 1),
+    let total = run.index.steps().len();
+    if n < total {
+        return Ok(());
+    }
+    let path = &*run.summary.path;
+    let has = run.summary.has_steps(path, &run.index, total);
+    let what = match total {
+        0 => format!("there is no step {n} in {path}: {}", lowered(&has)),
+        _ => format!("there is no step {n}: {has}"),
     };
-    let what = format!("there is no step {n}: {} {there}", run.summary.path);
     Err(Error::new(Kind::NotFound, what))
 }
 

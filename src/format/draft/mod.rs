@@ -541,7 +541,7 @@ impl<'a> Draft<'a> {
         else {
             return;
         };
-        step.settle(n, self.names);
+        step.settle(n, self.names, &mut self.delta.issues);
     }
 
     /// Marks the reply of step `n` as complete, so that only results of its calls can follow.
@@ -800,7 +800,7 @@ impl<'a> Draft<'a> {
             let tokens = settled
                 .as_ref()
                 .map_or_else(|| step.part.all_tokens(), |_| step.tokens);
-            let head = settled.unwrap_or_else(|| step.head(*n, names));
+            let head = settled.unwrap_or_else(|| step.build(*n, names, &mut delta.issues));
             let head = StepHead {
                 is_abandoned: open.left.contains(*n),
                 ..head
@@ -836,7 +836,7 @@ impl<'a> Draft<'a> {
                 let n = *n;
                 open.steps.remove(&n);
             } else if step.head.is_none() {
-                step.settle(*n, names);
+                step.settle(*n, names, &mut delta.issues);
             }
         }
     }
@@ -884,15 +884,25 @@ impl OpenStep {
     }
 
     /// Drops everything but the head.
-    fn settle(&mut self, n: usize, names: &mut Names) {
-        self.head = Some(Box::new(self.head(n, names)));
+    fn settle(&mut self, n: usize, names: &mut Names, issues: &mut Vec<Issue>) {
+        self.head = Some(Box::new(self.build(n, names, issues)));
         self.tokens = self.part.all_tokens();
         self.part = Part::default();
     }
 
-    fn head(&self, n: usize, names: &mut Names) -> StepHead {
-        let head = self.part.head(n, names);
+    /// Builds the head. Reports once what had to be repaired for it.
+    fn build(&mut self, n: usize, names: &mut Names, issues: &mut Vec<Issue>) -> StepHead {
+        let (head, remarks) = self.part.head(n, names);
         let RecordPlace { span, line, .. } = self.first;
+        if !remarks.is_empty() && !std::mem::replace(&mut self.odd.repairs, true) {
+            issues.extend(remarks.into_iter().map(|(kind, reason)| Issue {
+                kind,
+                file: TraceFile::Events,
+                line: Some(line),
+                offset: Some(span.offset),
+                reason,
+            }));
+        }
         // The state after a step isn't the state that the next one finds, because others change the
         // same files.
         StepHead {

@@ -13,6 +13,7 @@ pub(super) struct Said {
     cost: bool,
     pub(super) offset: bool,
     pub(super) time: bool,
+    pub(super) repairs: bool,
 }
 
 /// Returns the issues of a step that weren't reported yet. Clears a negative cost.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::{Answer, Part, joined, quoted};
 use crate::format::qitos;
+use crate::model::issue::Remark;
 use crate::model::names::cut_at;
 use crate::model::repair::has_half_pair;
 use crate::model::step::{Call, Changes, Decision, Effort, NOT_RECORDED, Outcome, Pointer};
@@ -76,16 +77,15 @@ impl Texts<'_> {
 }
 
 impl Part {
-    /// Returns step `n` as the index keeps it.
-    pub fn head(&self, n: usize, names: &mut Names) -> StepHead {
+    /// Returns step `n` as the index keeps it, and the repairs that its line needs.
+    pub fn head(&self, n: usize, names: &mut Names) -> (StepHead, Vec<Remark>) {
         let texts = Texts::of(self);
-        // The line is repaired when it is read, which the index notes.
         if texts.has_half_pair() {
-            return qitos::step_head(self.line(n).as_bytes(), names).0;
+            return qitos::step_head(self.line(n).as_bytes(), names);
         }
         let mut head = StepHead::default();
         head.absorb(&self.step(n, &texts), names);
-        head
+        (head, Vec::new())
     }
 
     /// Returns the fields of step `n` that the index reads.

@@ -186,7 +186,7 @@ fn a_head_is_that_of_the_line() {
                     let mut names = Names::default();
                     let (of_line, _) =
                         crate::format::step_head(part.line(7).as_bytes(), &mut names);
-                    assert_eq!(part.head(7, &mut names), of_line, "{part:?}");
+                    assert_eq!(part.head(7, &mut names).0, of_line, "{part:?}");
                     count += 1;
                 }
             }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::format::{
     Draft, EventDraft, HEAD_BYTES, Open, RecordPlace, Shape, Source, step_head, tool,
 };
-use crate::model::{Delta, Fate, Names, Record, Span, StepHead};
+use crate::model::{Delta, Fate, IssueKind, Names, Record, Span, StepHead};
 use crate::soak::times;
 
 /// Samples whose records are lines, smallest first.
@@ -131,6 +131,49 @@ fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
         );
     }
     heads
+}
+
+#[test]
+fn what_is_repaired_in_a_step_is_reported_once() {
+    // The record is valid. Only the JSON that the model wrote into a string has half a pair.
+    let lines = [
+        r#"{"timestamp":"2026-05-04T09:00:00Z","type":"session_meta","payload":{"id":"a"}}"#,
+        r#"{"timestamp":"2026-05-04T09:00:01Z","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"{\"command\":\"echo \\ud83d\"}","call_id":"c"}}"#,
+        r#"{"timestamp":"2026-05-04T09:00:02Z","type":"response_item","payload":{"type":"function_call_output","call_id":"c","output":"done"}}"#,
+    ];
+    let tool = tool("rollout-1.jsonl", lines[0].as_bytes()).unwrap();
+    for each in 1..=lines.len() {
+        let (mut open, mut names) = (Open::new(&tool.format, tool.shape), Names::default());
+        let (mut reader, mut issues, mut at) = (tool.reader(), Vec::new(), 0);
+        for some in lines.chunks(each) {
+            let mut delta = Delta::default();
+            let mut draft = Draft::new(&mut open, &mut names, &mut delta);
+            for text in some {
+                at += 1;
+                let span = Span { offset: at, len: 1 };
+                let (line, fate) = (at, Fate::Good);
+                draft.at(RecordPlace { span, line, fate });
+                let (path, key, file) = (0, "", Path::new(""));
+                reader.record(
+                    Source {
+                        text,
+                        path,
+                        key,
+                        file,
+                    },
+                    &mut draft,
+                );
+            }
+            reader.look(&mut draft);
+            draft.end();
+            issues.extend(delta.issues.into_iter().map(|issue| {
+                let is_repair = issue.kind == IssueKind::Repaired;
+                (is_repair, issue.line, issue.reason)
+            }));
+        }
+        let reason = "lone surrogate shown as U+FFFD".to_owned();
+        assert_eq!(issues, [(true, Some(2), reason)], "{each} lines a look");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::price::Prices;
 use crate::model::{
-    Delta, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
+    Delta, InFile, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
 };
 use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, StampsHash, is_running};
 
@@ -96,6 +96,10 @@ impl Lines for Run {
         self.dir
             .has_asset(recorded)
             .map_err(|error| error.to_string())
+    }
+
+    fn in_file(&self) -> Option<InFile> {
+        self.dir.in_file()
     }
 }
 
@@ -334,14 +338,21 @@ impl Run {
             return index;
         }
         let _turn = self.turn();
-        self.index_now()
+        self.read_once(RunReader::read_whole_in_turn)
     }
 
     /// Returns the index like [`Self::index_once`], but without waiting for other large runs. For
     /// the scan thread, which must not wait for a page.
     fn index_now(&self) -> Arc<Index> {
+        self.read_once(RunReader::read_whole)
+    }
+
+    fn read_once(&self, read: fn(&mut RunReader) -> Index) -> Arc<Index> {
         self.open_index().unwrap_or_else(|| match self.hold() {
-            Ok(_files) => Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()),
+            Ok(_files) => Arc::new(read(&mut RunReader::settling(
+                self.dir.clone(),
+                self.settle,
+            ))),
             Err(Evicted) => Self::nothing_here(),
         })
     }
@@ -411,6 +422,9 @@ impl Run {
 
     /// Reads a parked run, or completes a reload that the scan thread started.
     fn wake(&self) -> Arc<Index> {
+        // Before the lock: while this thread waited for its turn with it, the scan thread couldn't
+        // finish a document of this run, for which the thread that has the turn may wait.
+        let _turn = self.turn();
         let mut held = self.held();
         // Another thread may have done so while this one waited.
         if let Some(index) = self.open_index() {
@@ -419,14 +433,13 @@ impl Run {
         let Ok(_files) = self.hold() else {
             return Self::nothing_here();
         };
-        let _turn = self.turn();
         #[cfg(test)]
         self.play_fault();
         self.used.store(now(), Ordering::Relaxed);
         // Readers of the index usually read lines as well.
         self.dir.unpack();
         let mut reload = self.begin_again(std::mem::take(&mut *held));
-        while reload.read_patiently(PIECE_BYTES) {}
+        while reload.read_in_turn(PIECE_BYTES) {}
         // Reading a large file may take longer than an unused run stays open.
         self.used.store(now(), Ordering::Relaxed);
         let index = Arc::clone(&reload.index);

@@ -57,8 +57,8 @@ impl Reload {
         self.take(delta)
     }
 
-    /// Reads like [`Self::read`], for a caller that waits until everything is read.
-    pub(super) fn read_patiently(&mut self, limit: u64) -> bool {
+    /// Reads like [`Self::read`], for a request, which waits until everything is read.
+    pub(super) fn read_in_turn(&mut self, limit: u64) -> bool {
         let delta = self.reader.refresh_patiently(limit);
         self.take(delta)
     }

@@ -698,20 +698,18 @@ impl Scanner {
     /// requested for the longest time come first.
     fn save_memory(&mut self) {
         self.read_bytes = 0;
-        let open = self
-            .by_dir
-            .values()
-            .map(|run| (run.last_used(), run.open_bytes(), run));
-        let mut open: Vec<_> = open.filter(|(_, bytes, _)| *bytes > 0).collect();
-        let mut total: u64 = open.iter().map(|(_, bytes, _)| bytes).sum();
+        let open = self.by_dir.values().map(|run| OpenRun {
+            used: run.last_used(),
+            is_lines: !run.dir().is_document(),
+            bytes: run.open_bytes(),
+            run,
+        });
+        let open: Vec<_> = open.filter(|open| open.bytes > 0).collect();
+        let mut total: u64 = open.iter().map(|open| open.bytes).sum();
         if total <= MAX_OPEN_BYTES {
             return;
         }
-        open.sort_by_key(|(used, ..)| *used);
-        // The most recently used run stays, whatever its size, because someone may be reading a
-        // page of it.
-        open.pop();
-        for (_, bytes, run) in open {
+        for OpenRun { bytes, run, .. } in parkable(open) {
             if total <= MAX_OPEN_BYTES {
                 break;
             }
@@ -819,7 +817,53 @@ impl Scanner {
     }
 }
 
+/// A run whose index is in memory.
+#[derive(Debug)]
+struct OpenRun<R> {
+    /// When it was last requested, in microseconds since the epoch; 0 if it never was.
+    used: i64,
+    /// Whether it consists of lines. Only what is new of them is read.
+    is_lines: bool,
+    bytes: u64,
+    run: R,
+}
+
+/// Returns the runs that may be parked if memory is short, the first one first. The one that was
+/// requested last stays, whatever its size, because someone may be reading a page of it. If none
+/// was requested, one of lines stays, so that a large file that grows isn't read from its start
+/// each time. Documents always are.
+fn parkable<R>(mut open: Vec<OpenRun<R>>) -> Vec<OpenRun<R>> {
+    open.sort_by_key(|open| (open.used, open.is_lines));
+    open.pop_if(|last| last.used > 0 || last.is_lines);
+    open
+}
+
 /// Runs `work`, which may panic on the content of a file. Returns `None` if it did.
 fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_that_was_requested_last_is_not_parked_and_an_unused_document_is() {
+        let parked = |open: &[(i64, bool)]| {
+            let open = open.iter().enumerate().map(|(run, (used, is_lines))| {
+                let (used, is_lines, bytes) = (*used, *is_lines, 1);
+                OpenRun {
+                    used,
+                    is_lines,
+                    bytes,
+                    run,
+                }
+            });
+            let parked = parkable(open.collect()).into_iter();
+            parked.map(|open| open.run).collect::<Vec<_>>()
+        };
+        assert_eq!(parked(&[(3, false), (0, true), (2, true)]), [1, 2]);
+        assert_eq!(parked(&[(0, false), (0, false)]), [0, 1]);
+        assert_eq!(parked(&[(0, true), (0, false), (0, true)]), [1, 0]);
+    }
 }

@@ -109,30 +109,6 @@ fn write(
     redact: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let zone = &state.zone;
-    if redact {
-        let copy = run.redacted()?;
-        let summary = run.summary_of(copy.index());
-        let view = RunView {
-            summary: &summary,
-            index: copy.index(),
-            lines: &copy,
-            now: now(),
-            stale: None,
-            // Related runs aren't redacted, so their names are omitted.
-            related_runs: &Vec::new,
-            zone,
-        };
-        return write_export(
-            &view,
-            &Export {
-                cursor,
-                redacted: Some(copy.blanked()),
-                picture: &|_| None,
-            },
-            out,
-        );
-    }
     let (summary, index) = (run.summary(), run.index());
     let found = OnceCell::new();
     let related_runs = || {
@@ -147,18 +123,16 @@ fn write(
         now: now(),
         stale: None,
         related_runs: &related_runs,
-        zone,
+        zone: &state.zone,
     };
+    if redact {
+        let copy = run.redacted()?;
+        let summary = run.summary_of(copy.index());
+        let view = view.of_copy(&summary, copy.index(), &copy);
+        return write_export(&view, &Export::redacted(cursor, copy.blanked()), out);
+    }
     let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
-    write_export(
-        &view,
-        &Export {
-            cursor,
-            redacted: None,
-            picture: &picture,
-        },
-        out,
-    )
+    write_export(&view, &Export::whole(cursor, &picture), out)
 }
 
 /// Turns the last part of the key into a file name that is valid on every system.
@@ -180,11 +154,34 @@ fn file_name(key: &RunKey) -> String {
 pub(crate) struct Export<'a> {
     /// The step to open at and how many of its events to show, as in the replay. `None` opens the
     /// verdict.
-    pub cursor: Option<(usize, usize)>,
+    cursor: Option<(usize, usize)>,
     /// How much was redacted, if redaction was requested.
-    pub redacted: Option<Blanked>,
+    redacted: Option<Blanked>,
     /// Reads the picture at a recorded path.
-    pub picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+}
+
+impl<'a> Export<'a> {
+    /// Saves the run as it is. `picture` reads the picture at a recorded path.
+    pub(crate) fn whole(
+        cursor: Option<(usize, usize)>,
+        picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    ) -> Self {
+        Self {
+            cursor,
+            redacted: None,
+            picture,
+        }
+    }
+
+    /// Saves a copy without secrets. Pictures aren't searched for secrets, so none are saved.
+    pub(crate) fn redacted(cursor: Option<(usize, usize)>, blanked: Blanked) -> Self {
+        Self {
+            cursor,
+            redacted: Some(blanked),
+            picture: &|_| None,
+        }
+    }
 }
 
 impl fmt::Debug for Export<'_> {

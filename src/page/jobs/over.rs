@@ -10,6 +10,8 @@ use crate::live::{Library, Run};
 pub(crate) struct Over {
     /// The runs that matched when the question started.
     pub(crate) runs: Vec<Arc<Run>>,
+    /// How many duplicates of runs matched too. They aren't covered.
+    pub(crate) duplicates: usize,
     pub(crate) query: Query,
     /// The library's revision when the runs were selected.
     pub(crate) revision: u64,
@@ -21,9 +23,12 @@ impl Over {
         // Read the revision first, so that changes made while the runs are selected count as
         // changes.
         let revision = *library.revision().borrow();
-        let mut runs = library.counted();
+        let mut runs = library.runs();
         runs.retain(|run| query.matches(&*run.summary()));
+        let matching = runs.len();
+        runs.retain(|run| run.summary().counts());
         Self {
+            duplicates: matching - runs.len(),
             runs,
             query,
             revision,

@@ -260,10 +260,9 @@ fn offer_of(run: &Summary) -> Offer {
         .map(line)
         .filter(|task| !task.is_empty());
     let key = line(run.key.as_str());
-    // Sessions are identified by their title, other runs by their name.
-    let (label, other) = match (run.is_session, line(run.title())) {
-        (true, title) => (title, Some(key)),
-        (false, _) => (key, task),
+    let (label, other) = match run.session_title() {
+        Some(title) => (line(title), Some(key)),
+        None => (key, task),
     };
     let status = if run.partial {
         Status::Indexing

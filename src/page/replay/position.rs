@@ -1,7 +1,6 @@
 //! Resolves the position in a run that an address names.
 
 use crate::analysis::replay::{Scene, Track};
-use crate::page::extract::has_steps;
 use crate::page::run_view::RunView;
 
 /// The query of a replay.
@@ -82,7 +81,7 @@ fn at_step(
             .iter()
             .filter(|part| step(part.scene).is_some())
             .count();
-        let steps = has_steps(view.summary, view.index, steps);
+        let steps = view.summary.has_steps("It", view.index, steps);
         let instead = format!("{steps}. You can also use start and end.");
         return Err(NoPlace {
             what: "This run has no step",

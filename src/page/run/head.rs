@@ -57,10 +57,8 @@ impl<'a> RunHead<'a> {
             .map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
     }
 
-    /// Returns the title of a session, whose file name says nothing about it.
     fn title(&self) -> Option<&str> {
-        let summary = &self.view.summary;
-        summary.is_session.then(|| summary.title())
+        self.view.summary.session_title()
     }
 
     fn task(&self) -> &str {
@@ -98,7 +96,9 @@ impl<'a> RunHead<'a> {
         add("not up to date", text(view.stale));
         add("verdict", self.verdict.then(verdict));
         // A session's title is the heading, unless it's too long for one.
-        let is_heading = |title: &&str| summary.is_session && text::one_line(title, TASK_CHARS).1;
+        let is_heading = |title: &&str| {
+            summary.session_title() == Some(*title) && text::one_line(title, TASK_CHARS).1
+        };
         let title = summary.recorded_title().filter(|title| !is_heading(title));
         add("title", text(title));
         add("model", summary.models_words().map(Phrase::from));
@@ -380,7 +380,7 @@ impl<'a> RunHead<'a> {
             summary.run_id.as_deref().filter(other).map(Phrase::from),
         );
         let (place, path) = if view.index.format().is_one_file() {
-            ("file", in_file(&summary.path))
+            ("file", file(view))
         } else {
             ("directory", summary.path.to_string())
         };
@@ -493,15 +493,10 @@ impl Tabs<'_> {
     }
 }
 
-/// Names a run inside a file after the file: `runs/traces.jsonl, trace bbbb`. A run's path has its
-/// name in the file as its last part.
-fn in_file(path: &str) -> String {
-    for end in [".jsonl/", ".json/", ".eval/"] {
-        if let Some((file, name)) = path.split_once(end) {
-            let end = end.trim_end_matches('/');
-            let name = name.trim_start_matches("samples/");
-            return format!("{file}{end}, {}", name.trim_end_matches(".json"));
-        }
-    }
-    path.to_owned()
+/// Names the run's file, and the run in it if it holds several: `runs/traces.jsonl, trace bbbb`.
+fn file(view: &RunView<'_>) -> String {
+    let path = &*view.summary.path;
+    let in_file = view.lines.in_file();
+    let place = in_file.and_then(|run| Some(format!("{}, {}", run.file_of(path)?, run.name)));
+    place.unwrap_or_else(|| path.to_owned())
 }

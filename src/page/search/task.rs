@@ -29,6 +29,7 @@ impl Search {
             .sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
         let tally = Tally {
             runs: over.runs.len(),
+            duplicates_left_out: over.duplicates,
             ..Tally::default()
         };
         Self {

@@ -34,6 +34,7 @@ fn found(hits: usize) -> LineMatch {
 fn standing(state: State, found_in: Vec<InRun>, hits: usize, all: usize) -> Standing {
     let tally = Tally {
         runs: 110,
+        duplicates_left_out: 0,
         runs_done: 40,
         runs_with: found_in.len(),
         bytes: 3_000_000,

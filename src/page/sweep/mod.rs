@@ -30,8 +30,8 @@ use crate::analysis::headline::Headline;
 use crate::analysis::query::{Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{
-    Choice, Effect, Measure, PreparedSweep, Sweep, SweepRule, SweepSpec, Typed, reasons,
-    sweep_rules,
+    Choice, Effect, InvalidSweep, Measure, PreparedSweep, Sweep, SweepRule, SweepSpec, Typed,
+    reasons, sweep_rules,
 };
 use crate::model::time::utc;
 use crate::page::answer::{html, json};
@@ -95,15 +95,24 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
 
 /// Why a question is refused.
 enum Refused {
-    /// An invalid rule or limit: which one, and how to write a valid one.
-    Rule(String),
+    /// An invalid rule or limit.
+    Rule(InvalidSweep),
     Other(WebError),
 }
 
 impl From<Refused> for WebError {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Rule(why) => WebError::bad_request("Invalid rule or limit", &why),
+            Refused::Rule(InvalidSweep { name, why, example }) => {
+                let mut error = WebError::bad_request("Invalid rule or limit", &format!("{why}."));
+                if let Some(name) = name {
+                    error = error.named(&name);
+                }
+                match example {
+                    Some(example) => error.hint(&format!("Example: {example}")),
+                    None => error,
+                }
+            }
             Refused::Other(error) => error,
         }
     }
@@ -145,7 +154,7 @@ async fn ask(
         streak: &form.streak,
         rules: form.rules.iter().map(String::as_str).collect(),
     };
-    let spec = SweepSpec::parse(&typed).map_err(|wrong| Refused::Rule(wrong.to_string()))?;
+    let spec = SweepSpec::parse(&typed).map_err(Refused::Rule)?;
     let query = Query::parse(&form.query);
     let id = format!("{query}\n{spec}");
     let library = Arc::clone(&state.library);
@@ -155,7 +164,7 @@ async fn ask(
         let prepared = spec.ready(summaries.iter().map(|summary| &**summary));
         prepared
             .map(|prepared| SweepTask::new(prepared, over))
-            .map_err(|wrong| Refused::Rule(wrong.to_string()))
+            .map_err(|wrong| Refused::Rule(wrong.into()))
     };
     state.sweeps.ask(params, id, make).await
 }
@@ -164,7 +173,7 @@ async fn ask(
 async fn show(
     state: &AppState,
     form: Form,
-    job: Result<Arc<Job<SweepTask>>, String>,
+    job: Result<Arc<Job<SweepTask>>, InvalidSweep>,
     make: impl FnOnce(View<'_>) -> Answer + Send + 'static,
 ) -> Answer {
     let (library, zone) = (Arc::clone(&state.library), state.zone.clone());
@@ -265,7 +274,7 @@ struct Context {
     /// The parsed query.
     query: Query,
     /// The invalid rule or limit that prevents the evaluation.
-    fault: Option<String>,
+    fault: Option<InvalidSweep>,
     /// The critics to choose from.
     critics: Vec<String>,
     /// The number of runs on the board, and how many of them the query selects.
@@ -373,20 +382,14 @@ impl<'a> View<'a> {
 
     /// Returns why the question can't be evaluated, as the headline.
     fn fault(&self) -> Option<Headline> {
-        let fault = self.context.fault.as_deref()?;
-        // The name of a rule stays as it is.
-        let is_name = fault
-            .split(' ')
-            .next()
-            .is_some_and(|word| word.contains('_'));
-        let fault = if is_name {
-            fault.to_owned()
-        } else {
-            capitalised(fault)
+        let InvalidSweep { name, why, example } = self.context.fault.as_ref()?;
+        let lead = match name {
+            Some(name) => format!("{}: {why}.", text::one_line(name, 80).0),
+            None => format!("{}.", capitalised(why)),
         };
-        Some(match fault.split_once(". ") {
-            Some((lead, more)) => Headline::from(format!("{lead}.")).and(&format!("{more}.")),
-            None => format!("{fault}.").into(),
+        Some(match example {
+            Some(example) => Headline::from(lead).and(&format!("Example: {example}.")),
+            None => lead.into(),
         })
     }
 

@@ -152,11 +152,25 @@ fn a_fault_stands_beside_what_was_typed() {
         rules: vec!["max_step=<3>".to_owned()],
         ..Form::default()
     });
-    context.fault = Some("unknown rule \"max_step\"".to_owned());
+    let mut fault = InvalidSweep {
+        name: Some("max_step=<3>".to_owned()),
+        why: "unknown rule. See below".to_owned(),
+        example: Some("max_steps=8"),
+    };
+    context.fault = Some(fault.clone());
     let html = render(&context, None);
     assert!(
         html.contains("value=\"max_step=&#60;3&#62;\"")
-            && html.contains("role=\"alert\">Unknown rule"),
+            && html.contains(
+                "role=\"alert\">max_step=&#60;3&#62;: unknown rule. See below. <small>Example: max_steps=8.</small>"
+            ),
+        "{html}"
+    );
+    (fault.name, fault.example) = (None, None);
+    context.fault = Some(fault);
+    let html = render(&context, None);
+    assert!(
+        html.contains("role=\"alert\">Unknown rule. See below.</p>"),
         "{html}"
     );
 }

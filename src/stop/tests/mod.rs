@@ -170,3 +170,19 @@ fn budget(budget: Budget, steps: &[StepFacts]) -> Run {
         .expect("the budget is valid");
     live(&set, &(), Stats::default(), steps)
 }
+
+#[test]
+fn each_limit_of_a_budget_has_one_wording() {
+    let words = crate::stop::BUDGETS.each_ref().map(|row| {
+        assert_eq!(row.reason, crate::model::StopReason::parse(row.code));
+        (row.headline, row.clause)
+    });
+    assert_eq!(
+        words,
+        [
+            ("Step limit reached", "the step limit was reached"),
+            ("Time limit reached", "the time limit was reached"),
+            ("Token limit reached", "the token limit was reached"),
+        ]
+    );
+}

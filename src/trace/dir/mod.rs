@@ -21,6 +21,8 @@ use super::recognise::{is_trace_file, origin, recognise};
 use super::several::{self, Holder, Member, Opened};
 use super::stamp::{Stamp, Stamps};
 use crate::format::{Numbering, Origin, Shape, Tool};
+#[cfg(feature = "board")]
+use crate::model::InFile;
 use crate::model::{Index, IssueKind, MAX_LINE_BYTES, Span, TraceFile};
 
 /// A run's directory, and the root that links inside it must not leave.
@@ -491,6 +493,12 @@ impl RunDir {
     /// an archive, the archive is treated as a directory.
     pub fn shared_place(&self) -> Option<PathBuf> {
         Some(self.member.as_ref()?.place(TraceFile::Events))
+    }
+
+    /// Returns the place of the run in its file, if it shares that with others.
+    #[cfg(feature = "board")]
+    pub(crate) fn in_file(&self) -> Option<InFile> {
+        self.member.as_ref()?.in_file()
     }
 
     /// Returns the path shown to users. For a member of an archive, this is its path in the

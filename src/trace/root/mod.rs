@@ -1,6 +1,6 @@
 //! Finds the runs below a root, cheaply when little has changed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use super::beneath::{self, Dir, Kind};
 use super::dir::RunDir;
 use super::frames;
 use super::lister::Lister;
-use super::patience::is_lasting;
+use super::patience::{is_lasting, is_pending};
 use super::recognise::{is_packed_trace_file, is_trace_file, origin};
 use super::several::{Holder, Member};
 use super::stamp::{FileId, Stamp};
@@ -272,6 +272,14 @@ impl Candidate {
         };
     }
 
+    /// Keeps the runs that are known from the last look, if the file is still of the same tool.
+    fn keep_holder(&mut self, known: &Self) {
+        let is_same = |(known, now): (&Tool, &Tool)| std::ptr::eq(known, now);
+        if known.tool().zip(self.tool()).is_some_and(is_same) {
+            self.holder.clone_from(&known.holder);
+        }
+    }
+
     /// Forgets the file, because it's gone or has become something else.
     fn forget(&mut self) {
         (self.seen, self.holder) = (None, None);
@@ -335,8 +343,14 @@ impl Listing {
             .filter_map(|file| Some((&file.name, file.tool()?)))
     }
 
+    /// Returns all candidates. Compressed files come last: if a file is there compressed too, both
+    /// have the same key, and the first one gets it.
     fn candidates(&self) -> impl Iterator<Item = &Candidate> {
-        self.files.iter().chain(&self.named)
+        let packed = |file: &&Candidate| frames::is_packed(&file.name);
+        let plain = self.files.iter().filter(move |file| !packed(file));
+        plain
+            .chain(&self.named)
+            .chain(self.files.iter().filter(packed))
     }
 
     /// Returns whether the subdirectory `name` belongs to the run that this directory is.
@@ -766,12 +780,22 @@ impl Visit {
         let holders = listing
             .holders()
             .filter(|_| whole.is_none() && !self.inside_run && !listing.is_run);
+        // The files whose first listing isn't complete. Which of their runs are also in a compressed
+        // copy isn't known yet.
+        let mut unlisted = HashSet::new();
         for (name, tool, holder) in holders {
             let (file_key, path) = (self.below(name, listing).key, self.path(name));
+            if unlisted.contains(&file_key) {
+                skip(found, &path, WAITS_FOR_PLAIN, SkippedKind::File);
+                continue;
+            }
             let held = match holder.listing() {
                 Ok(held) => held,
                 Err(error) => {
                     skip(found, &path, &error.to_string(), SkippedKind::File);
+                    if is_pending(&error) && !frames::is_packed(name) {
+                        unlisted.insert(file_key.clone());
+                    }
                     // If a file can't be read right now, its last listing stays.
                     match holder.last_listing().filter(|_| !is_lasting(&error)) {
                         Some(held) => held,
@@ -833,6 +857,7 @@ impl Visit {
 }
 
 const SAME_NAME: &str = "its name looks the same as another run's";
+const WAITS_FOR_PLAIN: &str = "the runs of the uncompressed file are still being listed";
 
 /// Lists a directory. Reuses the last listing if the directory hasn't changed.
 fn list(
@@ -885,8 +910,14 @@ fn list(
     listing
         .named
         .sort_by_key(|file| !Path::new(&file.name).ends_with(TraceFile::Manifest.name()));
+    let known = before.into_iter().flat_map(Listing::candidates);
+    let known: HashMap<&OsStr, &Candidate> =
+        known.map(|known| (known.name.as_os_str(), known)).collect();
     for file in &mut listing.named {
         file.look(&dir, root, &visit.below);
+        if let Some(known) = known.get(file.name.as_os_str()) {
+            file.keep_holder(known);
+        }
         if matches!(file.origin, Origin::Run) {
             break;
         }
@@ -898,16 +929,13 @@ fn list(
     listing
         .files
         .retain(|file| !visit.inside_run && (!listing.is_run || is_of_run(file)));
-    // If a file is there compressed too, both have the same key, and the first one gets it.
+    // Compressed files are the first to be beyond the limit.
     listing
         .files
         .sort_by_cached_key(|file| (frames::is_packed(&file.name), file.name.clone()));
     reach.cut |= listing.files.len() > reach.left;
     listing.files.truncate(reach.left);
     reach.left -= listing.files.len();
-    let known = before.map_or(&[][..], |before| &before.files).iter();
-    let known: HashMap<&OsStr, &Candidate> =
-        known.map(|known| (known.name.as_os_str(), known)).collect();
     for file in &mut listing.files {
         if let Some(known) = known.get(file.name.as_os_str()) {
             file.clone_from(known);

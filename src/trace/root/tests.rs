@@ -1,3 +1,4 @@
+use super::super::lister;
 use super::*;
 
 fn keys(found: &RootScan) -> Vec<&str> {
@@ -326,5 +327,59 @@ fn a_file_takes_precedence_over_its_compressed_copies() {
                 (vec![key], vec![(copies[1], SAME_NAME)])
             );
         }
+    }
+}
+
+/// A file whose scan ends when the channel's other end is dropped.
+struct Endless(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl lister::LargeFile for Endless {
+    fn path(&self) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn look_through(&self) {
+        self.0.lock().unwrap().recv().unwrap_err();
+    }
+
+    fn rests_until(&self) -> Option<std::time::Instant> {
+        None
+    }
+
+    fn rest(&self, _: Option<std::time::Instant>) {}
+}
+
+#[test]
+fn a_file_that_is_being_listed_takes_precedence_over_its_compressed_copies() {
+    let text = "{\"instance_id\": \"i\", \"history\": []}\n";
+    let large = format!("{text}{}\n", " ".repeat(1 << 20));
+    for (plain, key, copy) in [
+        ("a.jsonl", "a.jsonl/i", "a.jsonl.gz"),
+        ("events.jsonl", "events.jsonl/i", "events.jsonl.gz"),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join(copy), gzip(large.as_bytes())).unwrap();
+        fs::write(root.path().join(plain), &large).unwrap();
+        let (woken, wakes) = std::sync::mpsc::channel();
+        let lister = Lister::new(move || woken.send(()).unwrap());
+        let ends = [(); 2].map(|()| {
+            let (end, other) = std::sync::mpsc::channel();
+            lister.ask(Arc::new(Endless(other.into())));
+            end
+        });
+        let mut scanner = RootScanner::new(root.path().to_owned());
+        scanner.look_aside_with(&lister);
+        let found = scanner.scan();
+        let expected = [
+            (plain, "its runs are still being listed"),
+            (copy, WAITS_FOR_PLAIN),
+        ];
+        assert_eq!((keys(&found), skipped(&found)), (vec![], expected.into()));
+        drop(ends);
+        wakes.iter().take(3).for_each(drop);
+        let found = scanner.scan();
+        assert_eq!(keys(&found), [key]);
+        assert!(found.runs[&RunKey::new(key)].path().ends_with(key));
+        assert_eq!(skipped(&found), [(&*format!("{copy}/i"), SAME_NAME)]);
     }
 }

@@ -100,11 +100,7 @@ impl<'a> List<'a> {
             group.name
         };
         let name = match group.head {
-            Some(head) if *by == *PARENT => head
-                .summary
-                .task
-                .as_deref()
-                .filter(|_| head.summary.is_session),
+            Some(head) if *by == *PARENT => head.summary.session_title(),
             None if *by == *PARENT => Some(recorded),
             _ if by.name == "project" => recorded
                 .trim_end_matches(['/', '\\'])

@@ -115,7 +115,7 @@ impl Row<'_> {
     /// its file name is all that is known.
     pub(crate) fn session_name(&self) -> Option<(Option<String>, String)> {
         let has_title = self.run.recorded_title().is_some() || self.task().is_some();
-        let title = Some(line(self.run.title())).filter(|_| self.run.is_session && has_title)?;
+        let title = self.run.session_title().filter(|_| has_title).map(line)?;
         let project = self.run.project.as_deref().and_then(|path| {
             path.trim_end_matches(['/', '\\'])
                 .rsplit(['/', '\\'])

@@ -124,6 +124,7 @@ fn groups_are_rows_with_counts_and_sums() {
 fn children_are_indented_below_the_run_that_started_them() {
     let mut parent = session("p", "/x", "Do all");
     parent.run_id = Some("id".into());
+    parent.titles = vec!["The whole".to_owned()].into();
     let mut child = session("p/child", "/x", "Do a part");
     child.parent = Some("id".into());
     let alone = session("q", "/x", "Else");
@@ -146,6 +147,15 @@ fn children_are_indented_below_the_run_that_started_them() {
         (4, 1)
     );
     assert!(html.contains("parent%3Did"), "{html}");
+    // The group has the name that the run's own row has.
+    assert_eq!(
+        (
+            html.matches(">The whole<").count(),
+            html.matches(">Do all<").count()
+        ),
+        (2, 0),
+        "{html}"
+    );
 }
 
 #[test]
