@@ -11,7 +11,7 @@ const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top
 const url = `${location.pathname.replace(/\/$/, "")}/transcript/part`;
 let busy; // the request in progress
 let asked; // the step at the top of the window at the last request
-let follow = false; // whether the end of the run was in view before a change
+let before = new Map(); // where each step was in the window before the last change
 
 const isAtEnd = () => number("end") === number("total") && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
 const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
@@ -31,11 +31,13 @@ function size() {
   document.getElementById("gap-below").setAttribute("height", Math.round(height * (number("total") - number("end"))));
 }
 
-/** Loads the steps around step `n`, which stays where it is in the window or comes to `place`. */
-async function load(n, place = top(n)) {
+/** Loads the steps around step `n`, which stays where it is in the window, or comes to the edge if it isn't there yet. */
+async function load(n) {
+  const from = scrollY;
   try {
     await (busy = htmx.ajax("GET", `${url}?around=${n}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
     size();
+    const place = before.get(n) ?? (scrollY === from ? edge() : undefined); // else the user went on to another place
     if (place !== undefined && top(n) !== undefined) scrollBy({ top: top(n) - place, behavior: "instant" });
   } finally {
     busy = undefined;
@@ -54,7 +56,7 @@ function check() {
     // Only a gap is visible: load the step that would be there.
     const height = (last - first) / all.length;
     const n = Math.round(last < 0 ? number("end") + (edge() - last) / height : above - (first - edge()) / height);
-    return load(Math.max(0, Math.min(number("total") - 1, n)), edge());
+    return load(Math.max(0, Math.min(number("total") - 1, n)));
   }
   const n = Number(current().dataset.n);
   if (((above && first > -NEAR) || (below && last < innerHeight + NEAR)) && n !== asked) load((asked = n));
@@ -63,14 +65,13 @@ function check() {
 /** Moves to step `n`. Loads it if it isn't on the page. */
 async function go(n) {
   while (busy && top(n) === undefined) await busy;
-  if (top(n) === undefined) await load(n, edge());
+  if (top(n) === undefined) await load(n);
   const step = document.getElementById(`t${n}`);
   if (step) scrollBy({ top: top(n) - edge(), behavior: "instant" });
   step?.querySelector(".no[href]")?.focus({ preventScroll: true });
-  const address = new URL(location);
+  const address = new URL(`#t${n}`, location);
   address.searchParams.set("tab", "transcript");
   address.searchParams.set("step", n);
-  address.hash = `t${n}`;
   history.replaceState(history.state, "", address);
 }
 
@@ -83,17 +84,14 @@ if (box()) {
   addEventListener("scroll", () => (tell(), check()), { passive: true });
   addEventListener("resize", size);
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
-  document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => (follow = ctx.sourceElement?.id === "pulse" && isAtEnd()));
-  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
-    if (ctx.sourceElement?.id !== "pulse") return;
-    size();
-    if (follow) toEnd();
-    tell();
+  document.addEventListener("htmx:before:swap", () => {
+    before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]));
   });
+  document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => ctx.sourceElement?.id === "pulse" && (size(), tell()));
   size();
   const target = /^#t\d+$/.test(location.hash) && document.querySelector(location.hash);
   if (!target && number("first") && number("end") === number("total")) toEnd();
-  else if (target || number("first")) (target || steps()[0]).scrollIntoView({ block: "start" });
+  else if (target || number("first")) scrollBy({ top: (target || steps()[0]).getBoundingClientRect().top - edge(), behavior: "instant" });
   tell();
   requestAnimationFrame(check);
 }

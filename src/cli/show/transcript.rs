@@ -74,7 +74,7 @@ impl Page<'_> {
             lines.push("The line can't be read; `board check` shows why".to_owned());
         }
         if let Some(thought) = &step_view.thought {
-            let words = format!("Thinking: {}", thought.first_line());
+            let words = format!("Thought: {}", thought.first_line());
             lines.push(self.look.paint(Ink::Dim, &words));
         }
         let answer = step_view.decision.and_then(|decision| decision.answer);

@@ -483,8 +483,15 @@ impl Tabs<'_> {
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),
         ];
-        let has = |name| name != "manifest" || !index.format().is_one_file();
-        let mut tabs: Vec<_> = tabs.into_iter().filter(|(name, ..)| has(*name)).collect();
+        // A tab without content would only say so.
+        let has = |name: &str| match name {
+            _ if name == self.current => true,
+            "manifest" => !index.format().is_one_file(),
+            "scores" => !summary.critics.is_empty(),
+            "issues" => summary.issues.0 > 0,
+            _ => true,
+        };
+        let mut tabs: Vec<_> = tabs.into_iter().filter(|(name, ..)| has(name)).collect();
         // A session is read, other runs are looked through.
         if summary.is_session {
             tabs.swap(0, 1);

@@ -189,9 +189,13 @@ fn todos(args: &Json<'_>) -> Option<String> {
         .iter()
         .find_map(|key| args.get(key)?.as_array())
         .filter(|tasks| !tasks.is_empty())?;
-    let status = |task: &Json<'_>| {
-        let status = task.get("status").and_then(Json::as_str);
-        status.map(|status| status.to_ascii_lowercase())
+    let status = |task: &Json<'_>| match task.get("completed") {
+        Some(Json::Bool(true)) => Some("done".to_owned()),
+        Some(Json::Bool(false)) => Some("pending".to_owned()),
+        _ => {
+            let status = task.get("status").and_then(Json::as_str);
+            status.map(str::to_ascii_lowercase)
+        }
     };
     let known: Option<Vec<String>> = tasks.iter().map(status).collect();
     let known = known?;
@@ -640,6 +644,16 @@ impl Call {
             .iter_mut()
             .take(last)
             .for_each(|arg| arg.comma = ", ");
+        if out.object.is_empty() {
+            let args = out
+                .args
+                .iter()
+                .filter(|arg| !arg.value.as_str().starts_with('…'));
+            let args: Vec<String> = args
+                .map(|arg| format!("{}{}", arg.name, arg.value))
+                .collect();
+            out.object = text::one_line(&args.join(", "), MAX_OBJECT).0.into();
+        }
         out
     }
 
