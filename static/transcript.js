@@ -64,11 +64,12 @@ function check() {
 
 /** Moves to step `n`. Loads it if it isn't on the page. */
 async function go(n) {
-  while (busy && top(n) === undefined) await busy;
+  while (busy) await busy; // it may bring steps without this one
   if (top(n) === undefined) await load(n);
   const step = document.getElementById(`t${n}`);
   if (step) scrollBy({ top: top(n) - edge(), behavior: "instant" });
   step?.querySelector(".no[href]")?.focus({ preventScroll: true });
+  tell(); // before the scroll event, for a key pressed at once
   const address = new URL(`#t${n}`, location);
   address.searchParams.set("tab", "transcript");
   address.searchParams.set("step", n);
