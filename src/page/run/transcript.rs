@@ -471,7 +471,7 @@ impl<'a> TranscriptPart<'a> {
             let prompts = prompts_before(view, total);
             prompts
                 .into_iter()
-                .map(|prompt| writer.said(prompt))
+                .map(|prompt| writer.said(&prompt))
                 .collect()
         } else {
             Vec::new()
@@ -591,7 +591,7 @@ impl<'a> Writer<'a> {
         (first..end, blocks)
     }
 
-    fn said(&mut self, prompt: Prompted) -> Said {
+    fn said(&mut self, prompt: &Prompted) -> Said {
         let href = prompt.event.map(|event| self.view.at_event(event));
         Said {
             text: self.fold.beginning(&prompt.words, href),
@@ -614,7 +614,7 @@ impl<'a> Writer<'a> {
         let prompts = prompts_of(view, n);
         let mut prompts: Vec<Said> = prompts
             .into_iter()
-            .map(|prompt| self.said(prompt))
+            .map(|prompt| self.said(&prompt))
             .collect();
         let turn = self.turns.iter().find(|turn| turn.first == n);
         if let (Some(said), Some(turn)) = (prompts.first_mut(), turn) {
