@@ -23,7 +23,7 @@ function paint() {
   CSS.highlights.set("found", new Highlight(...ranges));
 }
 
-/** Moves to the next step with the text, or the previous one. Goes on from the other end. */
+/** Moves to the next or previous step with the text. Wraps around at the ends. */
 function move(key) {
   const steps = found().dataset.steps.split(" ").filter(Boolean).map(Number);
   const next = key === "n" ? (steps.find((step) => step > at) ?? steps[0]) : (steps.findLast((step) => step < at) ?? steps.at(-1));

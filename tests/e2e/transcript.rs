@@ -182,7 +182,9 @@ fn without_scripts_a_session_is_read_page_by_page() {
         steps += page.count(".ts");
         assert!(page.count(&format!("#t{steps}")) == 0);
         page.click(".winlink a[rel=next]");
-        page.wait(&format!("document.querySelector('#t{steps}')"));
+        page.wait(&format!(
+            "document.readyState === 'complete' && document.querySelector('#t{steps}')"
+        ));
     }
     assert_eq!(steps + page.count(".ts"), 200);
     assert_eq!(page.count(".winlink a[rel=prev]"), 1);

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::task::Poll;
 
 use serde::Serialize;
 
@@ -182,6 +183,20 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
         .enable_all()
         .build()
         .map_err(|error| Error::new(Kind::Unreadable, "can't start the runtime").because(error))?;
+    // Listens from here on: Ctrl-C during the first writes would leave an unfinished run.
+    let mut ctrl_c = Box::pin(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    });
+    let is_asked = runtime.block_on(std::future::poll_fn(|context| {
+        Poll::Ready(ctrl_c.as_mut().poll(context).is_ready())
+    }));
+    let ctrl_c = async {
+        if !is_asked {
+            ctrl_c.await;
+        }
+    };
     let dir = live::own_dir(recording, root)?;
     if !quiet {
         let (dir, root) = (dir.display(), root.display());
@@ -193,11 +208,6 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
             Error::new(Kind::Unreadable, "can't write the output").because(error)
         })?;
     }
-    let ctrl_c = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
     runtime.block_on(live::replay(recording, &dir, ctrl_c))?;
     Ok(dir)
 }

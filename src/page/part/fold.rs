@@ -304,7 +304,7 @@ impl Fold {
     /// Returns the beginning of a text that a person wrote. `href` leads to the rest.
     pub(crate) fn beginning(&mut self, text: &str, href: Option<String>) -> Folded {
         let text = text.trim_matches(['\n', '\r']);
-        let room = if self.is_full() { BRIEF } else { SHORT };
+        let room = if self.is_full() { PREVIEW } else { SHORT };
         let head = text.split_at(head_len(text, room, PROMPT_LINES)).0;
         self.spend(head);
         let more = match href {
@@ -315,9 +315,10 @@ impl Fold {
             },
             _ => More::Nothing,
         };
+        let cut = if head.len() < text.len() { " …" } else { "" };
         Folded {
             more,
-            ..Folded::whole(head.trim_end()).prose()
+            ..Folded::whole(&format!("{}{cut}", head.trim_end())).prose()
         }
     }
 

@@ -1,4 +1,4 @@
-//! Shows a tool call as one line that opens: the tool, what the call was about, what it changed, and
+//! Shows a tool call as one line that opens: the tool, the main argument, the lines it changed, and
 //! the first line of its result.
 
 use askama::Template;
@@ -17,15 +17,15 @@ const OPEN_LINES: usize = 20;
 pub(crate) struct ToolLine {
     /// The name of the tool.
     pub name: Line,
-    /// What the call was about, with paths relative to the project.
+    /// The main argument, with paths relative to the project.
     pub object: Line,
     /// The number of lines that its edits add and remove.
     pub lines: Option<(usize, usize)>,
-    /// The first line of the result. Empty if there is none, or if the line shows an edit.
+    /// The first line of the result. Empty for edits and for lists of tasks.
     pub preview: Line,
-    /// What its only edit is about: a new file, a file written as a whole.
+    /// The kind of its only edit: a new file, or a file written as a whole.
     pub note: Line,
-    /// Whether it makes one edit, so that the line says all about it.
+    /// Whether it makes exactly one edit, which the line describes.
     is_one: bool,
     /// Whether it failed.
     pub is_failed: bool,
@@ -59,8 +59,7 @@ impl ToolLine {
             Some(call) => (call.name.clone(), relative(call.object.as_str(), project)),
             None => ("result".into(), Line::default()),
         };
-        if lines.is_some() && !is_failed {
-            // The tool's result only repeats the edit.
+        if pair.confirms_edits {
             pair.blocks.clear();
             pair.rest.clear();
             pair.small = Line::default();
@@ -102,12 +101,31 @@ fn relative(text: &str, project: &str) -> Line {
     if project.len() < 2 {
         return text.into();
     }
-    let inside = text.replace(&format!("{project}/"), "");
-    if inside.trim() == project {
-        ".".into()
-    } else {
-        inside.into()
+    if text.trim() == project {
+        return ".".into();
     }
+    let mut inside = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(project) {
+        inside.push_str(before);
+        let is_start = inside
+            .chars()
+            .next_back()
+            .is_none_or(|last| last.is_whitespace() || "\"'`=:(,".contains(last));
+        let path = after.strip_prefix('/').filter(|path| {
+            let next = path.chars().next();
+            next.is_some_and(|next| !next.is_whitespace() && !"\"'`;&|)".contains(next))
+        });
+        match path.filter(|_| is_start) {
+            Some(path) => rest = path,
+            None => {
+                inside.push_str(project);
+                rest = after;
+            }
+        }
+    }
+    inside.push_str(rest);
+    inside.into()
 }
 
 #[cfg(test)]
@@ -121,6 +139,10 @@ mod tests {
         assert_eq!(shown("cd /home/a/proj && ls"), "cd /home/a/proj && ls");
         assert_eq!(shown("/home/a/proj"), ".");
         assert_eq!(shown("/home/a/project/x"), "/home/a/project/x");
+        assert_eq!(shown("rm -r /home/a/proj/"), "rm -r /home/a/proj/");
+        assert_eq!(shown("cd /home/a/proj/ && ls"), "cd /home/a/proj/ && ls");
+        assert_eq!(shown("ls /mnt/home/a/proj/x"), "ls /mnt/home/a/proj/x");
+        assert_eq!(shown("diff '/home/a/proj/a' /home/a/proj/b"), "diff 'a' b");
         assert_eq!(relative("/etc/passwd", "/").as_str(), "/etc/passwd");
     }
 }

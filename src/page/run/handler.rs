@@ -335,7 +335,7 @@ pub(crate) async fn page(
     let shell = shell(&state, &run);
     let find = params.text("find").to_owned();
     let found_in = Arc::clone(&run);
-    let turn = if shown.tab == "files" || !find.is_empty() {
+    let turn = if shown.tab == "files" || shown.tab == "transcript" && !find.is_empty() {
         Some(state.walk().await?)
     } else {
         None
@@ -483,7 +483,11 @@ pub(crate) async fn pulse(
                 let part = held
                     .filter(|held| held.end >= known)
                     .map(|_| TranscriptPart::new(view, Place::Before(total)));
-                let outline = Outline::new(view, held.map_or(0, |held| held.first));
+                let at = match held {
+                    Some(held) if held.end < known => held.first,
+                    _ => total.saturating_sub(1),
+                };
+                let outline = Outline::new(view, at);
                 Some(TabUpdate::Transcript(outline, part, PendingSlot { view }))
             }
             "state" if known < total => Some(TabUpdate::State(Box::new(state_tab(

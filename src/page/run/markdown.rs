@@ -12,7 +12,7 @@ use crate::page::part::fold::{Folded, More};
 use crate::page::run_view::RunView;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
-use crate::page::step::messages::{Prompted, prompts_before};
+use crate::page::step::messages::{Prompted, prompts_before, prompts_or_task};
 
 /// Writes the whole run, or only the steps `only`.
 pub(crate) fn write(
@@ -26,7 +26,12 @@ pub(crate) fn write(
         write_head(out, view)?;
     }
     for n in only.unwrap_or(0..total) {
-        write_asked(out, &prompts_before(view, n))?;
+        // The head of a whole run has the task.
+        let asked = match is_whole {
+            true => prompts_before(view, n),
+            false => prompts_or_task(view, n, usize::MAX),
+        };
+        write_asked(out, &asked)?;
         if let Some(step_view) = step_view(view, n, StepPlace::Alone) {
             write_step(out, view, &step_view)?;
         }
@@ -127,7 +132,7 @@ fn write_step(out: &mut dyn Write, view: &RunView<'_>, step_view: &StepView) -> 
         rest(out, &thought.more)?;
         writeln!(out)?;
     }
-    if let Some(reply) = &step_view.reply {
+    if let Some(reply) = step_view.reply.as_ref().or(step_view.wrote.as_ref()) {
         for line in reply.shown.lines() {
             writeln!(out, "{}", escape(line))?;
         }

@@ -1,4 +1,4 @@
-//! Shows a session as one reads it: prompts in full, replies as Markdown, each tool call as one
+//! Shows a session from top to bottom: prompts in full, replies as Markdown, each tool call as one
 //! line that opens, and an outline of the prompts.
 //!
 //! A page holds a part of the steps, however long the run. `transcript.js` requests the part around
@@ -29,7 +29,7 @@ use crate::page::run_view::{RunView, micros};
 use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, started, step_brief};
 use crate::page::step::messages::{
-    Prompted, compaction_in_words, compactions_before, prompts_before,
+    Prompted, compaction_in_words, compactions_before, prompts_or_task,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -37,6 +37,8 @@ const MAX_ELEMENTS: usize = 820;
 const MAX_STEPS: usize = 120;
 /// The assumed height of a step.
 const LINES_PER_STEP: usize = 5;
+/// Prompts shown before one step, at most.
+const MAX_PROMPTS: usize = 20;
 /// Steps found by a search, at most.
 const MAX_FOUND: usize = 2_000;
 /// Prompts that the outline lists around the current one.
@@ -101,7 +103,7 @@ impl Find {
         self.steps.first().copied()
     }
 
-    /// States the number of steps found, or why there are none.
+    /// Returns the number of steps found, or the reason if there are none.
     fn words(&self) -> String {
         let words = match self.steps.len() {
             _ if self.text.is_empty() => return String::new(),
@@ -201,6 +203,8 @@ impl<'a> OtherPart<'a> {
 pub(crate) struct Outline {
     /// The number of turns.
     turns: usize,
+    /// The number of steps.
+    steps: usize,
     /// The same in words.
     count: Line,
     rows: Vec<OutlineRow>,
@@ -285,7 +289,7 @@ struct TranscriptStep {
     took: Line,
     /// The prompts before the step.
     prompts: Vec<Said>,
-    /// What happened before the step besides prompts: compactions, another run.
+    /// Compactions before the step, and the start of another run in the directory.
     dividers: Vec<Line>,
     unreadable: Option<Phrase>,
     thought: Option<Folded>,
@@ -310,7 +314,8 @@ impl<'a> Transcript<'a> {
         let part = TranscriptPart::new(view, place);
         let at = match place {
             Place::Around(n) => n,
-            _ => part.steps.start,
+            Place::Before(_) => part.steps.end.saturating_sub(1),
+            Place::From(_) => part.steps.start,
         };
         Self {
             view,
@@ -374,6 +379,7 @@ impl Outline {
         let before = first.checked_sub(1).and_then(|k| turns.get(k));
         Self {
             turns: turns.len(),
+            steps: view.index.steps().len(),
             count: format::counted(turns.len(), "prompt").into(),
             rows: rows.map(row).collect(),
             earlier: link(before, first, "earlier"),
@@ -384,7 +390,7 @@ impl Outline {
 
 impl OutlineRow {
     fn new(view: &RunView<'_>, turn: &Turn, is_current: bool) -> Self {
-        let prompts = prompts_of(view, turn.first);
+        let prompts = prompts_or_task(view, turn.first, 1);
         let words = prompts.first().map(|prompt| {
             let lines = prompt.words.split_whitespace();
             let words = lines.take(OUTLINE_CHARS).collect::<Vec<_>>().join(" ");
@@ -435,19 +441,6 @@ fn at_step(key: &str, n: usize) -> String {
     format!("{}#t{n}", href::with_query(&href::run(key), &query))
 }
 
-/// Returns the prompts before step `n`. A run without recorded prompts begins with its task.
-fn prompts_of(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
-    let mut prompts = prompts_before(view, n);
-    if prompts.is_empty() && n == 0 {
-        prompts.extend(view.summary.task.as_ref().map(|task| Prompted {
-            event: None,
-            ts: None,
-            words: task.to_string(),
-        }));
-    }
-    prompts
-}
-
 impl<'a> TranscriptPart<'a> {
     /// Shows as many steps at `place` as fit on a page.
     pub(crate) fn new(view: &'a RunView<'a>, place: Place) -> Self {
@@ -459,7 +452,7 @@ impl<'a> TranscriptPart<'a> {
                 writer.write(n..n, n..total)
             }
             Place::Before(n) => {
-                let n = n.min(total);
+                let n = n.clamp(total.min(1), total);
                 writer.write(0..n, n..n)
             }
             Place::Around(n) => {
@@ -468,11 +461,9 @@ impl<'a> TranscriptPart<'a> {
             }
         };
         let last_prompts = if steps.end == total {
-            let prompts = prompts_before(view, total);
-            prompts
-                .into_iter()
-                .map(|prompt| writer.said(&prompt))
-                .collect()
+            // The task of a run without steps is its prompt.
+            let prompts = prompts_or_task(view, total, MAX_PROMPTS);
+            prompts.iter().map(|prompt| writer.said(prompt)).collect()
         } else {
             Vec::new()
         };
@@ -570,7 +561,7 @@ impl<'a> Writer<'a> {
         for n in after {
             let Some(block) = self.block(n) else { break };
             elements += block.elements();
-            // A step that doesn't fit on a page of its own is shown all the same.
+            // The first step is shown even if it exceeds the limit.
             if !blocks.is_empty()
                 && (elements > most(MAX_ELEMENTS / 2) || blocks.len() >= most(MAX_STEPS / 2))
             {
@@ -611,11 +602,10 @@ impl<'a> Writer<'a> {
 
     fn block(&mut self, n: usize) -> Option<Block> {
         let view = self.view;
-        let prompts = prompts_of(view, n);
-        let mut prompts: Vec<Said> = prompts
-            .into_iter()
-            .map(|prompt| self.said(&prompt))
-            .collect();
+        let mut asked = prompts_or_task(view, n, MAX_PROMPTS + 1);
+        let more = asked.len() > MAX_PROMPTS;
+        asked.truncate(MAX_PROMPTS);
+        let mut prompts: Vec<Said> = asked.iter().map(|prompt| self.said(prompt)).collect();
         let turn = self.turns.iter().find(|turn| turn.first == n);
         if let (Some(said), Some(turn)) = (prompts.first_mut(), turn) {
             let (from, until) = (turn.first.to_string(), turn.end.to_string());
@@ -631,7 +621,13 @@ impl<'a> Writer<'a> {
         });
         let compactions =
             compactions_before(view, n).map(|one| format::capitalised(&compaction_in_words(one)));
-        let dividers = lap.into_iter().chain(compactions).map(Line::from).collect();
+        let more = more.then(|| "More prompts are in the events".to_owned());
+        let dividers = lap
+            .into_iter()
+            .chain(compactions)
+            .chain(more)
+            .map(Line::from)
+            .collect();
         let label = view.label(n);
         let group = view.index.round_of(n);
         let tools = step_view.actions.pairs.into_iter();

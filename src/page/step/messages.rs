@@ -208,6 +208,24 @@ pub(crate) struct Prompted {
 /// branches. If `n` is the number of steps, returns what came after the last step. Supports only
 /// formats whose records identify prompts.
 pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
+    first_prompts_before(view, n, usize::MAX)
+}
+
+/// Returns the same for a page: at most `most` prompts. A run without recorded prompts begins with
+/// its task.
+pub(crate) fn prompts_or_task(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {
+    let mut prompts = first_prompts_before(view, n, most);
+    if prompts.is_empty() && n == 0 {
+        prompts.extend(view.summary.task.as_ref().map(|task| Prompted {
+            event: None,
+            ts: None,
+            words: task.to_string(),
+        }));
+    }
+    prompts
+}
+
+fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {
     if view.index.format().assemble.is_none() {
         return Vec::new();
     }
@@ -218,11 +236,14 @@ pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
     let end = parts(view, n).next().unwrap_or(view.index.events().len());
     let last = (end + 1).min(view.index.events().len());
     let mut found: Vec<(usize, Prompted)> = Vec::new();
-    let mut known: Vec<String> = Vec::new();
+    let mut known: HashSet<String> = HashSet::new();
     // A text may occur both in a prompt and in another record of it. The prompt takes precedence.
     for is_prompt in [true, false] {
         // A record with several messages may contain the reply and the text before it.
         for (offset, event) in view.index.events().range(start.min(end)..last).enumerate() {
+            if found.len() >= most {
+                break;
+            }
             let at = start.min(end) + offset;
             let stage = view.index.name(event.stage);
             if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
@@ -241,8 +262,7 @@ pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
                 None => prompted(&json).into_iter().collect(),
             };
             for words in words.into_iter().filter(|words| !words.is_empty()) {
-                if !known.contains(&words) {
-                    known.push(words.clone());
+                if known.insert(words.clone()) {
                     found.push((
                         at,
                         Prompted {

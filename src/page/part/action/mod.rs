@@ -4,7 +4,7 @@
 //! The three lists have no ids in common. They are joined by order, and by the tool's name if it is
 //! recorded. An item without a partner is shown alone with a note.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -68,6 +68,8 @@ pub(crate) struct Pair {
     pub small: Line,
     /// The address of the result on a separate page.
     pub href: Option<String>,
+    /// Whether the result only confirms the edits.
+    pub confirms_edits: bool,
     /// Whether the result records a failure.
     is_failed: bool,
     /// The file that the call reads.
@@ -94,7 +96,7 @@ fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
     path.filter(|_| is_reader).map(str::to_owned)
 }
 
-/// Arguments that say what a call is about, the most telling first.
+/// Names of arguments that describe a call best, in order of preference.
 const OBJECTS: [&str; 17] = [
     "command",
     "cmd",
@@ -118,18 +120,16 @@ const OBJECTS: [&str; 17] = [
 const MAX_OBJECT: usize = 160;
 const MAX_FIRST_LINE: usize = 120;
 
-/// Returns the argument that says best what a call is about, in one line: a command, a pattern with
-/// its place, a file with its lines, or the files it edits.
-fn object(args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
-    let mut paths: Vec<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
-    paths.dedup();
-    match paths.as_slice() {
-        [] => {}
-        [path] => return text::one_line(path, MAX_OBJECT).0,
-        [first, others @ ..] => {
-            let first = text::one_line(first, MAX_OBJECT).0;
-            return format!("{first} and {}", format::counted(others.len(), "more file"));
-        }
+/// Returns the argument that describes the call best, in one line: a command, a pattern with its
+/// directory, a file with its line range, or the edited files.
+fn object(tool: &str, args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
+    let paths: BTreeSet<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
+    if let Some(edit) = edits.edits.first() {
+        let first = text::one_line(&edit.path, MAX_OBJECT).0;
+        return match paths.len() - 1 {
+            0 => first,
+            others => format!("{first} and {}", format::counted(others, "more file")),
+        };
     }
     if let Some(text) = args.as_str() {
         return line_of(text);
@@ -149,8 +149,10 @@ fn object(args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
             .get("path")
             .and_then(Json::as_str)
             .map(|path| format!(" {path}")),
-        _ if PATHS.contains(&key) => {
-            let first = number("offset").map(|first| first.max(1));
+        _ if PATHS.contains(&key) && read_by(tool, args).is_some() => {
+            // Gemini CLI and Qwen Code count lines from 0.
+            let from = u64::from(tool == "read_file");
+            let first = number("offset").map(|first| (first + from).max(1));
             match (first, number("limit")) {
                 (first, Some(lines)) if lines > 0 => {
                     let first = first.unwrap_or(1);
@@ -182,6 +184,18 @@ fn words_of(value: &Json<'_>) -> Option<String> {
     }
 }
 
+/// The words that coding agents use for the status of a task.
+const TASK_STATUSES: [&str; 8] = [
+    "pending",
+    "todo",
+    "in_progress",
+    "in-progress",
+    "completed",
+    "done",
+    "cancelled",
+    "blocked",
+];
+
 /// Returns the progress of a list of tasks and the one in progress: "1 of 3 done · Run the tests".
 fn todos(args: &Json<'_>) -> Option<String> {
     let lists = ["todos", "plan", "items"];
@@ -199,6 +213,10 @@ fn todos(args: &Json<'_>) -> Option<String> {
     };
     let known: Option<Vec<String>> = tasks.iter().map(status).collect();
     let known = known?;
+    let is_task = |status: &String| TASK_STATUSES.contains(&status.as_str());
+    if !known.iter().all(is_task) {
+        return None;
+    }
     let done = known
         .iter()
         .filter(|status| matches!(&***status, "completed" | "done"));
@@ -244,8 +262,8 @@ const FIRST_LINE_BYTES: usize = 4_000;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
     pub name: Line,
-    /// The argument that says best what the call is about, on one line: a command, a file, a
-    /// pattern. Empty if none does.
+    /// The argument that describes the call best, in one line: a command, a file, a pattern. Without
+    /// one, all short arguments.
     pub object: Line,
     /// Whether the object is the progress of a list of tasks.
     pub is_progress: bool,
@@ -439,6 +457,7 @@ fn pair(
         ..Pair::default()
     };
     let done = CallEnd::of(result, invocation).is_ok();
+    out.confirms_edits = done == Some(true) && !requested.edits.is_empty();
     if requested.too_large.is_some() {
         out.note = "edit too large to show line by line".into();
     }
@@ -601,7 +620,9 @@ impl Call {
                 long: Vec::new(),
             };
         };
-        let object = args.map(|args| object(args, edits)).unwrap_or_default();
+        let object = args
+            .map(|args| object(name, args, edits))
+            .unwrap_or_default();
         let progress = args.filter(|_| object.is_empty()).and_then(todos);
         let mut out = Self {
             name: name.into(),
