@@ -38,8 +38,9 @@ async function load(n) {
   busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
   await busy.catch(() => {});
   busy = undefined;
-  settle(n, before.get(n) ?? (scrollY === from ? edge() : undefined)); // unless the user has scrolled on
-  if (held() !== had) requestAnimationFrame(check); // the user may have scrolled meanwhile
+  const isMoved = scrollY !== from; // the user has scrolled on
+  settle(n, before.get(n) ?? (isMoved ? undefined : edge()));
+  if (isMoved || held() !== had) requestAnimationFrame(check);
 }
 
 /** Loads other steps if the visible part is almost at an end of those on the page. */
