@@ -123,7 +123,8 @@ impl Summary {
     }
 
     /// Returns whether the run succeeded, as far as that is recorded and no record contradicts it:
-    /// by the trace itself, or by a reward of 1 or 0. Other rewards don't say which are good.
+    /// by the trace itself, or by a reward of 1 or 0. Other rewards don't say which are good. If
+    /// the trace and the reward differ, it's unknown.
     fn has_passed(&self) -> Option<bool> {
         let is_number = |value: &str| value.parse::<f64>().is_ok();
         let is_rewarded = self
@@ -137,9 +138,10 @@ impl Summary {
             Some(0.0) => Some(false),
             _ => None,
         };
+        let agree = self.success.is_none() || by_reward.is_none() || self.success == by_reward;
         self.success
             .or(by_reward)
-            .filter(|_| self.verdict.contradictions.is_empty())
+            .filter(|_| agree && self.verdict.contradictions.is_empty())
     }
 }
 
@@ -206,5 +208,14 @@ mod tests {
         assert_eq!(one.result(), Some(RunResult::Finished));
         one.partial = true;
         assert_eq!(one.result(), None);
+        let mut two = run("a", RunStatus::Answered, None);
+        two.scores = [GivenScore {
+            name: "reward".to_owned(),
+            value: Some("0".to_owned()),
+        }]
+        .into();
+        two.last_score = Some(0.0);
+        two.success = Some(true);
+        assert_eq!(two.result(), Some(RunResult::Finished), "they differ");
     }
 }
