@@ -309,12 +309,15 @@ pub(super) fn exited(step: &StepHead) -> Option<String> {
 /// Describes the error in a step head: a cancelled call, a missing model reply, or a tool or
 /// command that failed. A cancelled call isn't a failure. Returns `None` if the head has no error.
 pub(super) fn describe_failure(index: &Index, step: &StepHead) -> Option<String> {
-    let tool = step
+    let mut failed = step
         .calls
         .iter()
-        .find(|call| call.end == CallEnd::Failed)
-        .map(|call| index.name(call.name))
-        .filter(|tool| !tool.is_empty());
+        .filter(|call| call.end == CallEnd::Failed)
+        .map(|call| index.name(call.name));
+    // If different tools failed, the head doesn't say which of them reported the error.
+    let tool = failed
+        .next()
+        .filter(|tool| !tool.is_empty() && failed.all(|other| other == *tool));
     let command = failed_command(step).map(|command| format!("`{command}`"));
     let who = command.as_deref().or(tool);
     let Some(error) = step.error.as_deref() else {
