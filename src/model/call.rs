@@ -123,7 +123,7 @@ impl CallEnd {
 impl Call<'_> {
     /// Returns the command that the call runs in a shell: its argument `command` or `cmd`, a text
     /// or a list of words.
-    pub(super) fn command(&self) -> Option<Cow<'_, str>> {
+    pub(crate) fn command(&self) -> Option<Cow<'_, str>> {
         /// What editors take as their `command`.
         const EDITS: [&str; 5] = ["view", "create", "str_replace", "insert", "undo_edit"];
         let args = self.args?;

@@ -97,9 +97,7 @@ fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
 }
 
 /// Names of arguments that describe a call best, in order of preference.
-const OBJECTS: [&str; 17] = [
-    "command",
-    "cmd",
+const OBJECTS: [&str; 15] = [
     "script",
     "pattern",
     "query",
@@ -122,7 +120,7 @@ const MAX_FIRST_LINE: usize = 120;
 
 /// Returns the argument that describes the call best, in one line: a command, a pattern with its
 /// directory, a file with its line range, or the edited files.
-fn object(tool: &str, args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
+fn object(call: &RecordedCall<'_>, args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
     let paths: BTreeSet<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
     if let Some(edit) = edits.edits.first() {
         let first = text::one_line(&edit.path, MAX_OBJECT).0;
@@ -134,9 +132,14 @@ fn object(tool: &str, args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
     if let Some(text) = args.as_str() {
         return line_of(text);
     }
-    let found = OBJECTS
-        .iter()
-        .find_map(|key| Some((*key, words_of(args.get(key)?)?)));
+    if let Some(command) = call.command() {
+        return line_of(&command);
+    }
+    let tool = call.name.as_deref().unwrap_or_default();
+    let found = OBJECTS.iter().find_map(|key| {
+        let words = args.get(key)?.as_str()?;
+        (!words.trim().is_empty()).then_some((*key, words))
+    });
     let Some((key, words)) = found else {
         return String::new();
     };
@@ -164,24 +167,7 @@ fn object(tool: &str, args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
         }
         _ => None,
     };
-    format!("{}{}", line_of(&words), more.unwrap_or_default())
-}
-
-/// Returns a text, or the parts of a command as one text. The script of a shell stands for the call
-/// of the shell.
-fn words_of(value: &Json<'_>) -> Option<String> {
-    match value {
-        Json::String(text) if !text.trim().is_empty() => Some(text.to_string()),
-        Json::Array(words) => {
-            let words: Option<Vec<&str>> = words.iter().map(Json::as_str).collect();
-            match words?.as_slice() {
-                [_, "-c" | "-lc", script] => Some((*script).to_owned()),
-                [] => None,
-                words => Some(words.join(" ")),
-            }
-        }
-        _ => None,
-    }
+    format!("{}{}", line_of(words), more.unwrap_or_default())
 }
 
 /// The words that coding agents use for the status of a task.
@@ -621,7 +607,7 @@ impl Call {
             };
         };
         let object = args
-            .map(|args| object(name, args, edits))
+            .map(|args| object(call, args, edits))
             .unwrap_or_default();
         let progress = args.filter(|_| object.is_empty()).and_then(todos);
         let mut out = Self {
