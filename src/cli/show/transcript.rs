@@ -118,6 +118,7 @@ impl Page<'_> {
                 .pair
                 .marks
                 .iter()
+                .filter(|mark| mark.class.contains("err"))
                 .map(|mark| mark.text.as_str())
                 .collect();
             words = format!(
