@@ -201,11 +201,9 @@ impl<'a> OtherPart<'a> {
 #[derive(Template)]
 #[template(path = "run/transcript_outline.html")]
 pub(crate) struct Outline {
-    /// The number of turns.
-    turns: usize,
     /// The number of steps.
     steps: usize,
-    /// The same in words.
+    /// The number of prompts.
     count: Line,
     rows: Vec<OutlineRow>,
     /// Links to the prompts before and after those listed.
@@ -335,15 +333,6 @@ impl<'a> Transcript<'a> {
         PendingSlot { view: self.view }
     }
 
-    /// States the number of turns and steps.
-    fn heading(&self) -> String {
-        let steps = format::counted(self.part.total(), "step");
-        match self.outline.turns {
-            0 | 1 => steps,
-            turns => format!("{} · {steps}", format::counted(turns, "turn")),
-        }
-    }
-
     /// Returns the addresses of the previous and the next step found, from the first step on the page.
     fn hits(&self) -> (Option<String>, Option<String>) {
         let (key, first) = (self.view.key(), self.part.steps.start);
@@ -378,7 +367,6 @@ impl Outline {
         };
         let before = first.checked_sub(1).and_then(|k| turns.get(k));
         Self {
-            turns: turns.len(),
             steps: view.index.steps().len(),
             count: format::counted(turns.len(), "prompt").into(),
             rows: rows.map(row).collect(),
@@ -560,13 +548,14 @@ impl<'a> Writer<'a> {
         let most = |half: usize| if is_half { half } else { 2 * half };
         for n in after {
             let Some(block) = self.block(n) else { break };
-            elements += block.elements();
+            let more = elements + block.elements();
             // The first step is shown even if it exceeds the limit.
             if !blocks.is_empty()
-                && (elements > most(MAX_ELEMENTS / 2) || blocks.len() >= most(MAX_STEPS / 2))
+                && (more > most(MAX_ELEMENTS / 2) || blocks.len() >= most(MAX_STEPS / 2))
             {
                 break;
             }
+            elements = more;
             blocks.push_back(block);
             end = n + 1;
         }
