@@ -171,7 +171,7 @@ impl RunReader {
     }
 
     /// Reads like [`Self::refresh`], but waits for files that are being decompressed or listed, and
-    /// some seconds for other documents that take much memory.
+    /// up to 30 s for other documents that take much memory.
     pub fn refresh_patiently(&mut self, limit: u64) -> Delta {
         self.refresh_with(limit, Patience::Turn)
     }
