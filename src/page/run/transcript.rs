@@ -298,6 +298,8 @@ struct TranscriptStep {
     more_tools: Line,
     answer: Option<Folded>,
     error: Option<StepError>,
+    /// What the decision was, if the step has nothing else to show.
+    otherwise: Option<Phrase>,
     /// What critics requested.
     notes: Vec<Sign>,
     /// The child runs that the step started.
@@ -619,12 +621,24 @@ impl<'a> Writer<'a> {
             .collect();
         let label = view.label(n);
         let group = view.index.round_of(n);
+        let is_empty = step_view.thought.is_none()
+            && step_view.reply.is_none()
+            && step_view.wrote.is_none()
+            && step_view.actions.is_empty()
+            && step_view.error.is_none()
+            && step_view.unreadable.is_none();
         let tools = step_view.actions.pairs.into_iter();
         let notes = step_view
             .marks
             .into_iter()
             .filter(|mark| matches!(mark.class, "mk retry" | "mk stop"));
+        let (answer, description) = step_view
+            .decision
+            .map(|decision| (decision.answer, decision.description))
+            .unzip();
+        let answer = answer.flatten();
         let step = TranscriptStep {
+            otherwise: description.filter(|_| is_empty && answer.is_none()),
             n,
             href: view.at_step(n),
             took: group
@@ -652,7 +666,7 @@ impl<'a> Writer<'a> {
                 .map(|pair| ToolLine::new(pair, &label, self.project))
                 .collect(),
             more_tools: step_view.actions.more,
-            answer: step_view.decision.and_then(|decision| decision.answer),
+            answer,
             error: step_view.error,
             notes: notes.collect(),
             started: started(&self.children, n),
