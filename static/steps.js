@@ -6,6 +6,7 @@ const box = document.getElementById("steps");
 const list = () => document.getElementById("steprows");
 const shown = () => document.getElementById("stepview")?.dataset.n;
 const part = `${location.pathname.replace(/\/$/, "")}/steps/`;
+const verdict = document.getElementById("verdict-line");
 let busy = false;
 let asked; // the middle line of the last request
 let missed = false; // whether another step was chosen during a request
@@ -66,9 +67,7 @@ function place() {
   box.style.setProperty("--list-top", `${Math.max(box.getBoundingClientRect().top, least)}px`);
 }
 
-function show(url, push) {
-  htmx.ajax("GET", url, { source: "#steprows", target: "#stepview", swap: "outerHTML", push });
-}
+const show = (url, push) => htmx.ajax("GET", url, { source: "#steprows", target: "#stepview", swap: "outerHTML", push });
 
 if (box) {
   box.addEventListener("scroll", check, { passive: true });
@@ -84,16 +83,17 @@ if (box) {
     if (ctx.sourceElement?.id === "pulse") asked = undefined; // the list may have grown here
     const chosen = ctx.target?.id === "stepview";
     await mark(!chosen);
-    if (chosen) lead();
-    if (chosen) document.dispatchEvent(new CustomEvent("steps:shown"));
+    if (!chosen) return;
+    lead();
+    verdict?.removeAttribute("open"); // the list needs the space
+    document.dispatchEvent(new CustomEvent("steps:shown"));
   });
   document.addEventListener("steps:picked", () => {
     asked = undefined;
     box.scrollTop = 0;
     place();
   });
-  addEventListener("scroll", place, { passive: true });
-  addEventListener("resize", place);
+  for (const [of, what] of [[window, "scroll"], [window, "resize"], [verdict, "toggle"]]) of?.addEventListener(what, place, { passive: true });
   place(); // before follow.js scrolls it
   requestAnimationFrame(check); // after that
 }

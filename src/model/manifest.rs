@@ -147,6 +147,8 @@ pub struct Manifest {
     pub cached_summed: Option<u64>,
     /// The run that this one continues. Both are segments of one thread, in separate files.
     pub continues: Option<Box<str>>,
+    /// The model's context window in tokens, if recorded. Of several, the last.
+    pub context_window: Option<u64>,
     /// The points at which the conversation was compacted.
     pub compactions: Vec<Compaction>,
     /// Whether some replies of the model aren't in the records, so that their number is unknown.

@@ -218,8 +218,15 @@ impl FromRequestParts<AppState> for StepParam {
     }
 }
 
-/// The error for a run with `total` steps but no step `n`.
+/// The error for a run with `total` steps but no step `n`. A run that is still being read may have
+/// it.
 pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
+    if run.summary().partial {
+        let sentence = &run.summary().verdict.sentence;
+        let detail = format!("The run: {sentence}. Try again in a moment.");
+        let error = WebError::not_found("Not read yet: step", &detail).named(&n.to_string());
+        return error.link("Open the run", href::run(run.key().as_str()));
+    }
     let has = run.summary().has_steps("It", &run.index(), total);
     let error =
         WebError::not_found("This run has no step", &format!("{has}.")).named(&n.to_string());

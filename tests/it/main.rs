@@ -90,6 +90,7 @@ mod search;
 mod settings;
 mod share;
 mod state;
+mod step_rows;
 #[cfg(target_os = "linux")]
 mod swaps;
 mod sweep;

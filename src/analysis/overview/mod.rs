@@ -7,7 +7,7 @@
 use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
 use crate::analysis::turns::turn_starts;
-use crate::model::Index;
+use crate::model::{Index, StepHead};
 
 /// The marks of a step, the most important first.
 pub const MARKS: [StepFlag; 4] = [
@@ -16,6 +16,17 @@ pub const MARKS: [StepFlag; 4] = [
     StepFlag::Retry,
     StepFlag::Code,
 ];
+
+/// The input of a model request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// All input tokens.
+    pub input: u64,
+    /// The cached part of them, if recorded.
+    pub cached: Option<u64>,
+    /// The step.
+    pub step: usize,
+}
 
 /// The extremes of some steps, each with its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -28,6 +39,10 @@ pub struct Extremes {
     pub lowest: Option<(f64, usize)>,
     /// The longest step, in microseconds.
     pub longest: Option<(i64, usize)>,
+    /// The request with the most input tokens.
+    pub fullest: Option<Context>,
+    /// The first step after the conversation was compacted, and the number of such steps.
+    pub compacted: Option<(usize, usize)>,
 }
 
 impl Extremes {
@@ -61,6 +76,7 @@ impl Extremes {
             .zip(other.marks)
             .for_each(|(own, other)| more(own, other));
         more(&mut self.turns, other.turns);
+        more(&mut self.compacted, other.compacted);
         self.lowest = [self.lowest, other.lowest]
             .into_iter()
             .flatten()
@@ -69,6 +85,10 @@ impl Extremes {
             .into_iter()
             .flatten()
             .reduce(|a, b| if b.0 > a.0 { b } else { a });
+        self.fullest = [self.fullest, other.fullest]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| if b.input > a.input { b } else { a });
     }
 }
 
@@ -79,6 +99,10 @@ pub struct Overview {
     pub columns: Vec<Extremes>,
     /// The extremes of all steps.
     pub whole: Extremes,
+    /// The model's context window in tokens, if recorded.
+    pub window: Option<u64>,
+    /// The input tokens of all requests whose cached part is recorded, and that part.
+    pub cached: Option<(u64, u64)>,
 }
 
 impl Overview {
@@ -87,13 +111,30 @@ impl Overview {
     pub fn new(index: &Index, columns: usize, place: impl Fn(usize) -> (usize, usize)) -> Self {
         let mut overview = Self {
             columns: vec![Extremes::default(); columns],
-            whole: Extremes::default(),
+            window: index
+                .manifest()
+                .get()
+                .and_then(|manifest| manifest.context_window),
+            ..Self::default()
         };
         // A run with a single prompt needs no marks for it.
         let turns = Some(turn_starts(index)).filter(|turns| turns.len() > 1);
         let mut turns = turns.into_iter().flatten().peekable();
+        let mut compacted = compacted(index).into_iter().peekable();
         for n in 0..index.steps().len() {
-            let one = of_step(index, n, turns.next_if_eq(&n).is_some());
+            let one = Extremes {
+                turns: turns.next_if_eq(&n).map(|n| (n, 1)),
+                compacted: compacted.next_if_eq(&n).map(|n| (n, 1)),
+                ..of_step(index, n)
+            };
+            if let Some((input, cached)) = one
+                .fullest
+                .and_then(|context| Some((context.input, context.cached?)))
+            {
+                let sum = overview.cached.get_or_insert_default();
+                sum.0 = sum.0.saturating_add(input);
+                sum.1 = sum.1.saturating_add(cached);
+            }
             let (first, last) = place(n);
             overview
                 .columns
@@ -111,24 +152,53 @@ impl Overview {
         self.columns.get(columns).map(Extremes::of)
     }
 
-    /// Returns the extremes of the steps in `first..end`, which should be few. Without turns.
+    /// Returns the extremes of the steps in `first..end`, which should be few. Without turns and
+    /// compactions.
     pub fn among(index: &Index, first: usize, end: usize) -> Extremes {
         let mut all = Extremes::default();
-        (first..end.min(index.steps().len())).for_each(|n| all.add(&of_step(index, n, false)));
+        (first..end.min(index.steps().len())).for_each(|n| all.add(&of_step(index, n)));
         all
     }
 }
 
-fn of_step(index: &Index, n: usize, begins_turn: bool) -> Extremes {
+/// Returns the steps before which the conversation was compacted, in order.
+fn compacted(index: &Index) -> Vec<usize> {
+    let all = index.manifest().get();
+    let all = all.map(|manifest| manifest.compactions.as_slice());
+    // The step after a compaction is the step of the first group after it.
+    let step = |at: usize| {
+        let group = index.groups().partition_point(|group| group.first <= at);
+        index.step_of(group)
+    };
+    let all = all.unwrap_or_default().iter();
+    let mut steps: Vec<usize> = all.filter_map(|one| step(one.event)).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    steps
+}
+
+fn of_step(index: &Index, n: usize) -> Extremes {
     let Some(step) = index.steps().get(n) else {
         return Extremes::default();
     };
     Extremes {
         marks: MARKS.map(|mark| has(index, n, mark).then_some((n, 1))),
-        turns: begins_turn.then_some((n, 1)),
         lowest: step.lowest_score().map(|score| (score, n)),
         longest: index.round_of(n).and_then(took).map(|took| (took, n)),
+        fullest: context(step, n),
+        ..Extremes::default()
     }
+}
+
+/// Returns the input of the step's request, if recorded.
+fn context(step: &StepHead, n: usize) -> Option<Context> {
+    let usage = step.usage.get();
+    let input = usage.input.filter(|input| *input > 0)?;
+    Some(Context {
+        input,
+        cached: usage.cached.map(|cached| cached.min(input)),
+        step: n,
+    })
 }
 
 #[cfg(test)]

@@ -315,6 +315,7 @@ impl Summary {
     /// reported as missing.
     pub fn no_step(&self, index: &Index) -> &'static str {
         match (index.groups().is_empty(), self.life.liveness.may_grow()) {
+            _ if self.partial => "No steps have been read yet",
             (true, true) => "No steps have begun yet",
             (true, false) if self.steps_unknown => {
                 "No steps are recorded and their number is unknown"

@@ -114,6 +114,8 @@ struct Rollout {
     before: (Option<Ended>, Option<Box<str>>),
     ends: Turns,
     goal: Goal,
+    /// The model's context window in tokens.
+    context_window: Option<u64>,
     /// The duration of the newest turn in milliseconds, if recorded.
     took_ms: Option<f64>,
     /// Whether a person's prompt came in the newest turn, and whether the user stopped that turn.
@@ -182,6 +184,10 @@ impl Reader for Rollout {
                     let parts = count(told.input_tokens).zip(count(told.output_tokens));
                     parts.map(|(read, wrote)| read.saturating_add(wrote)) == total
                 });
+                let window = payload
+                    .info
+                    .and_then(|info| count(member(info, "model_context_window")));
+                self.context_window = window.or(self.context_window);
                 self.replies_in_total = Some(self.replies).filter(|_| is_sum);
                 let is_news = !self.has_usage && total.is_some() && total != self.total;
                 self.total = total.or(self.total);
@@ -250,6 +256,7 @@ impl Reader for Rollout {
         run.children = Some(children);
         run.child_ids = self.children.listed();
         run.limits = self.goal.limit().into_iter().collect();
+        run.context_window = self.context_window;
     }
 }
 

@@ -74,7 +74,7 @@ impl ToolLine {
             name,
             object,
             lines,
-            preview: preview.unwrap_or_default(),
+            preview: relative(preview.unwrap_or_default().as_str(), project),
             note: match pair.edits.as_slice() {
                 // Without the explanation in parentheses.
                 [edit] => edit
@@ -90,6 +90,19 @@ impl ToolLine {
             is_failed,
             is_open: is_failed || is_short,
             pair,
+        }
+    }
+}
+
+impl ToolLine {
+    /// Returns the main argument for a narrow list. Of a file that the call reads or edits, that's
+    /// the name without its directory.
+    pub(crate) fn short_object(&self) -> &str {
+        let object = self.object.as_str();
+        let is_file = !self.pair.edits.is_empty() || self.pair.reads.is_some();
+        match object.rsplit_once('/') {
+            Some((_, name)) if is_file && !name.is_empty() && !object.contains(' ') => name,
+            _ => object,
         }
     }
 }

@@ -239,19 +239,11 @@ impl Shown {
         view.title(&part)
     }
 
-    /// Returns the header, and the verdict for the tabs that tell what happened. On other tabs, the
-    /// header has its first sentence.
-    fn head<'a>(&self, view: &'a RunView<'a>) -> (RunHead<'a>, Option<Verdict<'a>>) {
-        let verdict = match self.tab.as_str() {
-            "" => Some(Verdict::new(view)),
-            "transcript" => Some(Verdict::folded(view)),
-            _ => None,
-        };
-        let head = RunHead {
-            verdict: verdict.is_none(),
-            ..RunHead::new(view)
-        };
-        (head, verdict)
+    /// Returns the header and the verdict. A list of steps is opened below the evidence, until a
+    /// step is chosen.
+    fn head<'a>(&self, view: &'a RunView<'a>, chosen: Option<usize>) -> (RunHead<'a>, Verdict<'a>) {
+        let is_open = self.tab.is_empty() && chosen.is_none();
+        (RunHead::new(view), Verdict::below_line(view, is_open))
     }
 
     /// Draws all steps in one picture. Its links open the current tab if the tab has steps. `read`
@@ -403,7 +395,7 @@ pub(crate) async fn page(
                 }))
             }
         };
-        let (head, verdict) = shown.head(view);
+        let (head, verdict) = shown.head(view, step);
         html(&RunPage {
             pulse: shown.pulse(view, shell.revision, at_end.then_some(total), held),
             shell: Shell {
@@ -514,13 +506,13 @@ pub(crate) async fn pulse(
             }
             _ => None,
         });
-        let (head, verdict) = shown.head(view);
+        let (head, verdict) = shown.head(view, read.filter(|_| !follow));
         let title = shown.title(view, read.filter(|_| !follow));
         html(&RunPulse {
             pulse,
             title,
             head,
-            verdict,
+            verdict: Some(verdict),
             strip: Some(shown.strip(view, if follow { total.checked_sub(1) } else { read })),
             tabs: Tabs {
                 view,

@@ -21,6 +21,7 @@ pub(crate) mod pick;
 pub(crate) mod recorded;
 pub(crate) mod setup;
 pub(crate) mod source;
+pub(crate) mod step_row;
 pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
@@ -53,7 +54,7 @@ pub(crate) struct RunPage<'a> {
     pub shell: Shell,
     pub pulse: Pulse,
     pub head: RunHead<'a>,
-    pub verdict: Option<Verdict<'a>>,
+    pub verdict: Verdict<'a>,
     pub strip: Option<Strip>,
     pub tabs: Tabs<'a>,
     pub content: Content<'a>,

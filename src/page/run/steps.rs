@@ -1,9 +1,8 @@
-//! Shows the list of steps: the rows of a window, read from the index alone, and the end of the
-//! list.
+//! Shows the list of steps: the rows of a window, and the end of the list.
 //!
 //! The list is as high as the whole run. A page holds a part of its lines, and loads others when
-//! they scroll into view. A line is a step, or a heading where another run begins in the same
-//! directory.
+//! they scroll into view. A line is a step, or a heading where a turn or another run in the same
+//! directory begins.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -11,20 +10,21 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::analysis::run_result::ShownStatus;
 use crate::analysis::timing::{longest, stretches, took};
-use crate::analysis::why;
+use crate::analysis::turns::{Turn, turns};
+use crate::model::Fate;
 use crate::model::index::Group;
-use crate::model::{CriticAction, Fate, StepHead};
 use crate::page::part::chart::series_of;
-use crate::page::part::sign::{Link, Phrase, Sign};
+use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::marks::Marks;
 use crate::page::run::pending::{PendingSlot, name};
 use crate::page::run::pick::{Pick, Picker, WINDOW};
+use crate::page::run::step_row::{StepRow, note, sign};
 use crate::page::run_view::{RunView, micros, phase};
 use crate::page::shell::Status;
 use crate::page::step::StepView;
-use crate::page::step::fill::{COPIED, LEFT, StepPlace, step_view};
-use crate::page::step::messages::{compaction_in_words, compactions_before};
+use crate::page::step::fill::{StepPlace, step_view};
+use crate::page::step::messages::prompt_line;
 
 /// Rows that a page holds after loading more, at most.
 pub(crate) const HELD: usize = 120;
@@ -91,38 +91,43 @@ impl Window {
 }
 
 /// Maps the steps of the list to its lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ListLines {
-    /// The first step of each run in the directory. Empty if there is only one run.
-    run_starts: Vec<usize>,
+    /// The steps that begin a run or a turn, in order. Each has a heading. Empty if there is only
+    /// one run and one turn.
+    headed: Vec<usize>,
+    /// The turns. Empty if there is only one.
+    turns: Vec<Turn>,
     steps: usize,
 }
 
 impl ListLines {
     fn of(view: &RunView<'_>) -> Self {
         let steps = view.index.steps().len();
-        let run_starts = Some(view.index.lap_starts())
-            .filter(|run_starts| run_starts.len() > 1)
-            .unwrap_or_default();
+        let several = |starts: &[usize]| starts.len() > 1;
+        let runs = Some(view.index.lap_starts()).filter(|starts| several(starts));
+        let turns = Some(turns(view.index)).filter(|turns| turns.len() > 1);
+        let turns = turns.unwrap_or_default();
+        let mut headed: Vec<usize> = turns.iter().map(|turn| turn.first).collect();
+        headed.extend(runs.into_iter().flatten().filter(|start| **start < steps));
+        headed.sort_unstable();
+        headed.dedup();
         Self {
-            run_starts: run_starts
-                .iter()
-                .copied()
-                .filter(|start| *start < steps)
-                .collect(),
+            headed,
+            turns,
             steps,
         }
     }
 
     /// Returns the number of lines above step `n` and its heading.
     fn above(&self, n: usize) -> usize {
-        n + self.run_starts.partition_point(|start| *start < n)
+        n + self.headed.partition_point(|start| *start < n)
     }
 
     /// Returns the step on a line, or the step below the heading on it.
     fn step_on(&self, line: usize) -> usize {
         let words = self
-            .run_starts
+            .headed
             .iter()
             .enumerate()
             .take_while(|(at, start)| *start + at < line)
@@ -261,25 +266,18 @@ impl<'a> StepRows<'a> {
         pick: Option<&Pick>,
         current: Option<usize>,
     ) -> Self {
+        let children = view.children();
         let row = |n: &usize| {
             let href = pick.map_or_else(
                 || view.at_step(*n),
                 |pick| pick.address(view.key(), pick.from, Some(*n)),
             );
-            let step = view.index.steps().get(*n)?;
-            Some(StepRow {
-                view,
-                n: *n,
-                step,
-                group: view.index.round_of(*n),
-                href,
-                is_current: current == Some(*n),
-            })
+            StepRow::new(view, *n, href, current == Some(*n), &children)
         };
         let rows = steps.iter().filter_map(row).collect();
         let lines = ListLines {
-            run_starts: Vec::new(),
             steps: steps.len(),
+            ..ListLines::default()
         };
         let window = Window {
             first: 0,
@@ -304,20 +302,20 @@ impl<'a> StepRows<'a> {
         let index = self.view.index;
         let longest = longest(index);
         for row in &self.rows {
-            if self.lines.run_starts.contains(&row.n) {
+            if self.lines.headed.binary_search(&row.n()).is_ok() {
                 self.marks.next();
             }
-            if row.step.fate != Fate::Provisional {
+            if row.step().fate != Fate::Provisional {
                 let series = |name| series_of(&self.view.summary.critics, index.name(name));
                 self.marks.scores(
-                    row.step
+                    row.step()
                         .critics
                         .iter()
                         .map(|mark| (series(mark.name), mark.score)),
                 );
             }
             if let Some(group) = row
-                .group
+                .group()
                 .filter(|group| longest > 0 && took(group).is_some())
             {
                 let phases = stretches(index, group);
@@ -360,141 +358,48 @@ impl<'a> StepRows<'a> {
 
     /// Returns the number of lines below the rows.
     fn below(&self) -> usize {
-        (self.lines.steps + self.lines.run_starts.len())
-            .saturating_sub(self.above() + self.marks.lines)
+        (self.lines.steps + self.lines.headed.len()).saturating_sub(self.above() + self.marks.lines)
     }
 
-    /// Returns the heading above a row, if another run begins there in the same directory.
-    fn run_heading(&self, row: &StepRow<'_>) -> Option<String> {
-        let run_heading = self
-            .lines
-            .run_starts
+    /// Returns the heading above a row, if a run or a turn begins there.
+    fn heading(&self, row: &StepRow<'_>) -> Option<Heading> {
+        self.lines.headed.binary_search(&row.n()).ok()?;
+        let runs = self.view.index.lap_starts();
+        let run = runs
             .iter()
-            .position(|start| *start == row.n)?;
-        Some(format!(
-            "run {} of {} in this directory",
-            run_heading + 1,
-            self.view.index.lap_starts().len()
-        ))
-    }
-}
-
-/// A row of the step list (`#step-{n}`).
-#[derive(Template)]
-#[template(path = "run/step_row.html")]
-pub(crate) struct StepRow<'a> {
-    view: &'a RunView<'a>,
-    n: usize,
-    step: &'a StepHead,
-    group: Option<&'a Group>,
-    href: String,
-    /// Whether it is the current step.
-    is_current: bool,
-}
-
-impl HtmlSafe for StepRow<'_> {}
-
-impl<'a> StepRow<'a> {
-    fn is_pending(&self) -> bool {
-        self.step.fate == Fate::Provisional
-    }
-
-    fn sign(&self) -> Option<Sign> {
-        sign(self.step, self.group)
-    }
-
-    fn note(&self) -> Option<Sign> {
-        let is_copied = self.n < self.view.summary.copied_steps();
-        let compacted = || compactions_before(self.view, self.n).next();
-        let compacted = || Some(Sign::icon("mk", "split", compaction_in_words(compacted()?)));
-        let copied = || is_copied.then(|| Sign::icon("mk", "split", COPIED));
-        note(self.step).or_else(compacted).or_else(copied)
-    }
-
-    /// Lists the critics with their scores, which are drawn next to the row. Otherwise explains why
-    /// there are none.
-    fn scores(&self) -> String {
-        if self.is_pending() {
-            return "incomplete line".to_owned();
-        }
-        let scores = self.step.critics.iter().map(|mark| {
-            let name = self.view.index.name(mark.name);
-            mark.score.map_or_else(
-                || format!("{name} no score"),
-                |score| format!("{name} {}", format::score(score)),
-            )
-        });
-        scores.collect::<Vec<_>>().join(", ")
-    }
-
-    /// Returns what the step did, in one line.
-    fn did(&self) -> Did<'a> {
-        let step = self.step;
-        if !step.fate.is_readable() {
-            // The text of a placeholder names its lines.
-            return if step.call.is_empty() {
-                Did::Nothing("unreadable line", "")
-            } else {
-                Did::Nothing("", &step.call)
-            };
-        }
-        if step.actions > 0
-            && let Some((name, rest)) = step.call.split_once('(')
-        {
-            let (args, more) = match rest.rfind(" +").filter(|_| step.actions > 1) {
-                Some(at) => rest.split_at(at),
-                None => (rest, ""),
-            };
-            let args = args.strip_suffix(')').unwrap_or(args);
-            return Did::Call {
-                name,
-                args,
-                more: more.trim_start().trim_end_matches(" more"),
-            };
-        }
-        match (step.call.strip_prefix("answer: "), &*step.call) {
-            (Some(answer), _) => Did::Answer(answer),
-            (None, "") => match self.group.and_then(|group| group.error.as_ref()) {
-                Some((_, text)) => Did::Nothing("no decision · ", text),
-                None => Did::Nothing("no decision", ""),
-            },
-            (None, words) => Did::Words(words),
-        }
-    }
-
-    /// Returns the whole text, which the row truncates.
-    fn title(&self) -> text::Line {
-        match self.did() {
-            Did::Nothing(words, error) => format!("{words}{error}").into(),
-            _ => text::shown(&*self.step.call),
-        }
-    }
-
-    fn took(&self) -> Option<String> {
-        self.group.and_then(took).map(micros)
-    }
-
-    fn tokens(&self) -> String {
-        let mark = format::bound(false, self.view.index.tokens_estimated(self.n));
-        format::or_missing(self.view.index.tokens_of(self.n), |tokens| {
-            format!("{mark}{}", format::tokens(tokens))
+            .position(|start| *start == row.n())
+            .filter(|_| runs.len() > 1);
+        let run = run.map(|run| format!("run {} of {} in this directory", run + 1, runs.len()));
+        let turns = &self.lines.turns;
+        let turn = turns.binary_search_by_key(&row.n(), |turn| turn.first);
+        let turn = turn.ok().and_then(|at| Some((at, turns.get(at)?)));
+        let Some((at, turn)) = turn else {
+            return Some(Heading {
+                name: run.unwrap_or_default().into(),
+                ..Heading::default()
+            });
+        };
+        let mut facts = vec![format::counted(turn.end - turn.first, "step")];
+        facts.extend(turn.took.filter(|took| *took > 0).map(micros));
+        let name = format!("Turn {}", at + 1);
+        Some(Heading {
+            name: run
+                .map_or(name.clone(), |run| format!("{run} · {name}"))
+                .into(),
+            prompt: prompt_line(self.view, turn.first).unwrap_or_default(),
+            facts: facts.join(" · ").into(),
         })
     }
 }
 
-/// The action of a step.
-enum Did<'a> {
-    /// Called a tool. `more` is `+2` if there were two more calls.
-    Call {
-        name: &'a str,
-        args: &'a str,
-        more: &'a str,
-    },
-    Answer(&'a str),
-    /// Another action: waited, handed over.
-    Words(&'a str),
-    /// No decision or an unreadable line, with the error.
-    Nothing(&'static str, &'a str),
+/// What is above the first step of a run or a turn.
+#[derive(Debug, Default)]
+struct Heading {
+    name: text::Line,
+    /// The beginning of the prompt.
+    prompt: text::Line,
+    /// The number of steps, and the duration.
+    facts: text::Line,
 }
 
 /// Returns the next step after `n`, or before it if `back`, that has an error, a retry or a stop.
@@ -516,61 +421,6 @@ pub(crate) fn next_mark(view: &RunView<'_>, n: usize, back: bool) -> Option<(usi
         (n + 1..total).chain(0..n.min(total)).find(marked)
     };
     found.map(|found| (found, if back { found > n } else { found < n }))
-}
-
-/// Returns the sign of an error in the step.
-pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
-    let error = |words: String| Sign::icon("mk err", "error", words);
-    if !step.fate.is_readable() {
-        let words = if step.call.is_empty() {
-            "unreadable line"
-        } else {
-            &*step.call
-        };
-        return Some(error(words.to_owned()));
-    }
-    if let Some((group, (_, text))) = group.and_then(|group| Some((group, group.error.as_ref()?))) {
-        let recovered = if group.recovered {
-            ", passed to recovery"
-        } else {
-            ""
-        };
-        return Some(error(format!("error{recovered}: {text}")));
-    }
-    if let Some(text) = &step.error {
-        let what = if step.is_cancelled() {
-            "call "
-        } else {
-            "tool error: "
-        };
-        return Some(error(format!("{what}{text}")));
-    }
-    if step.is_undecided() {
-        return Some(error("no decision recorded".to_owned()));
-    }
-    let meaning = format!("the command {}", why::exited(step)?).into();
-    Some(Sign {
-        class: "mk err",
-        icon: "",
-        text: "≠0".into(),
-        meaning,
-    })
-}
-
-fn note(step: &StepHead) -> Option<Sign> {
-    let reason = step.critic_reason.as_deref().unwrap_or_default();
-    if step.requested(CriticAction::Retry) {
-        return Some(Sign::icon(
-            "mk retry",
-            "retry",
-            format!("retry requested: {reason}"),
-        ));
-    }
-    if step.is_abandoned {
-        return Some(Sign::icon("mk", "split", LEFT));
-    }
-    step.requested(CriticAction::Stop)
-        .then(|| Sign::icon("mk stop", "critic", format!("stop requested: {reason}")))
 }
 
 /// The end of the list (`#endslot`): the END event, and events of steps without a line.

@@ -15,7 +15,7 @@ fn page(view: &RunView<'_>, content: Content<'_>) -> String {
             ..Pulse::default()
         },
         head: RunHead::new(view),
-        verdict: Some(Verdict::new(view)),
+        verdict: Verdict::below_line(view, true),
         strip: None,
         tabs: Tabs {
             view,
@@ -133,7 +133,7 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
             },
             title: "Running: a".into(),
             head: RunHead::new(&view),
-            verdict: verdict.then(|| Verdict::new(&view)),
+            verdict: verdict.then(|| Verdict::below_line(&view, false)),
             strip: None,
             tabs: Tabs {
                 view: &view,
@@ -157,7 +157,7 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
             &[
                 "steprows",
                 "runhead",
-                "verdict-panel",
+                "verdict-line",
                 "tabs",
                 "endslot",
                 "pending",

@@ -21,7 +21,7 @@ use crate::model::TraceFile;
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Phrase, Sign};
-use crate::page::part::text::{self, Line, one_line};
+use crate::page::part::text::{self, Line};
 use crate::page::part::tool::ToolLine;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::steps::Window;
@@ -29,7 +29,7 @@ use crate::page::run_view::{RunView, micros};
 use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, started, step_brief};
 use crate::page::step::messages::{
-    Prompted, compaction_in_words, compactions_before, prompts_or_task,
+    Prompted, compaction_in_words, compactions_before, line_of_prompt, prompts_or_task,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -43,8 +43,6 @@ const MAX_PROMPTS: usize = 20;
 const MAX_FOUND: usize = 2_000;
 /// Prompts that the outline lists around the current one.
 const OUTLINE: usize = 30;
-/// Longer prompts are truncated in the outline; characters.
-const OUTLINE_CHARS: usize = 160;
 
 /// Which steps a part shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -381,11 +379,7 @@ impl Outline {
 impl OutlineRow {
     fn new(view: &RunView<'_>, turn: &Turn, is_current: bool) -> Self {
         let prompts = prompts_or_task(view, turn.first, 1);
-        let words = prompts.first().map(|prompt| {
-            let lines = prompt.words.split_whitespace();
-            let words = lines.take(OUTLINE_CHARS).collect::<Vec<_>>().join(" ");
-            one_line(&words, OUTLINE_CHARS).0
-        });
+        let words = prompts.first().map(line_of_prompt);
         let mut facts: Vec<Line> = Vec::new();
         let asked = prompts
             .first()
@@ -406,9 +400,7 @@ impl OutlineRow {
         Self {
             step: turn.first,
             href: at_step(view.key(), turn.first),
-            words: words
-                .unwrap_or_else(|| "No prompt recorded".to_owned())
-                .into(),
+            words: words.unwrap_or_else(|| "No prompt recorded".into()),
             facts,
             failed: match turn.failed {
                 0 => Line::default(),

@@ -36,8 +36,9 @@ pub(crate) struct Verdict<'a> {
     others: Vec<RuleStatus>,
     /// Counts the results of all rules.
     tally: String,
-    /// Whether it's a line that opens. Otherwise the whole panel is shown.
-    pub is_folded: bool,
+    /// Whether it's a line that opens, and whether it's open at first. Without it, the panel is
+    /// shown without the line.
+    line: Option<bool>,
 }
 
 impl HtmlSafe for Verdict<'_> {}
@@ -59,14 +60,14 @@ impl<'a> Verdict<'a> {
             leading,
             others,
             tally,
-            is_folded: false,
+            line: None,
         }
     }
 
-    /// Returns the same as a line that opens (`#verdict-line`).
-    pub(crate) fn folded(view: &'a RunView<'a>) -> Self {
+    /// Returns the same below a line that opens it (`#verdict-line`).
+    pub(crate) fn below_line(view: &'a RunView<'a>, is_open: bool) -> Self {
         Self {
-            is_folded: true,
+            line: Some(is_open),
             ..Self::new(view)
         }
     }

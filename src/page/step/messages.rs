@@ -13,6 +13,7 @@ use crate::model::{Compaction, EventKind, Record, TraceFile};
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
+use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::RunView;
 
 /// Limits the rounds searched for the previous prompt.
@@ -223,6 +224,22 @@ pub(crate) fn prompts_or_task(view: &RunView<'_>, n: usize, most: usize) -> Vec<
         }));
     }
     prompts
+}
+
+/// The characters that are kept of a prompt on one line.
+const PROMPT_LINE_CHARS: usize = 120;
+
+/// Returns the beginning of a prompt on one line.
+pub(crate) fn line_of_prompt(prompt: &Prompted) -> Line {
+    let words = prompt.words.split_whitespace().take(PROMPT_LINE_CHARS);
+    one_line(&words.collect::<Vec<_>>().join(" "), PROMPT_LINE_CHARS)
+        .0
+        .into()
+}
+
+/// Returns the beginning of the prompt before step `n`, or of the task, on one line.
+pub(crate) fn prompt_line(view: &RunView<'_>, n: usize) -> Option<Line> {
+    prompts_or_task(view, n, 1).first().map(line_of_prompt)
 }
 
 fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {

@@ -73,7 +73,7 @@ pub(crate) struct Pair {
     /// Whether the result records a failure.
     is_failed: bool,
     /// The file that the call reads.
-    reads: Option<String>,
+    pub reads: Option<String>,
 }
 
 /// Names of arguments that hold a file's path.

@@ -13,7 +13,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::overview::{Extremes, MARKS, Overview};
+use crate::analysis::overview::{Context, Extremes, MARKS, Overview};
 use crate::analysis::replay::StepFlag;
 use crate::page::part::href;
 use crate::page::part::text;
@@ -25,9 +25,11 @@ pub(crate) const COLUMNS: usize = 1_200;
 const LINKS: usize = 36;
 /// Step labels below the picture, at most approximately.
 const LABELS: usize = 20;
-/// Heights of a lane of scores, of durations and of one kind of mark, and the gap between lanes.
+/// Heights of a lane of scores, of durations, of input tokens and of one kind of mark, and the gap
+/// between lanes.
 const SCORE: usize = 16;
 const TIME: usize = 10;
+const CONTEXT: usize = 28;
 const MARK: usize = 5;
 const GAP: usize = 2;
 
@@ -185,10 +187,11 @@ impl Strip {
             0 => overview.whole,
             start => Extremes {
                 turns: overview.whole.turns,
+                compacted: overview.whole.compacted,
                 ..Overview::among(index, start, steps)
             },
         };
-        let legend = legend(view, &newest, to);
+        let legend = legend(view, &newest, &overview, to);
         Self {
             steps,
             columns,
@@ -215,7 +218,31 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
         lanes.push(("low", stairs(columns.iter().map(height), top, None)));
         top += SCORE + GAP;
     }
-    if let Some((longest, _)) = whole.longest.filter(|(longest, _)| *longest > 0) {
+    if let Some(fullest) = whole.fullest {
+        let all = overview.window.unwrap_or_default().max(fullest.input);
+        // Whole pixels, because neighbours are often alike and then share a line of the path.
+        let height = |tokens: u64| (CONTEXT as f64 * (1.0 - tokens as f64 / all as f64)).round();
+        let tokens = |of: fn(&Context) -> Option<u64>| {
+            columns
+                .iter()
+                .map(move |column| column.fullest.as_ref().and_then(of).map(height))
+        };
+        let base = Some(top + CONTEXT);
+        // The cached part covers the lower part of the whole.
+        let new = stairs(
+            tokens(|context| context.cached.map(|_| context.input)),
+            top,
+            base,
+        );
+        lanes.extend(Some(("ctx-new", new)).filter(|(_, path)| !path.is_empty()));
+        let rest = tokens(|context| Some(context.cached.unwrap_or(context.input)));
+        lanes.push(("ctx", stairs(rest, top, base)));
+        let cuts = columns.iter().enumerate();
+        let cuts = cuts.filter(|(_, column)| column.compacted.is_some());
+        let cuts: String = cuts.map(|(x, _)| format!("M{x} {top}v{CONTEXT}")).collect();
+        lanes.extend(Some(("cut", cuts)).filter(|(_, path)| !path.is_empty()));
+        top += CONTEXT + GAP;
+    } else if let Some((longest, _)) = whole.longest.filter(|(longest, _)| *longest > 0) {
         // The shortest duration is drawn one unit high, so that only an unknown duration is a gap.
         let height = |column: &Extremes| {
             column
@@ -312,6 +339,13 @@ fn range_words(view: &RunView<'_>, first: usize, end: usize, within: &Extremes) 
         .turns
         .map(|(_, count)| format::counted(count, "turn start"));
     let mut details: Vec<String> = counts.chain(turns).collect();
+    details.extend(within.fullest.map(|context| {
+        let tokens = format::tokens(context.input);
+        match end - first {
+            1 => format!("{tokens} input tokens"),
+            _ => format!("up to {tokens} input tokens"),
+        }
+    }));
     details.extend(
         within
             .lowest
@@ -351,6 +385,7 @@ fn many(mark: StepFlag, count: usize) -> String {
 fn legend(
     view: &RunView<'_>,
     whole: &Extremes,
+    overview: &Overview,
     to: impl Fn(usize) -> String,
 ) -> Vec<(&'static str, &'static str, String, String)> {
     let mut legend = Vec::new();
@@ -362,7 +397,27 @@ fn legend(
             n,
         )
     });
-    let longest = whole.longest.filter(|(took, _)| *took > 0);
+    if let Some(Context { input, step, .. }) = whole.fullest {
+        let tokens = format::tokens(input);
+        let at = format!("at step {}", label(step));
+        let words = match overview.window {
+            Some(window) => format!(
+                "fullest context {tokens} of {} tokens ({}) {at}",
+                format::tokens(window),
+                format::percent(input, window)
+            ),
+            None => format!("largest input {tokens} tokens {at}, context window not recorded"),
+        };
+        legend.push(("ctx", "", words, to(step)));
+        if let Some((input, cached)) = overview.cached {
+            let share = format::percent(cached, input);
+            let words = format!("{share} of the input cached");
+            legend.push(("ctx-new", "", words, to(step)));
+        }
+    }
+    let longest = whole
+        .longest
+        .filter(|(took, _)| *took > 0 && whole.fullest.is_none());
     let longest = longest.map(|(took, n)| {
         (
             "took",
@@ -394,6 +449,14 @@ fn legend(
     }
     if let Some((n, count)) = whole.turns {
         legend.push(("turn", "", format::counted(count, "turn start"), to(n)));
+    }
+    if let Some((n, count)) = whole.compacted {
+        let words = format!(
+            "{}{}",
+            format::counted(count, "compaction"),
+            first(count, &label(n))
+        );
+        legend.push(("cut", "", words, to(n)));
     }
     legend
 }
