@@ -26,6 +26,7 @@ mod tests;
 use document::Total;
 use family::Family;
 pub use family::Member;
+pub(super) use sum::Amount;
 pub use sum::Sum;
 
 /// One window of groups.

@@ -41,6 +41,8 @@ pub(crate) struct Head {
     /// Further facts: `3 runs failed · 1 still active · showing the first 5`.
     pub(crate) notes: String,
     pub(crate) cells: Vec<Cell>,
+    /// Whether the rows below have checkboxes.
+    pub(crate) marking: bool,
 }
 
 /// A cell in the row of a group.
@@ -131,6 +133,7 @@ impl<'a> List<'a> {
             runs: counted(group.runs, "run"),
             notes: notes.join(" · "),
             cells: self.columns.iter().map(cell).collect(),
+            marking: self.ctx.marking,
         }
     }
 
