@@ -29,7 +29,7 @@ function duration(ms) {
 function tick() {
   if (document.hidden || ["wait", "paused"].includes(document.body.dataset.state)) return;
   for (const time of document.querySelectorAll("[data-age], time[data-since]")) {
-    const ms = Math.max(0, Date.now() - Date.parse(time.dataset.since || time.dateTime || time.dataset.age));
+    const ms = Math.max(0, Date.now() - (1000 * time.dataset.age || Date.parse(time.dataset.since || time.dateTime)));
     const seconds = Math.floor(ms / 1000);
     const old = "age" in time.dataset && seconds >= 7 * DAY; // in that case the server wrote a date
     if (Number.isNaN(seconds) || old) continue;

@@ -87,7 +87,7 @@ fn after_status(status: ShownStatus, sentence: &str) -> String {
 /// Shortens `Turn limit reached after step 2: 3 turns, limit 3` to `Turn limit: 3 of 3 turns`.
 fn limit(sentence: &str) -> String {
     if let Some(rest) = sentence.strip_prefix("Stopped by a ") {
-        return capitalised(rest);
+        return capitalised(&criterion(rest).unwrap_or_else(|| rest.to_owned()));
     }
     if sentence.starts_with("The reply") && sentence.contains(" output token limit") {
         return "Reply token limit".to_owned();
@@ -104,6 +104,16 @@ fn limit(sentence: &str) -> String {
         },
         _ => format!("{which} limit{rest}"),
     }
+}
+
+/// Shortens `token criterion after 5 steps: total=1883 >= max=1500` to `token criterion: 1883 of
+/// 1500`.
+fn criterion(words: &str) -> Option<String> {
+    let (which, why) = words.split_once(": ")?;
+    let (which, _) = which.split_once(" after ")?;
+    let (used, limit) = why.split_once(" >= ")?;
+    let amount = |side: &str| Some(side.split_once('=')?.1.to_owned());
+    Some(format!("{which}: {} of {}", amount(used)?, amount(limit)?))
 }
 
 /// Shortens `Failed with an API error after step 1: 529 Overloaded` to `API error 529: Overloaded`.
@@ -206,6 +216,11 @@ mod tests {
                 RunStatus::Limit,
                 "The reply in step 3 reached its output token limit",
                 "Reply token limit",
+            ),
+            (
+                RunStatus::Limit,
+                "Stopped by a token criterion after 5 steps: total_tokens=1883 >= max_tokens=1500",
+                "Token criterion: 1883 of 1500",
             ),
             (RunStatus::Limit, "Enough", "Limit: enough"),
             (

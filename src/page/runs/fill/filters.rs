@@ -20,7 +20,7 @@ use crate::page::shell::Status;
 /// for each run.
 const MAX_CHIPS: usize = 60;
 /// The order of statuses in the bar: ends without trouble, limits and rules, trouble, others.
-const ENDS: [ShownStatus; 10] = [
+pub(super) const ENDS: [ShownStatus; 10] = [
     ShownStatus::Succeeded,
     ShownStatus::Finished,
     ShownStatus::Limit,
@@ -33,7 +33,7 @@ const ENDS: [ShownStatus; 10] = [
     ShownStatus::Unknown,
 ];
 /// The statuses of runs that haven't ended.
-const LIVE: [ShownStatus; 3] = [
+pub(super) const LIVE: [ShownStatus; 3] = [
     ShownStatus::Running,
     ShownStatus::Quiet,
     ShownStatus::Stalled,

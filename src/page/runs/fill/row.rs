@@ -31,11 +31,11 @@ pub(crate) fn class(width: Width) -> &'static str {
         Width::Steps => "c-steps r",
         Width::Bar => "c-steps",
         Width::Spark => "c-score",
-        Width::Duration => "c-dur r",
-        Width::Cost => "c-cost r",
-        Width::Number => "c-num r",
+        Width::Duration => "c-dur",
+        Width::Cost => "c-cost",
+        Width::Number => "c-num",
         Width::Text => "c-text",
-        Width::Age => "c-upd r",
+        Width::Age => "c-upd",
     }
 }
 
@@ -82,9 +82,14 @@ impl Row<'_> {
         format::visible_line(self.run.key.as_str())
     }
 
-    /// Returns the key, shortened in the middle if it is long.
-    pub(crate) fn name(&self) -> String {
+    /// Returns the key, or only its last part if it is long. If that is long too, it's shortened in
+    /// the middle.
+    pub(crate) fn short_name(&self) -> String {
         let key = self.key();
+        if key.chars().count() <= MAX_NAME {
+            return key.into_owned();
+        }
+        let key = format::visible_line(self.run.key.name());
         let length = key.chars().count();
         if length <= MAX_NAME {
             return key.into_owned();
@@ -116,7 +121,7 @@ impl Row<'_> {
         let place = match self.run.project.as_deref().and_then(last) {
             Some(project) if self.run.is_session => project,
             _ if self.run.is_session => return None,
-            _ => self.name(),
+            _ => self.short_name(),
         };
         let is_of_group = self.of_project && self.run.is_session;
         Some(place).filter(|place| !place.is_empty() && !is_of_group && *place != self.title())
@@ -316,6 +321,14 @@ impl Row<'_> {
         match column.shown(self.run)? {
             Value::Usd(Cost::Estimated(_)) => self.run.estimated_from(),
             _ => column.bound_words(self.run),
+        }
+    }
+
+    /// Returns the time in `column` in seconds since the epoch, for the clock of the page.
+    fn seconds(&self, column: &Column) -> i64 {
+        match column.value(self.run) {
+            Some(Value::Time(micros)) => micros.div_euclid(1_000_000),
+            _ => 0,
         }
     }
 

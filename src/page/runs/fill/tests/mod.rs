@@ -112,7 +112,7 @@ fn a_row_says_what_is_known() {
     run.issues = (5, 2);
     let row = row_of(run);
     assert_eq!(
-        (row.id().as_str(), row.name().as_str()),
+        (row.id().as_str(), row.short_name().as_str()),
         ("run-sweep_2fa", "sweep/a")
     );
     let note = "2 critic retries · after 1 recovered error".to_owned();
@@ -128,7 +128,7 @@ fn a_row_says_what_is_known() {
     let html = row.render().unwrap();
     let tags = tags(&html);
     assert!(
-        html.contains("<td role=\"cell\" class=\"c-steps r\">6</td>"),
+        html.contains("<td role=\"cell\" class=\"c-steps r\">6<td"),
         "{html}"
     );
     let links: Vec<_> = tags
@@ -238,7 +238,7 @@ fn a_run_that_is_still_read_says_so() {
 
 #[test]
 fn long_names_keep_their_end() {
-    let name = |key: &str| row_of(run(key, RunStatus::Answered, None)).name();
+    let name = |key: &str| row_of(run(key, RunStatus::Answered, None)).short_name();
     let long = format!("{}_tail_of_name", "ä".repeat(90));
     let shown = name(&long);
     assert_eq!(shown.chars().count(), 28);
@@ -247,6 +247,7 @@ fn long_names_keep_their_end() {
         "{shown}"
     );
     assert_eq!(name(&"x".repeat(28)), "x".repeat(28));
+    assert_eq!(name(&format!("{}/attempt 7", "x".repeat(28))), "attempt 7");
     let mut run = run("x", RunStatus::Error, None);
     run.verdict.sentence = "e ".repeat(2_000).into();
     assert_eq!(row_of(run).verdict().0.chars().count(), 240);
