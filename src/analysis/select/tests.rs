@@ -107,6 +107,19 @@ fn a_query_sees_a_run() {
 }
 
 #[test]
+fn a_query_for_a_title_finds_the_one_that_lists_show() {
+    let mut all = five();
+    all[1].titles = thin_vec!["Mend the cart".to_owned()];
+    assert_eq!(found(&all, "title:calc"), ["a/answered"]);
+    assert_eq!(found(&all, "title:mend"), ["b/limit"]);
+    assert_eq!(found(&all, "title=died"), ["d/died"]);
+    assert_eq!(
+        found(&all, "title:\"not recorded\""),
+        ["a/answered", "c/rule", "d/died", "e/now"]
+    );
+}
+
+#[test]
 fn a_manifest_that_says_running_proves_nothing() {
     let all = five();
     assert_eq!(all[3].status.as_deref(), Some("running"));

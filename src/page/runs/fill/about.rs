@@ -1,7 +1,7 @@
 //! Summarises all runs together: the title line, the totals, the line below the table, and an
 //! empty root.
 
-use crate::analysis::columns::{COST, Column, DURATION, Kind, TOKENS, Value};
+use crate::analysis::columns::{COST, Column, DURATION, Kind, TOKENS};
 use crate::analysis::format::{self, count, counted};
 use crate::analysis::query::Query;
 use crate::analysis::select::Total;
@@ -117,77 +117,62 @@ impl List<'_> {
     /// Returns the totals of the matching runs. A sum covers the runs that record the value.
     pub(crate) fn totals(&self) -> Vec<Sums> {
         let survey = &self.survey;
-        let matched = survey.matched;
+        let others = [
+            ("Tokens", TOKENS, &survey.tokens),
+            ("Cost", COST, &survey.cost),
+            ("Time", DURATION, &survey.duration),
+        ];
+        let others = others.into_iter();
+        [self.number_of_runs()]
+            .into_iter()
+            .chain(others.filter_map(|(name, column, total)| self.total(name, column, total)))
+            .collect()
+    }
+
+    fn number_of_runs(&self) -> Sums {
+        let survey = &self.survey;
         let copies = match survey.copies {
             0 => None,
             1 => Some("1 duplicate merged".to_owned()),
             copies => Some(format!("{} duplicates merged", count(copies as u64))),
         };
         let of_all = (!self.query.is_empty()).then(|| format!("of {}", count(survey.total as u64)));
-        let runs = Sums {
+        Sums {
             name: "Runs",
-            sum: count(matched as u64),
-            more: [of_all, copies]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-                .join(" · "),
+            sum: count(survey.matched as u64),
+            more: joined([of_all, copies]),
             title: None,
+        }
+    }
+
+    /// Returns the total of a column, or `None` if no run records it.
+    fn total(&self, name: &'static str, column: &'static Column, total: &Total) -> Option<Sums> {
+        let (sum, matched) = (&total.sum, self.survey.matched);
+        let is_cost = matches!(column.kind, Kind::Usd(_));
+        // An estimated cost has its own mark.
+        let mark = format::bound(sum.lower_bounds > 0, sum.is_estimate && !is_cost);
+        let value = sum.value(column)?;
+        let shown = value.words(self.ctx.now, &self.ctx.zone)?;
+        let median = total.median.and_then(|median| match column.kind {
+            Kind::Usd(_) => Some(format::usd(median)),
+            Kind::Millis(_) => duration(median),
+            _ => Some(format::tokens(median.round() as u64)),
+        });
+        let median = median.map(|median| format!("median {median}"));
+        let recorded = count((sum.known - total.estimated) as u64);
+        let estimated = (total.estimated > 0).then(|| count(total.estimated as u64));
+        let known = match &estimated {
+            Some(estimated) if is_cost => Some(format!("{recorded} recorded, {estimated} est.")),
+            _ => (sum.known < matched).then(|| counted(sum.known, "run")),
         };
-        let total = |name, column: &'static Column, total: &Total| {
-            let sum = &total.sum;
-            let words = |value: Value<'static>| value.words(self.ctx.now, &self.ctx.zone);
-            let is_cost = matches!(column.kind, Kind::Usd(_));
-            let mark = format::bound(sum.lower_bounds > 0, sum.is_estimate && !is_cost);
-            let shown = sum.value(column).and_then(words)?;
-            let median = total.median.and_then(|median| match column.kind {
-                Kind::Usd(_) => Some(format::usd(median)),
-                Kind::Millis(_) => duration(median),
-                _ => Some(format::tokens(median.round() as u64)),
-            });
-            let recorded = sum.known - total.estimated;
-            let known = match (is_cost, total.estimated) {
-                (true, 1..) if recorded == 0 => {
-                    format!("{} estimated", count(total.estimated as u64))
-                }
-                (true, 1..) => format!(
-                    "{} recorded, {} est.",
-                    count(recorded as u64),
-                    count(total.estimated as u64)
-                ),
-                _ if sum.known < matched => counted(sum.known, "run"),
-                _ => String::new(),
-            };
-            let median = median.map(|median| format!("median {median}"));
-            let known = Some(known).filter(|known| !known.is_empty());
-            Some(Sums {
-                name,
-                sum: format!("{mark}{shown}"),
-                more: [median, known]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join(" · "),
-                title: Some(format!(
-                    "{} of {} record it{}",
-                    count(recorded as u64),
-                    counted(matched, "run"),
-                    match total.estimated {
-                        0 => String::new(),
-                        estimated => format!(", {} estimated", count(estimated as u64)),
-                    }
-                )),
-            })
-        };
-        let others = [
-            total("Tokens", TOKENS, &survey.tokens),
-            total("Cost", COST, &survey.cost),
-            total("Time", DURATION, &survey.duration),
-        ];
-        [runs]
-            .into_iter()
-            .chain(others.into_iter().flatten())
-            .collect()
+        let estimated = estimated.map(|estimated| format!("estimated for {estimated}"));
+        let title = format!("recorded by {recorded} of {}", counted(matched, "run"));
+        Some(Sums {
+            name,
+            sum: format!("{mark}{shown}"),
+            more: joined([median, known]),
+            title: Some(joined([Some(title), estimated])),
+        })
     }
 
     /// States which rows a page of `rows` rows shows: `Showing 200 of 2,000`.
@@ -404,6 +389,11 @@ impl List<'_> {
         let all = total(self.ctx).all() + faults(self.ctx).len();
         skipped(self.ctx, title, all)
     }
+}
+
+/// Joins the known parts of a line.
+fn joined(parts: [Option<String>; 2]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// Returns the unreadable roots, with the reason.
