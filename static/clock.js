@@ -1,4 +1,4 @@
-// Updates `time[data-age]` (an age) and `time[data-since]` (a duration so far) while the page is live.
+// Updates `[data-age]` (an age) and `time[data-since]` (a duration so far) while the page is live.
 // Times stop while the connection is lost or paused, so that they don't make old data look current.
 
 const DAY = 86400;
@@ -28,8 +28,8 @@ function duration(ms) {
 
 function tick() {
   if (document.hidden || ["wait", "paused"].includes(document.body.dataset.state)) return;
-  for (const time of document.querySelectorAll("time[data-age], time[data-since]")) {
-    const ms = Math.max(0, Date.now() - Date.parse(time.dataset.since || time.dateTime));
+  for (const time of document.querySelectorAll("[data-age], time[data-since]")) {
+    const ms = Math.max(0, Date.now() - (1000 * time.dataset.age || Date.parse(time.dataset.since || time.dateTime)));
     const seconds = Math.floor(ms / 1000);
     const old = "age" in time.dataset && seconds >= 7 * DAY; // in that case the server wrote a date
     if (Number.isNaN(seconds) || old) continue;

@@ -56,7 +56,7 @@ function press(key) {
   else if (key === "E") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark-back" }));
   else if (key === "[") find("a[data-change=prev]")?.click();
   else if (key === "]") find("a[data-change=next]")?.click();
-  else if (key === "x") document.activeElement?.closest("#rows tr")?.querySelector("input[name=run]")?.click();
+  else if (key === "x") document.dispatchEvent(new CustomEvent("runs:mark", { detail: document.activeElement?.closest("#rows tr:not(.grp)") }));
   else if (key === "c") find("[data-compare]")?.click();
   else if (key === "j" && find("#stepview, #statetab, #lockstep")) find("a[rel=next]")?.click();
   else if (key === "k" && find("#stepview, #statetab, #lockstep")) find("a[rel=prev]")?.click();

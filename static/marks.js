@@ -1,9 +1,14 @@
-// Keeps the marked runs in the address, in the checkboxes of the rows, and in the selection tray.
+// Keeps the marked runs in the address, in the rows, and in the selection tray. A click on the edge of a row or the key
+// `x` marks it; with `?marking=1`, the rows have checkboxes too.
 
 const tray = () => document.getElementById("tray");
 const names = ["mark", "run"]; // used by this page, and by the form
 const given = new URLSearchParams(location.search);
 const marks = new Set(names.flatMap((name) => given.getAll(name)));
+
+const EDGE = 38; // px at the left of a row in which a click marks it
+const keyOf = (row) => decodeURIComponent(new URL(row.querySelector("th a").href).pathname.slice("/runs/".length));
+const rows = () => document.querySelectorAll("#rows tr:not(.grp)");
 
 /** Adds the marks to an address of the run table. */
 function marked(address) {
@@ -15,7 +20,12 @@ function marked(address) {
 
 function show() {
   if (!tray()) return;
-  for (const box of document.querySelectorAll("#rows input[name=run]")) box.checked = marks.has(box.value);
+  for (const row of rows()) {
+    const isMarked = marks.has(keyOf(row));
+    row.classList.toggle("marked", isMarked);
+    const box = row.querySelector("input[name=run]");
+    if (box) box.checked = isMarked;
+  }
   tray().classList.toggle("none", marks.size === 0);
   tray().querySelector("[data-count]").textContent = `${marks.size} marked`;
   tray().querySelector("[data-names]").textContent = [...marks].join(", ");
@@ -27,11 +37,21 @@ function changed() {
   show();
 }
 
-document.addEventListener("change", ({ target }) => {
-  if (!target.matches("#rows input[name=run]")) return;
-  if (target.checked) marks.add(target.value);
-  else marks.delete(target.value);
+function toggle(row) {
+  const key = keyOf(row);
+  if (!marks.delete(key)) marks.add(key);
   changed();
+}
+
+document.addEventListener("change", ({ target }) => {
+  if (target.matches("#rows input[name=run]")) toggle(target.closest("tr"));
+});
+
+document.addEventListener("runs:mark", ({ detail }) => detail && toggle(detail));
+
+document.addEventListener("click", ({ target, clientX }) => {
+  const row = target.closest?.("#rows tr:not(.grp)");
+  if (row && !target.closest("a, input") && clientX - row.getBoundingClientRect().left < EDGE) toggle(row);
 });
 
 document.addEventListener(

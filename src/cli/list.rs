@@ -324,11 +324,9 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
 /// Returns the columns for a list of `runs`. The column that may be long comes last and isn't
 /// padded.
 fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
-    let shown = columns::shown(runs);
-    let (rest, others): (Vec<_>, Vec<_>) = shown
+    let (rest, others): (Vec<_>, Vec<_>) = columns::of_list(runs)
         .into_iter()
-        .filter(|(_, cell)| cell.in_list)
-        .partition(|(_, cell)| cell.width == Width::Rest);
+        .partition(|(_, cell)| cell.width == Width::Outcome);
     others
         .into_iter()
         .chain(rest)

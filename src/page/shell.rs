@@ -143,7 +143,7 @@ impl Status {
             ShownStatus::Quiet => ("i-ring", "quiet", "f-plain"),
             ShownStatus::Stalled => ("i-stalled", "stalled", "f-plain"),
             ShownStatus::Died => ("i-died", "died", "f-err"),
-            ShownStatus::Unknown => ("i-unknown", "plain", "f-plain"),
+            ShownStatus::Unknown => ("i-unknown", "plain", "f-hatch"),
         }
     }
 

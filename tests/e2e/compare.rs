@@ -61,8 +61,9 @@ fn two_runs_are_marked_and_compared_with_keys() {
 fn marks_survive_filters_and_orders() {
     let site = site();
     let page = site.open("/?mark=loop");
-    page.wait("document.querySelector('#run-loop input').checked");
-    page.click("#run-fix__bug input");
+    page.wait("document.querySelector('#run-loop.marked')");
+    // A click on the edge of a row marks it.
+    page.click_edge("#run-fix__bug", 24);
     page.wait("location.search === '?mark=loop&mark=fix_bug'");
     page.press("/");
     page.insert("handoff");
@@ -101,6 +102,9 @@ fn marks_work_without_scripts() {
     let page = Page::open();
     page.without_scripts();
     page.goto(&site.url("/"));
+    assert_eq!(page.count("#rows input"), 0);
+    page.click("#foot a[href*='marking=1']");
+    page.wait("document.querySelector('#run-loop input')");
     page.click("#run-loop input");
     page.click("#run-fix__bug input");
     page.click("#tray [data-compare]");

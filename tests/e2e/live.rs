@@ -42,6 +42,29 @@ fn a_new_run_appears_in_the_list() {
 }
 
 #[test]
+fn an_open_menu_is_left_alone_when_a_run_appears() {
+    let site = Site::with(&["q060/q060_minimal"]);
+    let page = site.open("/");
+    page.wait(
+        "document.readyState === 'complete' && document.querySelectorAll('#rows tr').length === 1",
+    );
+    assert_eq!(page.count(".panel"), 0, "a menu is built when it is opened");
+    page.click("#cols summary");
+    page.wait("document.querySelector('#cols > .panel input')");
+    page.eval(
+        "(box => { box.click(); box.focus() })(document.querySelector('#cols input[value=model]'))",
+    );
+    let _writer = Writer::start(&site.path("fresh"));
+    page.wait("document.querySelector('#rows #run-fresh')");
+    page.wait("document.activeElement.value === 'model' && document.activeElement.checked");
+    page.press("Escape");
+    page.wait(
+        "!document.querySelector('#cols').open && document.activeElement.matches('#cols summary')",
+    );
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn groups_of_runs_keep_up() {
     let site = Site::with(&["q060/q060_minimal"]);
     let page = site.open("/?group=task");

@@ -141,13 +141,22 @@ impl Page {
 
     /// Clicks the middle of the first matching element with a real mouse event.
     pub(crate) fn click(&self, selector: &str) {
-        let middle = format!(
+        self.click_where(selector, "r.x + r.width / 2");
+    }
+
+    /// Clicks the left edge of the first matching element, `inset` pixels inside.
+    pub(crate) fn click_edge(&self, selector: &str, inset: u32) {
+        self.click_where(selector, &format!("r.x + {inset}"));
+    }
+
+    fn click_where(&self, selector: &str, x: &str) {
+        let place = format!(
             "(e => {{ if (!e) return null; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();
-              return r.width ? [r.x + r.width / 2, r.y + r.height / 2] : null }})(document.querySelector({}))",
+              return r.width ? [{x}, r.y + r.height / 2] : null }})(document.querySelector({}))",
             json!(selector)
         );
         let at = until(&format!("{selector} can be clicked"), || {
-            self.try_eval(&middle).ok().filter(|value| value.is_array())
+            self.try_eval(&place).ok().filter(|value| value.is_array())
         });
         for kind in ["mousePressed", "mouseReleased"] {
             let event =

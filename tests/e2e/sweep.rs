@@ -42,7 +42,7 @@ fn progress_becomes_the_answer_without_a_reload() {
 fn the_run_list_leads_here_with_its_query() {
     let site = Site::with(&["q060/q060_handoff", "q060/q060_sigkill"]);
     let page = site.open("/?q=stop:final");
-    page.click("#head a.btn");
+    page.click("#foot a[href^='/whatif']");
     page.wait("location.pathname === '/whatif' && document.querySelector('#answer')");
     assert_eq!(
         page.eval("document.querySelector('input[name=q]').value"),

@@ -316,8 +316,8 @@ fn help_of_every_command() {
       err                Whether a step has an error (not in JSON)
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
-      path verdict verdict_second tokens_estimated critic models title task partial also_at
-      copies_say agent tool err state.KEY
+      path verdict verdict_second tokens_estimated critic models task partial also_at copies_say
+      agent tool err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

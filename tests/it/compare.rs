@@ -283,15 +283,28 @@ fn two_marked_runs_are_a_and_b() {
         (response.status, response.header("location")),
         (303, "/compare?a=loop&b=fix_bug")
     );
-    let table = Html::parse_document(board.get("/?q=steps%3E0&mark=loop&mark=fix_bug").text());
-    assert_eq!(texts(&table, "#tray strong"), ["2 marked"]);
-    let checked = selector("#rows input[checked]");
-    assert_eq!(table.select(&checked).count(), 2);
-    assert!(
-        hrefs(&table, "#facets a")
-            .iter()
-            .all(|href| href.ends_with("mark=loop&mark=fix_bug"))
-    );
+    for marking in ["", "&marking=1"] {
+        let path = format!("/?q=steps%3E0&mark=loop&mark=fix_bug{marking}");
+        // As a browser without scripts reads it, with the menus.
+        let text = board.get(&path).text().replace("<noscript>", "");
+        let table = Html::parse_document(&text);
+        assert_eq!(texts(&table, "#tray strong"), ["2 marked"]);
+        let rows = selector("#rows tr.marked");
+        assert_eq!(table.select(&rows).count(), 2);
+        let checked = selector("#rows input[checked]");
+        let boxes = if marking.is_empty() { 0 } else { 2 };
+        assert_eq!(table.select(&checked).count(), boxes);
+        // A form submits them, whether or not their rows have checkboxes.
+        let hidden = selector("#cmp input[type=hidden][name=run]");
+        assert_eq!(table.select(&hidden).count(), 2 - boxes);
+        let links = hrefs(&table, "#facets a, #strip a");
+        assert!(
+            links.len() > 5
+                && links
+                    .iter()
+                    .all(|href| href.ends_with("mark=loop&mark=fix_bug"))
+        );
+    }
     // A marked run that the filter hides is still submitted.
     let other = Html::parse_document(board.get("/?q=loop&mark=fix_bug").text());
     let hidden = selector("#cmp input[type=hidden][name=run][value=fix_bug]");

@@ -307,7 +307,18 @@ fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
                 check_addresses(&path, &page);
             }
             sorts.extend(elements(&page));
-            for link in links(&page) {
+            // Menus are in <noscript> until a script builds them.
+            let menus = Html::parse_document(&response.text().replace("<noscript>", ""));
+            wrong.extend(
+                obeyed_on(&menus)
+                    .into_iter()
+                    .map(|place| format!("{}: {place}", shape(&path))),
+            );
+            if !saved {
+                check_addresses(&path, &menus);
+            }
+            sorts.extend(elements(&menus));
+            for link in links(&page).into_iter().chain(links(&menus)) {
                 let seen = shapes.entry(shape(&link)).or_default();
                 *seen += 1;
                 if *seen <= each && known.insert(link.clone()) {

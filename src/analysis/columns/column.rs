@@ -45,6 +45,8 @@ pub struct Column {
     pub sums: bool,
     /// Returns a lower bound in milliseconds if the value is unknown.
     pub(super) lower_bound: Option<fn(&Summary) -> Option<f64>>,
+    /// The text that runs are sorted by, if it isn't the value.
+    pub(super) sorts_by: Option<fn(&Summary) -> Option<&str>>,
     /// Whether the value is a token sum over the steps of a run. Some steps may not record their
     /// tokens.
     pub(super) of_tokens: bool,
@@ -125,6 +127,8 @@ pub struct Cell {
     pub optional: bool,
     /// Whether `board list` shows the column too.
     pub in_list: bool,
+    /// Whether the table shows the column if the reader chose none.
+    pub(super) by_default: bool,
 }
 
 /// The width class of a column on a page.
@@ -132,15 +136,23 @@ pub struct Cell {
 pub enum Width {
     /// A shape and a word.
     Status,
-    /// The name of the run, and its task.
+    /// The title of the run, its project and its tool.
     Name,
-    /// The remaining width.
+    /// A sentence about the end that begins with the status.
+    Outcome,
+    /// A sentence about the end, beside a column for the status.
     Rest,
-    /// A bar and the number of steps.
+    /// The number of steps.
+    Steps,
+    /// A bar of the step limit, and the number of steps.
     Bar,
     /// A sparkline of scores and the last score.
     Spark,
-    /// A number.
+    /// A duration.
+    Duration,
+    /// An amount of money.
+    Cost,
+    /// Another number.
     Number,
     /// A word or two.
     Text,
@@ -254,11 +266,24 @@ impl Column {
             width,
             optional: false,
             in_list: false,
+            by_default: false,
         };
-        self.cell.map_or(own, |cell| Cell {
-            optional: false,
-            ..cell
+        self.cell.map_or(own, |cell| match cell.width {
+            Width::Steps => Cell {
+                head: "steps / limit",
+                width: Width::Bar,
+                ..cell
+            },
+            _ => Cell {
+                optional: false,
+                ..cell
+            },
         })
+    }
+
+    /// Returns the text that runs are sorted by, if it isn't the value of the column.
+    pub fn sort_text<'a>(&self, run: &'a Summary) -> Option<&'a str> {
+        self.sorts_by?(run)
     }
 
     /// Returns whether runs can be sorted by this column.

@@ -27,8 +27,18 @@ pub const RESULT: &Column = named("result");
 pub const STOP: &Column = named("stop");
 /// The name of the model.
 pub const MODEL: &Column = named("model");
+/// The title.
+pub const TITLE: &Column = named("title");
+/// Why the run stopped.
+pub const VERDICT: &Column = named("verdict");
 /// The parent run.
 pub const PARENT: &Column = named("parent");
+/// The tokens.
+pub const TOKENS: &Column = named("tokens");
+/// The cost.
+pub const COST: &Column = named("cost");
+/// The run time.
+pub const DURATION: &Column = named("duration");
 /// The time of the latest change.
 pub const UPDATED: &Column = named("updated");
 
@@ -103,20 +113,47 @@ pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'
     if !columns.is_empty() && !columns.iter().any(|(column, _)| *column == RUN) {
         columns.insert(0, (RUN, RUN.cell_if_chosen()));
     }
+    // Beside a column for the status, the sentence needn't begin with it.
+    if columns.iter().any(|(column, _)| *column == STATUS) {
+        for (column, cell) in &mut columns {
+            if *column == VERDICT {
+                (cell.head, cell.width) = (column.label, Width::Rest);
+            }
+        }
+    }
     Ok(columns)
 }
 
-/// Returns the columns of the run table from left to right, with their layout. Skips optional
-/// columns that none of `runs` fills.
+/// Returns the columns of the run table from left to right, with their layout, if the reader chose
+/// none. Skips the columns that none of `runs` fills, except those that say which run it is and how
+/// it ended.
 pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
+    let cells = COLUMNS.iter().filter_map(|column| {
+        let cell = column.cell.filter(|cell| cell.by_default)?;
+        let optional = ![RUN, VERDICT].contains(&column);
+        Some((column, Cell { optional, ..cell }))
+    });
+    filled(cells, runs)
+}
+
+/// Returns the columns of `board list`, with their layout. Skips optional columns that none of
+/// `runs` fills.
+pub fn of_list<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
+    let cells = COLUMNS
+        .iter()
+        .filter_map(|column| Some((column, column.cell.filter(|cell| cell.in_list)?)));
+    filled(cells, runs)
+}
+
+/// Returns the columns in the order of the table, without the optional ones that none of `runs`
+/// fills.
+fn filled<T: AsRef<Summary>>(cells: impl Iterator<Item = Shown>, runs: &[&T]) -> Vec<Shown> {
     let is_said = |value: Value<'_>| !matches!(value, Value::Text(""));
     let fills = |column: &Column| {
         runs.iter()
             .any(|run| column.shown((*run).as_ref()).is_some_and(is_said))
     };
-    let mut cells: Vec<_> = COLUMNS
-        .iter()
-        .filter_map(|column| Some((column, column.cell?)))
+    let mut cells: Vec<_> = cells
         .filter(|(column, cell)| !cell.optional || fills(column))
         .collect();
     in_order(&mut cells);

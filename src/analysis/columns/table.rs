@@ -25,7 +25,7 @@ pub(super) const NO_FORMAT: &str = "unknown";
 pub static COLUMNS: &[Column] = &[
     row("run", "key", "name", Text(|run| Some(run.key.as_str())))
         .about("The run's key: its path below the root")
-        .cell(20, "run", Width::Name)
+        .cell(20, "title", Width::Name)
         .in_list(),
     row("path", "path", "path", Text(|run| Some(&run.path)))
         .about("Where its files are")
@@ -82,6 +82,7 @@ pub static COLUMNS: &[Column] = &[
     .about("The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved")
     .cell(10, "status", Width::Status)
     .in_list()
+    .not_by_default()
     .also(|run, out| {
         spelled(run, out);
         if !run.partial && run.verdict.mark == RunStatus::Answered {
@@ -114,7 +115,7 @@ pub static COLUMNS: &[Column] = &[
         Text(|run| Some(&run.verdict.sentence)),
     )
     .about("Why it stopped, in a sentence")
-    .cell(30, "verdict", Width::Rest)
+    .cell(30, "outcome", Width::Outcome)
     .in_list()
     .long(),
     row(
@@ -147,7 +148,7 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The number of steps")
     .sums()
-    .cell(40, "steps / limit", Width::Bar)
+    .cell(40, "steps", Width::Steps)
     .in_list()
     .of_step(OfStep::Numbers(step::place)),
     row(
@@ -283,7 +284,7 @@ pub static COLUMNS: &[Column] = &[
     row("cost", "", "cost", Usd(Summary::cost))
         .about("The cost in US dollars, recorded or estimated")
         .sums()
-        .cell(75, "cost", Width::Number)
+        .cell(75, "cost", Width::Cost)
         .in_list()
         .optional(),
     row(
@@ -312,7 +313,7 @@ pub static COLUMNS: &[Column] = &[
     .sums()
     .alias("dur")
     .lower_bound(|run| run.duration_at_least_ms)
-    .cell(60, "duration", Width::Number)
+    .cell(60, "duration", Width::Duration)
     .optional()
     .of_step(OfStep::Numbers(step::seconds)),
     row(
@@ -332,6 +333,7 @@ pub static COLUMNS: &[Column] = &[
     .cell(50, "last score", Width::Spark)
     .optional()
     .in_list()
+    .not_by_default()
     .of_step(OfStep::Numbers(step::scores))
     .phase("CRITIC"),
     row("critic", "critics", "critics", List(|run| &run.critics))
@@ -342,7 +344,8 @@ pub static COLUMNS: &[Column] = &[
         .about("The model")
         .absent(NO_MODEL)
         .cell(80, "model", Width::Text)
-        .optional(),
+        .optional()
+        .not_by_default(),
     row(
         "models",
         "models",
@@ -351,10 +354,16 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The models, if there are several")
     .of_step(OfStep::Words(step::model)),
+    // Lists show a title for every run, so a query for one finds it, whether or not it's recorded.
     row("title", "title", "title", Text(|run| run.recorded_title()))
         .about("The title that the trace records")
         .absent(NOT_RECORDED)
-        .long(),
+        .also(|run, out| {
+            if run.recorded_title().is_none() {
+                out(run.title());
+            }
+        })
+        .sorts_by(|run| Some(run.title())),
     row("task", "task", "task", Text(|run| run.task.as_deref()))
         .about("The task")
         .absent(NOT_RECORDED)
@@ -510,6 +519,7 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         long: false,
         sums: false,
         lower_bound: None,
+        sorts_by: None,
         of_tokens: false,
         groups: false,
         cell: None,
@@ -574,6 +584,14 @@ impl Column {
         }
     }
 
+    /// Sets the text that runs are sorted by, if it isn't the value.
+    const fn sorts_by(self, text: fn(&Summary) -> Option<&str>) -> Self {
+        Self {
+            sorts_by: Some(text),
+            ..self
+        }
+    }
+
     /// Marks a token sum, which lacks the tokens of steps that don't record them.
     const fn of_tokens(self) -> Self {
         Self {
@@ -599,8 +617,23 @@ impl Column {
                 width,
                 optional: false,
                 in_list: false,
+                by_default: true,
             }),
             ..self
+        }
+    }
+
+    /// Shows the column in the run table only if the reader chooses it.
+    const fn not_by_default(self) -> Self {
+        match self.cell {
+            Some(cell) => Self {
+                cell: Some(Cell {
+                    by_default: false,
+                    ..cell
+                }),
+                ..self
+            },
+            None => self,
         }
     }
 

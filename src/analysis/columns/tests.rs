@@ -46,9 +46,7 @@ fn the_table_follows_the_column_positions() {
         .collect();
     assert_eq!(
         names,
-        [
-            "status", "run", "verdict", "steps", "score", "duration", "tokens", "model", "updated"
-        ]
+        ["run", "verdict", "steps", "duration", "tokens", "updated"]
     );
 }
 
@@ -64,8 +62,8 @@ fn an_optional_column_is_shown_if_a_run_fills_it() {
         .iter()
         .map(|(column, _)| column.name)
         .collect();
-    // No run has a model or a score, so the table has no columns for them.
-    assert_eq!(names[4..], ["duration", "cost", "updated"]);
+    // No run has tokens, so the table has no column for them.
+    assert_eq!(names[2..], ["steps", "duration", "cost", "updated"]);
     let cost = Column::find("cost").unwrap();
     assert_eq!(
         cost.value(&paid)

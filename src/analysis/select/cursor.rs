@@ -16,8 +16,15 @@ pub(super) enum SortKey<'a> {
     Text(&'a str),
 }
 
+/// Longer texts are sorted by their beginning, because a cursor is part of an address; bytes.
+const MAX_TEXT: usize = 200;
+
 /// Returns the sort value of `run` in column `by`, or `None` if it's unknown.
 pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<SortKey<'a>> {
+    if let Some(text) = by.sort_text(run).filter(|text| !text.is_empty()) {
+        let text = text.get(..text.floor_char_boundary(MAX_TEXT));
+        return text.map(SortKey::Text);
+    }
     match by.value(run)? {
         Cell::Text(text) => Some(text)
             .filter(|text| !text.is_empty())

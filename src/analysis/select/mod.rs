@@ -22,7 +22,7 @@ mod survey;
 mod tests;
 
 pub use group::{Group, Groups, Member, Sum, Window, groups};
-pub use survey::{End, Facets, Medians, Strip, Survey, survey};
+pub use survey::{Facets, Survey, Total, survey};
 
 use cursor::{Cursor, SortKey, place};
 

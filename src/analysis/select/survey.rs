@@ -1,15 +1,14 @@
-//! Surveys the matching runs: counts for the filters, how many answered, why runs ended, and
-//! medians.
+//! Surveys the matching runs: counts for the filters, totals and medians.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Summary;
-use crate::analysis::columns::{Column, MODEL, STATUS, STOP};
-use crate::analysis::life::Liveness;
+use super::group::{Amount, Sum};
+use crate::analysis::columns::{COST, Column, DURATION, MODEL, STATUS, STOP, TOKENS};
 use crate::analysis::query::Query;
 use crate::analysis::run_result::ShownStatus;
-use crate::analysis::verdict::RunStatus;
+use crate::model::Outcome;
 
 /// Statistics of the matching runs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,16 +17,33 @@ pub struct Survey {
     pub total: usize,
     /// The number of matching runs.
     pub matched: usize,
-    /// The number of matching runs by status. Excludes runs that are still being read.
-    pub marks: BTreeMap<RunStatus, usize>,
     /// The newest change of a matching run, in microseconds since the epoch.
     pub newest: Option<i64>,
+    /// The number of duplicates of the matching runs. No count or sum includes them.
+    pub copies: usize,
+    /// How many of the matching runs have files that contradict each other about the end.
+    pub contradicted: usize,
+    /// The tokens of the matching runs.
+    pub tokens: Total,
+    /// Their cost in US dollars.
+    pub cost: Total,
+    /// Their run times in milliseconds.
+    pub duration: Total,
     /// The filter counts.
     pub facets: Facets,
-    /// Statistics of the runs that ended.
-    pub strip: Strip,
     /// The columns that runs can be grouped by: those with a value in some run.
     pub groups: Vec<&'static Column>,
+}
+
+/// The sum of a column over the runs that record it, and its distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Total {
+    /// The sum.
+    pub sum: Sum,
+    /// How many of the values are estimates, or include one.
+    pub estimated: usize,
+    /// The median. With an even count, the mean of the two middle values.
+    pub median: Option<f64>,
 }
 
 /// How many runs each filter would show. The counts of a group ignore the query's terms on that
@@ -40,55 +56,10 @@ pub struct Facets {
     pub indexing: usize,
     /// The runs for each `stop`, most frequent first.
     pub stops: Vec<(String, usize)>,
+    /// The outcome that most runs with a stop reason have, for each of `stops`.
+    pub outcomes: HashMap<String, Outcome>,
     /// The runs for each `model`, most frequent first.
     pub models: Vec<(String, usize)>,
-}
-
-/// Statistics of the matching runs that ended. Excludes runs that may still write, are still being
-/// read, or have an unknown end.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Strip {
-    /// The number of runs that ended.
-    pub ended: usize,
-    /// The number of runs with an unknown end: they're silent, and no end is recorded or can be
-    /// inferred.
-    pub unknown: usize,
-    /// How many of the ended runs answered.
-    pub answered: usize,
-    /// How many have files that contradict each other.
-    pub contradicted: usize,
-    /// Why they ended, grouped by status, most frequent reason first.
-    pub ends: Vec<End>,
-    /// Medians of their steps, time, tokens and scores.
-    pub medians: Medians,
-}
-
-/// A way to end. Spellings of a reason that differ only in letter case are merged, because a query
-/// matches all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
-    /// The status, as shown.
-    pub status: ShownStatus,
-    /// The recorded stop reason.
-    pub reason: Option<String>,
-    /// The number of runs.
-    pub count: usize,
-}
-
-/// Medians over the runs that record the value. With an even count, the mean of the two middle
-/// values.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Medians {
-    /// Steps.
-    pub steps: Option<f64>,
-    /// Milliseconds.
-    pub duration_ms: Option<f64>,
-    /// Tokens.
-    pub tokens: Option<f64>,
-    /// Whether one of these runs has tokens that are an estimate or a lower bound.
-    pub tokens_inexact: bool,
-    /// Last score.
-    pub last_score: Option<f64>,
 }
 
 /// Surveys all runs with `query`.
@@ -115,7 +86,12 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
             }
         }
         if fits(&stop) {
-            *tally.stops.entry(STOP.word(run)).or_default() += 1;
+            let outcome = run.verdict.outcome;
+            let outcomes = tally.stops.entry(STOP.word(run)).or_default();
+            match outcomes.iter_mut().find(|(known, _)| *known == outcome) {
+                Some((_, count)) => *count += 1,
+                None => outcomes.push((outcome, 1)),
+            }
         }
         if fits(&model) {
             *tally.models.entry(MODEL.word(run)).or_default() += 1;
@@ -131,7 +107,7 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
 struct Tally<'a> {
     marks: BTreeMap<ShownStatus, usize>,
     indexing: usize,
-    stops: HashMap<&'a str, usize>,
+    stops: HashMap<&'a str, Vec<(Outcome, usize)>>,
     models: HashMap<&'a str, usize>,
     matched: Vec<&'a Summary>,
     /// Columns for grouping that have a value in some run. `open` contains the others.
@@ -150,18 +126,52 @@ impl Tally<'_> {
     }
 
     fn survey(self, total: usize) -> Survey {
-        let (marks, newest, strip) = sum(&self.matched);
+        let (mut newest, mut copies, mut contradicted) = (None, 0, 0);
+        let [mut tokens, mut cost, mut duration] = [TOKENS, COST, DURATION].map(Adding::new);
+        // One pass, because with a hundred thousand runs most of the work is fetching each from
+        // memory.
+        for run in &self.matched {
+            newest = newest.max(run.updated);
+            copies += run.relation.copies;
+            if run.partial {
+                continue;
+            }
+            contradicted += usize::from(!run.verdict.contradictions.is_empty());
+            for total in [&mut tokens, &mut cost, &mut duration] {
+                total.add(run);
+            }
+        }
         Survey {
             total,
             matched: self.matched.len(),
-            marks,
             newest,
-            strip,
+            copies,
+            contradicted,
+            tokens: tokens.total(),
+            cost: cost.total(),
+            duration: duration.total(),
             groups: self.groups,
             facets: Facets {
                 marks: self.marks,
                 indexing: self.indexing,
-                stops: ranked(self.stops),
+                outcomes: self
+                    .stops
+                    .iter()
+                    .filter_map(|(word, outcomes)| {
+                        let (outcome, _) = outcomes
+                            .iter()
+                            .max_by_key(|(outcome, count)| (*count, Reverse(outcome.as_str())))?;
+                        Some(((*word).to_owned(), *outcome))
+                    })
+                    .collect(),
+                stops: ranked(
+                    self.stops
+                        .into_iter()
+                        .map(|(word, outcomes)| {
+                            (word, outcomes.iter().map(|(_, count)| count).sum())
+                        })
+                        .collect(),
+                ),
                 models: ranked(self.models),
             },
         }
@@ -186,79 +196,36 @@ fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
     merged
 }
 
-/// Sums up the matching runs: the counts by status, the newest change, and the strip. Uses one
-/// pass, because with a hundred thousand runs most of the work is fetching each from memory.
-fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip) {
-    let (mut marks, mut newest) = (BTreeMap::new(), None);
-    let mut ends: BTreeMap<(ShownStatus, Option<&str>), usize> = BTreeMap::new();
-    let (mut steps, mut durations, mut tokens, mut scores) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut strip, mut tokens_inexact) = (Strip::default(), false);
-    for run in matched {
-        newest = newest.max(run.updated);
-        if run.partial {
-            continue;
-        }
-        *marks.entry(run.verdict.mark).or_default() += 1;
-        if run.life.liveness.may_grow() {
-            continue;
-        }
-        if run.life.liveness == Liveness::Unknown && run.verdict.mark == RunStatus::Unknown {
-            strip.unknown += 1;
-            continue;
-        }
-        strip.ended += 1;
-        strip.answered += usize::from(run.verdict.answered);
-        strip.contradicted += usize::from(!run.verdict.contradictions.is_empty());
-        let reason = run
-            .verdict
-            .stop_reason
-            .as_deref()
-            .filter(|reason| !reason.is_empty());
-        *ends.entry((run.shown_status(), reason)).or_default() += 1;
-        steps.extend(run.steps_known().map(|steps| steps as f64));
-        durations.extend(run.duration_ms);
-        tokens.extend(run.tokens.map(|tokens| tokens as f64));
-        tokens_inexact |= run.tokens.is_some() && (run.tokens_estimated || run.tokens_unknown > 0);
-        scores.extend(run.last_score);
-    }
-    strip.ends = ways(ends);
-    strip.medians = Medians {
-        steps: median(steps),
-        duration_ms: median(durations),
-        tokens: median(tokens),
-        tokens_inexact,
-        last_score: median(scores),
-    };
-    (marks, newest, strip)
+/// A column being added up.
+struct Adding {
+    column: &'static Column,
+    total: Total,
+    numbers: Vec<f64>,
 }
 
-/// Returns the ways to end, grouped by status, most frequent first.
-fn ways(ends: BTreeMap<(ShownStatus, Option<&str>), usize>) -> Vec<End> {
-    let mut by_status: BTreeMap<ShownStatus, (usize, HashMap<&str, usize>)> = BTreeMap::new();
-    for ((status, reason), count) in ends {
-        let (unknown, reasons) = by_status.entry(status).or_default();
-        match reason {
-            Some(reason) => *reasons.entry(reason).or_default() += count,
-            None => *unknown += count,
+impl Adding {
+    fn new(column: &'static Column) -> Self {
+        Self {
+            column,
+            total: Total::default(),
+            numbers: Vec::new(),
         }
     }
-    let of_status = |(status, (unknown, reasons)): (ShownStatus, (usize, HashMap<&str, usize>))| {
-        let without = (unknown > 0).then_some(End {
-            status,
-            reason: None,
-            count: unknown,
-        });
-        let with = ranked(reasons).into_iter().map(move |(reason, count)| End {
-            status,
-            reason: Some(reason),
-            count,
-        });
-        let mut ends: Vec<End> = without.into_iter().chain(with).collect();
-        ends.sort_by_key(|end| Reverse(end.count));
-        ends
-    };
-    by_status.into_iter().flat_map(of_status).collect()
+
+    fn add(&mut self, run: &Summary) {
+        if let Some(amount) = Amount::of(self.column, run) {
+            self.total.sum.include(amount);
+            self.total.estimated += usize::from(amount.is_estimate);
+            self.numbers.push(amount.number);
+        }
+    }
+
+    fn total(self) -> Total {
+        Total {
+            median: median(self.numbers),
+            ..self.total
+        }
+    }
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -107,6 +107,19 @@ fn a_query_sees_a_run() {
 }
 
 #[test]
+fn a_query_for_a_title_finds_the_one_that_lists_show() {
+    let mut all = five();
+    all[1].titles = thin_vec!["Mend the cart".to_owned()];
+    assert_eq!(found(&all, "title:calc"), ["a/answered"]);
+    assert_eq!(found(&all, "title:mend"), ["b/limit"]);
+    assert_eq!(found(&all, "title=died"), ["d/died"]);
+    assert_eq!(
+        found(&all, "title:\"not recorded\""),
+        ["a/answered", "c/rule", "d/died", "e/now"]
+    );
+}
+
+#[test]
 fn a_manifest_that_says_running_proves_nothing() {
     let all = five();
     assert_eq!(all[3].status.as_deref(), Some("running"));
@@ -122,7 +135,7 @@ fn a_run_that_is_still_read_has_no_verdict_yet() {
     assert_eq!(found(&all, "err:true"), ["c/rule"]);
     assert_eq!(found(&all, "err:false"), ["a/answered", "b/limit", "e/now"]);
     let survey = survey(&shared(all), &Query::default());
-    assert_eq!(survey.strip.ended, 3);
+    assert_eq!(survey.facets.marks.values().sum::<usize>(), 4);
     assert_eq!(survey.facets.indexing, 1);
     assert_eq!(survey.facets.marks.get(&ShownStatus::Died), None);
 }
@@ -328,49 +341,44 @@ fn spellings_that_a_query_takes_for_one_are_counted_as_one() {
 }
 
 #[test]
-fn the_strip_leaves_live_runs_out() {
+fn totals_leave_out_what_is_not_recorded() {
     let mut runs = five();
-    runs[4].steps = 900;
     runs.push(run("f", RunStatus::Answered, Some("final")));
     runs[5].verdict.contradictions = ["The status is failed".to_owned()].into();
     runs[1].verdict.sentence = "Stopped by a rule: but success is recorded as false".into();
-    runs[5].steps = 9;
     runs[0].duration_ms = None;
+    (runs[0].cost_usd, runs[1].cost_usd) = (Some(0.25), Some(0.75));
+    runs[2].cost_usd = None;
+    runs[2].tokens_estimated = runs[2].tokens.is_some();
+    let known: Vec<u64> = runs.iter().filter_map(|run| run.tokens).collect();
+    let estimated = runs.iter().filter(|run| run.tokens_estimated).count();
     let survey = survey(&shared(runs), &Query::default());
-    let strip = survey.strip;
-    assert_eq!((strip.ended, strip.answered, strip.contradicted), (5, 2, 1));
-    let end = |status, reason: Option<&str>, count| End {
-        status,
-        reason: reason.map(str::to_owned),
-        count,
-    };
-    let expected = [
-        end(ShownStatus::Finished, Some("final"), 2),
-        end(ShownStatus::Limit, Some("budget_steps"), 1),
-        end(ShownStatus::OwnRule, Some("env_terminal"), 1),
-        end(ShownStatus::Died, None, 1),
-    ];
-    assert_eq!(strip.ends, expected);
-    let medians = Medians {
-        steps: Some(6.0),
-        duration_ms: Some(90_500.0),
-        tokens: Some(12_500.0),
-        tokens_inexact: false,
-        last_score: Some(0.25),
-    };
-    assert_eq!(strip.medians, medians);
-    assert_eq!(survey.marks.get(&RunStatus::Running), Some(&1));
+    assert_eq!(survey.contradicted, 1);
+    let (tokens, cost, duration) = (survey.tokens, survey.cost, survey.duration);
+    assert_eq!(
+        (tokens.sum.known, tokens.sum.amount, tokens.estimated),
+        (known.len(), known.iter().sum::<u64>() as f64, estimated)
+    );
+    assert_eq!(
+        (cost.sum.known, cost.sum.amount, cost.median, cost.estimated),
+        (2, 1.0, Some(0.5), 0)
+    );
+    assert_eq!(
+        (duration.sum.known, duration.median),
+        (5, Some(90_500.0)),
+        "a run without a duration took some time, not none"
+    );
 }
 
 #[test]
 fn a_median_between_two_is_their_mean() {
     let mut runs = five();
     runs.truncate(4);
-    for (run, steps) in runs.iter_mut().zip([9, 1, 4, 3]) {
-        run.steps = steps;
+    for (run, ms) in runs.iter_mut().zip([9.0, 1.0, 4.0, 3.0]) {
+        run.duration_ms = Some(ms);
     }
     assert_eq!(
-        survey(&shared(runs), &Query::default()).strip.medians.steps,
+        survey(&shared(runs), &Query::default()).duration.median,
         Some(3.5)
     );
     assert_eq!(
@@ -398,12 +406,7 @@ fn a_contradiction_is_counted_that_the_verdict_lists() {
         ..Delta::default()
     });
     let run = summary(&RunKey::new("x"), "x", &index, ExternalFacts::default());
-    assert_eq!(
-        survey(&[Arc::new(run)], &Query::default())
-            .strip
-            .contradicted,
-        1
-    );
+    assert_eq!(survey(&[Arc::new(run)], &Query::default()).contradicted, 1);
 }
 
 /// Builds an index of two steps with events: the first reads a file and is criticised, the second

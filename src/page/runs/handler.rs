@@ -149,6 +149,7 @@ fn context(
         rows: Some(params.text("rows").to_owned()).filter(|rows| !rows.is_empty()),
         columns: params.text("columns").to_owned(),
         chosen: cols(params)?,
+        marking: !params.text("marking").is_empty(),
     })
 }
 

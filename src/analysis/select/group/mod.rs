@@ -14,6 +14,7 @@ use super::cursor::{self, Cursor, SortKey, place};
 use super::{Selection, in_order, order, ranked};
 use crate::analysis::columns::{COLUMNS, Column, PARENT, Value};
 use crate::analysis::query::{Query, Sort};
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::summary::Summary;
 use crate::model::Outcome;
 
@@ -26,6 +27,7 @@ mod tests;
 use document::Total;
 use family::Family;
 pub use family::Member;
+pub(super) use sum::Amount;
 pub use sum::Sum;
 
 /// One window of groups.
@@ -69,6 +71,9 @@ pub struct Group<'a, T> {
     // The number of matching ones.
     pub(crate) runs: usize,
     pub(crate) failed: usize,
+    /// The number of runs by status, as shown. Excludes runs that are still being read.
+    #[serde(skip)]
+    pub statuses: BTreeMap<ShownStatus, usize>,
     /// The number of runs that may still be running.
     pub alive: usize,
     /// The number of duplicates of these runs: files with the same records. They aren't included in
@@ -272,6 +277,7 @@ impl<'a, T> Group<'a, T> {
             is_alone: false,
             runs: 0,
             failed: 0,
+            statuses: BTreeMap::new(),
             alive: 0,
             copies: 0,
             branches: 0,
@@ -287,6 +293,9 @@ impl<'a, T> Group<'a, T> {
         self.branches += usize::from(run.copied_steps() > 0);
         self.failed += usize::from(run.verdict.outcome == Outcome::Failed && !run.partial);
         self.alive += usize::from(run.life.liveness.may_grow());
+        if !run.partial {
+            *self.statuses.entry(run.shown_status()).or_default() += 1;
+        }
         self.newest = self.newest.max(run.updated);
         self.sums
             .iter_mut()

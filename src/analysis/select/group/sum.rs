@@ -16,26 +16,48 @@ pub struct Sum {
     pub is_estimate: bool,
 }
 
-impl Sum {
-    pub(super) fn add(&mut self, column: &Column, run: &Summary) {
-        let Some(number) = column.value(run) else {
-            return;
-        };
-        let amount = match number {
+/// The value of one run in a column that can be added up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Amount {
+    /// The number.
+    pub number: f64,
+    /// Whether the true number may be higher.
+    pub is_lower_bound: bool,
+    /// Whether it's an estimate, or includes one.
+    pub is_estimate: bool,
+}
+
+impl Amount {
+    /// Returns the value of `run`, if it's a known number.
+    pub fn of(column: &Column, run: &Summary) -> Option<Self> {
+        let value = column.value(run)?;
+        let number = match value {
             Value::Count(number) => number as f64,
             Value::Millis(ms) => ms,
-            Value::Usd(cost) => {
-                self.is_estimate |= matches!(cost, Cost::Estimated(_));
-                cost.usd()
-            }
-            _ => return,
+            Value::Usd(cost) => cost.usd(),
+            _ => return None,
         };
-        if amount.is_finite() {
-            self.amount += amount;
-            self.known += 1;
-            self.lower_bounds += usize::from(column.is_lower_bound(run));
-            self.is_estimate |= column.is_estimate(run);
+        number.is_finite().then(|| Self {
+            number,
+            is_lower_bound: column.is_lower_bound(run),
+            is_estimate: matches!(value, Value::Usd(Cost::Estimated(_))) || column.is_estimate(run),
+        })
+    }
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, column: &Column, run: &Summary) {
+        if let Some(amount) = Amount::of(column, run) {
+            self.include(amount);
         }
+    }
+
+    /// Adds the value of one run.
+    pub fn include(&mut self, amount: Amount) {
+        self.amount += amount.number;
+        self.known += 1;
+        self.lower_bounds += usize::from(amount.is_lower_bound);
+        self.is_estimate |= amount.is_estimate;
     }
 
     /// Returns how many values are exact rather than lower bounds.

@@ -1,36 +1,16 @@
-//! Summarises all runs together: the title line, the summary, the line below the table, and an
+//! Summarises all runs together: the title line, the totals, the line below the table, and an
 //! empty root.
 
-use crate::analysis::columns::{NO_STOP, STATUS, STOP};
-use crate::analysis::format::{self, count, counted, or_missing};
+use crate::analysis::columns::{COST, Column, DURATION, Kind, TOKENS};
+use crate::analysis::format::{self, count, counted};
 use crate::analysis::query::Query;
-use crate::analysis::run_result::ShownStatus;
-use crate::analysis::select::End;
-use crate::analysis::verdict::RunStatus;
+use crate::analysis::select::Total;
 use crate::live::SkippedTotal;
-use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext, MAX_ROWS, ROWS, WINDOW, Watch};
 use crate::page::runs::fill::row::{duration, line};
-use crate::page::shell::{Status, When};
+use crate::page::shell::When;
 
-/// The order of statuses in the bar, from success to failure.
-const ENDS: [ShownStatus; 10] = [
-    ShownStatus::Succeeded,
-    ShownStatus::Finished,
-    ShownStatus::OwnRule,
-    ShownStatus::Limit,
-    ShownStatus::Critic,
-    ShownStatus::Cancelled,
-    ShownStatus::Unsolved,
-    ShownStatus::Error,
-    ShownStatus::Died,
-    ShownStatus::Unknown,
-];
-/// Reasons per status that get their own part of the bar, at most. The others share one.
-const MAX_REASONS: usize = 12;
-/// Limits the runs with an unknown end to those that are known to have ended.
-const WITHOUT_UNKNOWN: &str = "-liveness:unknown";
 /// The query for runs whose files contradict each other.
 const CONTRADICTED: &str = "contradictions>0";
 /// Skipped files and directories that are listed, at most.
@@ -57,6 +37,19 @@ impl SkippedRow {
     pub(crate) fn rest(behind: usize) -> Option<Self> {
         (behind > 0).then(|| Self::new("…", &format!("{} more", count(behind as u64))))
     }
+}
+
+/// The sum of one column over the matching runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// What is summed up: `Tokens`.
+    pub(crate) name: &'static str,
+    /// The sum: `5.63M`.
+    pub(crate) sum: String,
+    /// The median, and how many runs the sum covers if not all.
+    pub(crate) more: String,
+    /// The number of runs that record the value.
+    pub(crate) title: Option<String>,
 }
 
 /// A link to more rows.
@@ -88,14 +81,6 @@ impl List<'_> {
         }
     }
 
-    /// Counts the runs that are still alive: `1 running`, `1 stalled`.
-    pub(crate) fn alive(&self) -> Vec<String> {
-        let live = [RunStatus::Running, RunStatus::Quiet, RunStatus::Stalled].into_iter();
-        let some = live.filter_map(|mark| Some((mark, *self.survey.marks.get(&mark)?)));
-        some.map(|(mark, number)| format!("{} {}", count(number as u64), mark.word()))
-            .collect()
-    }
-
     pub(crate) fn newest(&self) -> Option<When> {
         When::of(self.survey.newest?, self.ctx.now, &self.ctx.zone)
     }
@@ -113,39 +98,9 @@ impl List<'_> {
         ))
     }
 
-    /// Returns the share of ended runs that answered, and the numbers behind it. Includes the
-    /// number of runs that may not have ended. If those are most, the share is a number: a
-    /// percentage of the others would suggest that it's known of all.
-    pub(crate) fn answered(&self) -> (String, String) {
-        let strip = &self.survey.strip;
-        let [answered, ended, unknown] =
-            [strip.answered, strip.ended, strip.unknown].map(|number| number as u64);
-        let more = if unknown > 0 {
-            format!(" · {} unknown", count(unknown))
-        } else {
-            String::new()
-        };
-        let most_unknown = ended > 0 && unknown > ended;
-        let of = match ended {
-            0 => "no run has a known end".to_owned(),
-            _ if most_unknown => format!("{} with a known end", counted(strip.ended, "run")),
-            _ => format!(
-                "{} of the {} with a known end",
-                count(answered),
-                counted(strip.ended, "run")
-            ),
-        };
-        let share = if most_unknown {
-            count(answered)
-        } else {
-            format::percent(answered, ended)
-        };
-        (share, format!("{of}{more}"))
-    }
-
     /// Counts the runs whose files contradict each other about the end, and links to their list.
     pub(crate) fn contradicted(&self) -> Option<(String, String)> {
-        let contradicted = self.survey.strip.contradicted;
+        let contradicted = self.survey.contradicted;
         if contradicted == 0 {
             return None;
         }
@@ -159,104 +114,65 @@ impl List<'_> {
         Some((words, self.ctx.url(&query.to_string(), self.ctx.sort, "")))
     }
 
-    /// Returns the stop-reason bar, which doesn't include live runs.
-    pub(crate) fn segments(&self) -> Vec<Segment> {
-        stack(
-            ENDS.into_iter()
-                .flat_map(|status| self.shares(status))
-                .collect(),
-        )
+    /// Returns the totals of the matching runs. A sum covers the runs that record the value.
+    pub(crate) fn totals(&self) -> Vec<Sums> {
+        let survey = &self.survey;
+        let others = [
+            ("Tokens", TOKENS, &survey.tokens),
+            ("Cost", COST, &survey.cost),
+            ("Time", DURATION, &survey.duration),
+        ];
+        let others = others.into_iter();
+        [self.number_of_runs()]
+            .into_iter()
+            .chain(others.filter_map(|(name, column, total)| self.total(name, column, total)))
+            .collect()
     }
 
-    /// Returns the parts of the bar with this status.
-    fn shares(&self, status: ShownStatus) -> Vec<Share> {
-        let ends: Vec<&End> = self
-            .survey
-            .strip
-            .ends
-            .iter()
-            .filter(|end| end.status == status)
-            .collect();
-        let (named, others) = ends.split_at(ends.len().min(MAX_REASONS));
-        let share = |name: &str, count, href| Share {
-            status: Status::Of(status),
-            name: line(name),
-            count,
-            href,
+    fn number_of_runs(&self) -> Sums {
+        let survey = &self.survey;
+        let copies = match survey.copies {
+            0 => None,
+            1 => Some("1 duplicate merged".to_owned()),
+            copies => Some(format!("{} duplicates merged", count(copies as u64))),
         };
-        let word = |end: &&'_ End| end.reason.clone().unwrap_or_else(|| NO_STOP.to_owned());
-        let words: Vec<String> = named.iter().map(word).collect();
-        let mut shares: Vec<Share> = named
-            .iter()
-            .zip(&words)
-            .map(|(end, word)| {
-                let name = match end.reason.as_deref() {
-                    // Answers have the same reasons, whatever came of them.
-                    Some(reason) if status.is_answer() => {
-                        format!("{}: {reason}", status.as_str())
-                    }
-                    reason => reason.unwrap_or(status.as_str()).to_owned(),
-                };
-                share(
-                    &name,
-                    end.count,
-                    self.only(status, false, std::slice::from_ref(word)),
-                )
-            })
-            .collect();
-        if !others.is_empty() {
-            let name = counted(others.len(), "other reason");
-            let count = others.iter().map(|end| end.count).sum();
-            shares.push(share(&name, count, self.only(status, true, &words)));
+        let of_all = (!self.query.is_empty()).then(|| format!("of {}", count(survey.total as u64)));
+        Sums {
+            name: "Runs",
+            sum: count(survey.matched as u64),
+            more: joined([of_all, copies]),
+            title: None,
         }
-        shares
     }
 
-    /// Returns the address of the list of runs that ended with this status for one of these
-    /// reasons, or with `others`, for any other reason. If the page already shows that list, the
-    /// address removes these terms.
-    fn only(&self, status: ShownStatus, others: bool, reasons: &[String]) -> String {
-        let reasons = reasons.iter().map(String::as_str);
-        let mut query = self
-            .query
-            .narrowed(false, STATUS, [status.as_str()])
-            .narrowed(others, STOP, reasons);
-        let without_unknown = Query::parse(WITHOUT_UNKNOWN).terms;
-        if status == ShownStatus::Unknown {
-            query.terms.retain(|term| !without_unknown.contains(term));
-            query.terms.extend(without_unknown.iter().cloned());
-        }
-        if query == self.query {
-            query = query.without_field(STATUS).without_field(STOP);
-            query.terms.retain(|term| !without_unknown.contains(term));
-        }
-        self.ctx.url(&query.to_string(), self.ctx.sort, "")
-    }
-
-    pub(crate) fn medians(&self) -> [(&'static str, String); 4] {
-        let medians = self.survey.strip.medians;
-        // The median of whole numbers may be a fraction.
-        let mark = format::bound(false, medians.tokens_inexact);
-        let tokens = |value: f64| format!("{mark}{}", count(value.round() as u64));
-        let half = |value: f64| {
-            if value.fract() == 0.0 {
-                count(value as u64)
-            } else {
-                format!("{value:.1}")
-            }
+    /// Returns the total of a column, or `None` if no run records it.
+    fn total(&self, name: &'static str, column: &'static Column, total: &Total) -> Option<Sums> {
+        let (sum, matched) = (&total.sum, self.survey.matched);
+        let is_cost = matches!(column.kind, Kind::Usd(_));
+        // An estimated cost has its own mark.
+        let mark = format::bound(sum.lower_bounds > 0, sum.is_estimate && !is_cost);
+        let value = sum.value(column)?;
+        let shown = value.words(self.ctx.now, &self.ctx.zone)?;
+        let median = total.median.and_then(|median| match column.kind {
+            Kind::Usd(_) => Some(format::usd(median)),
+            Kind::Millis(_) => duration(median),
+            _ => Some(format::tokens(median.round() as u64)),
+        });
+        let median = median.map(|median| format!("median {median}"));
+        let recorded = count((sum.known - total.estimated) as u64);
+        let estimated = (total.estimated > 0).then(|| count(total.estimated as u64));
+        let known = match &estimated {
+            Some(estimated) if is_cost => Some(format!("{recorded} recorded, {estimated} est.")),
+            _ => (sum.known < matched).then(|| counted(sum.known, "run")),
         };
-        [
-            ("median steps", or_missing(medians.steps, half)),
-            (
-                "median duration",
-                or_missing(medians.duration_ms.and_then(duration), |text| text),
-            ),
-            ("median tokens", or_missing(medians.tokens, tokens)),
-            (
-                "median last score",
-                or_missing(medians.last_score, format::score),
-            ),
-        ]
+        let estimated = estimated.map(|estimated| format!("estimated for {estimated}"));
+        let title = format!("recorded by {recorded} of {}", counted(matched, "run"));
+        Some(Sums {
+            name,
+            sum: format!("{mark}{shown}"),
+            more: joined([median, known]),
+            title: Some(joined([Some(title), estimated])),
+        })
     }
 
     /// States which rows a page of `rows` rows shows: `Showing 200 of 2,000`.
@@ -348,13 +264,11 @@ impl List<'_> {
         })
     }
 
-    /// Returns the marked runs that have no row in this table.
+    /// Returns the marked runs that have no checkbox in this table.
     pub(crate) fn elsewhere(&self) -> impl Iterator<Item = &String> {
         let shown = |key: &String| {
-            self.selection
-                .rows
-                .iter()
-                .any(|row| row.summary.key.as_str() == key)
+            let mut rows = self.selection.rows.iter();
+            self.ctx.marking && rows.any(|row| row.summary.key.as_str() == key)
         };
         self.ctx.marks.iter().filter(move |key| !shown(key))
     }
@@ -371,6 +285,19 @@ impl List<'_> {
     pub(crate) fn unmarked(&self) -> String {
         let ctx = ListContext {
             marks: Vec::new(),
+            ..self.ctx.clone()
+        };
+        ctx.url(
+            &ctx.query,
+            ctx.sort,
+            ctx.after.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// Returns the address of the same rows with checkboxes, or without them.
+    pub(crate) fn marking(&self) -> String {
+        let ctx = ListContext {
+            marking: !self.ctx.marking,
             ..self.ctx.clone()
         };
         ctx.url(
@@ -462,6 +389,11 @@ impl List<'_> {
         let all = total(self.ctx).all() + faults(self.ctx).len();
         skipped(self.ctx, title, all)
     }
+}
+
+/// Joins the known parts of a line.
+fn joined(parts: [Option<String>; 2]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// Returns the unreadable roots, with the reason.

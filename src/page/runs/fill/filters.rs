@@ -4,37 +4,65 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::analysis::columns::{COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP};
+use crate::analysis::columns::{
+    COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP, Shown, TITLE, VERDICT, Width,
+};
 use crate::analysis::format;
 use crate::analysis::query::{Query, Sort, Term};
 use crate::analysis::run_result::ShownStatus;
+use crate::model::Outcome;
+use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::runs::fill::list::{List, ListContext};
 use crate::page::runs::fill::row::line;
 use crate::page::shell::Status;
 
-/// Filters of a group that are always shown, at most, in addition to the active ones.
-const MAX_CHIPS: usize = 6;
-/// Filters behind `n more`, at most. A sweep may record a different model for each run.
-const MAX_MORE: usize = 60;
+/// Filters in a menu, at most, in addition to the active ones. A sweep may record a different model
+/// for each run.
+const MAX_CHIPS: usize = 60;
+/// The order of statuses in the bar: ends without trouble, limits and rules, trouble, others.
+pub(super) const ENDS: [ShownStatus; 10] = [
+    ShownStatus::Succeeded,
+    ShownStatus::Finished,
+    ShownStatus::Limit,
+    ShownStatus::OwnRule,
+    ShownStatus::Critic,
+    ShownStatus::Unsolved,
+    ShownStatus::Error,
+    ShownStatus::Died,
+    ShownStatus::Cancelled,
+    ShownStatus::Unknown,
+];
+/// The statuses of runs that haven't ended.
+pub(super) const LIVE: [ShownStatus; 3] = [
+    ShownStatus::Running,
+    ShownStatus::Quiet,
+    ShownStatus::Stalled,
+];
 /// Terms that the page suggests dropping, at most. Each one requires a pass over all runs.
 const MAX_DROPS: usize = 8;
 
+/// A menu of filters.
 #[derive(Debug)]
 pub(crate) struct Facet {
     pub name: &'static str,
-    /// The filters that are always shown.
+    pub sections: Vec<Section>,
+}
+
+/// Filters of one kind in a menu.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// The heading; empty if the menu needs none.
+    pub name: &'static str,
     pub chips: Vec<Chip>,
-    /// The filters behind `n more`.
-    pub more: Vec<Chip>,
 }
 
 impl Facet {
     /// Summarises the active filters, for places that show nothing else.
     pub(crate) fn chosen(&self) -> String {
         let on: Vec<&str> = self
-            .chips
+            .sections
             .iter()
-            .chain(&self.more)
+            .flat_map(|section| &section.chips)
             .filter(|chip| chip.active)
             .map(|chip| &*chip.label)
             .collect();
@@ -64,6 +92,24 @@ impl HtmlSafe for Chip {}
 impl Chip {
     fn count(&self) -> Option<String> {
         self.count.map(|number| format::count(number as u64))
+    }
+}
+
+/// Returns the sections that contain a filter.
+fn sections(all: impl IntoIterator<Item = (&'static str, Vec<Chip>)>) -> Vec<Section> {
+    all.into_iter()
+        .map(|(name, chips)| Section { name, chips })
+        .filter(|section| !section.chips.is_empty())
+        .collect()
+}
+
+/// Returns the column that a head sorts by. The title stands for the run's name, and the outcome
+/// begins with the status.
+fn sort_of(column: &'static Column, width: Width) -> &'static Column {
+    match width {
+        Width::Name => TITLE,
+        Width::Outcome => STATUS,
+        _ => column,
     }
 }
 
@@ -101,15 +147,25 @@ impl List<'_> {
         self.ctx.url("", self.ctx.sort, "")
     }
 
-    /// Returns the columns that can be chosen, and whether the table has each. The name of a run is
-    /// always shown.
-    pub(crate) fn offered_columns(&self) -> impl Iterator<Item = (&'static Column, bool)> {
+    /// Returns the columns that can be chosen, their names, and whether the table has each. The
+    /// title of a run is always shown.
+    pub(crate) fn offered_columns(
+        &self,
+    ) -> impl Iterator<Item = (&'static Column, &'static str, bool)> {
         let is_shown =
             |column: &&'static Column| self.columns.iter().any(|(shown, _)| shown == column);
         COLUMNS
             .iter()
             .filter(|column| **column != *RUN)
-            .map(move |column| (column, is_shown(&column)))
+            .map(move |column| {
+                let label = match column {
+                    column if *column == *TITLE => "recorded title",
+                    column if *column == *VERDICT => "outcome and verdict",
+                    column if column.name == "outcome" => "outcome, one word",
+                    column => column.label,
+                };
+                (column, label, is_shown(&column))
+            })
     }
 
     /// Returns the address of the same rows with the default columns.
@@ -125,18 +181,17 @@ impl List<'_> {
         )
     }
 
-    /// Returns the groups of filters.
+    /// Returns the menus of filters.
     pub(crate) fn facets(&self) -> Vec<Facet> {
         let facets = &self.survey.facets;
         let groups = vec![
-            self.status_facet(),
-            self.facet("Stop reason", STOP, &facets.stops, STATUS),
-            self.facet("Model", MODEL, &facets.models, MODEL),
+            self.stop_facet(),
+            self.facet("Model", MODEL, &facets.models),
             self.grouping(),
         ];
         groups
             .into_iter()
-            .filter(|group| !group.chips.is_empty())
+            .filter(|group| !group.sections.is_empty())
             .collect()
     }
 
@@ -160,95 +215,175 @@ impl List<'_> {
         }
         Facet {
             name: "Group by",
-            chips,
-            more: Vec::new(),
+            sections: sections([("", chips)]),
         }
     }
 
-    fn status_facet(&self) -> Facet {
+    /// Returns the statuses that the bar shows, in its order, with the active ones.
+    pub(crate) fn ends(&self) -> Vec<Chip> {
+        self.statuses(&ENDS)
+    }
+
+    /// Returns the statuses of runs that haven't ended.
+    pub(crate) fn live(&self) -> Vec<Chip> {
+        let mut chips = self.statuses(&LIVE);
+        let indexing = self.survey.facets.indexing;
+        if indexing > 0 || self.query.has(STATUS, INDEXING) {
+            chips.push(self.chip(STATUS, INDEXING, indexing, Some(Status::Indexing)));
+        }
+        chips
+    }
+
+    fn statuses(&self, statuses: &[ShownStatus]) -> Vec<Chip> {
+        let marks = &self.survey.facets.marks;
+        let chip = |status: &ShownStatus| {
+            let (word, count) = (status.as_str(), marks.get(status).copied());
+            let is_there = count.is_some() || self.query.has(STATUS, word);
+            let status = Some(Status::Of(*status));
+            is_there.then(|| self.chip(STATUS, word, count.unwrap_or_default(), status))
+        };
+        statuses.iter().filter_map(chip).collect()
+    }
+
+    /// Returns the link that removes the filter by status, if there is one.
+    pub(crate) fn every_status(&self) -> Option<Chip> {
         let facets = &self.survey.facets;
         let without = self.query.without_field(STATUS);
-        let all = Chip {
+        (without.terms.len() < self.query.terms.len()).then(|| Chip {
             label: "all".to_owned(),
             count: Some(facets.marks.values().sum::<usize>() + facets.indexing),
-            active: without.terms.len() == self.query.terms.len(),
+            active: false,
             href: self.ctx.url(&without.to_string(), self.ctx.sort, ""),
             status: None,
+        })
+    }
+
+    /// Returns the bar of outcomes: a part for each status of runs that ended, and whether the
+    /// filter leaves it out.
+    pub(crate) fn segments(&self) -> Vec<(Segment, bool)> {
+        let ends = self.ends();
+        let is_filtered = ends.iter().chain(&self.live()).any(|chip| chip.active);
+        let out: Vec<&str> = ends
+            .iter()
+            .filter(|chip| is_filtered && !chip.active)
+            .map(|chip| &*chip.label)
+            .collect();
+        let share = |chip: &Chip| {
+            Some(Share {
+                status: chip.status?,
+                name: chip.label.clone(),
+                count: chip.count?,
+                href: chip.href.clone(),
+            })
         };
-        let marks = ShownStatus::ALL.into_iter().map(|status| {
-            (
-                status.as_str(),
-                facets.marks.get(&status).copied().unwrap_or_default(),
-                Status::Of(status),
-            )
-        });
-        let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);
-        let some = words.filter(|(word, count, _)| *count > 0 || self.query.has(STATUS, word));
-        let chips = some.map(|(word, count, status)| self.chip(STATUS, word, count, Some(status)));
+        let shares = ends.iter().filter_map(share).collect();
+        stack(shares)
+            .into_iter()
+            .map(|segment| {
+                let is_out = out.contains(&&*segment.share.name);
+                (segment, is_out)
+            })
+            .collect()
+    }
+
+    /// Returns the stop reasons by the outcome of most runs with them, the most frequent first.
+    fn stop_facet(&self) -> Facet {
+        let facets = &self.survey.facets;
+        let (shown, others) = self.ranked(STOP, &facets.stops);
+        let of = |outcomes: &[Outcome]| -> Vec<Chip> {
+            let outcome = |word: &str| facets.outcomes.get(word).copied().unwrap_or_default();
+            shown
+                .iter()
+                .filter(|(word, _)| outcomes.contains(&outcome(word)))
+                .map(|(word, count)| self.chip(STOP, word, *count, None))
+                .collect()
+        };
+        let others = others.map(|others| self.others(&others, STATUS));
         Facet {
-            name: "Status",
-            chips: std::iter::once(all).chain(chips).collect(),
-            more: Vec::new(),
+            name: "Stop reason",
+            sections: sections([
+                ("Answers and ends", of(&[Outcome::Completed])),
+                ("Limits", of(&[Outcome::Truncated])),
+                ("Critics and rules", of(&[Outcome::Halted])),
+                ("Errors", of(&[Outcome::Failed])),
+                ("Cancelled", of(&[Outcome::Cancelled])),
+                ("Other", of(&[Outcome::Running, Outcome::Unknown])),
+                ("", others.into_iter().collect()),
+            ]),
         }
     }
 
-    /// Returns the most frequent words and the active ones, with the others behind `n more`. If
-    /// there are too many even for that, the last link sorts the list by `by`, which brings equal
-    /// words together.
+    /// Returns the words, the most frequent and the active ones first. If there are too many, the
+    /// last link sorts the list by this column, which brings equal words together.
     fn facet(
         &self,
         name: &'static str,
         field: &'static Column,
         words: &[(String, usize)],
-        by: &'static Column,
     ) -> Facet {
-        let ranked = words.iter().enumerate();
-        let (first, later): (Vec<_>, Vec<_>) =
-            ranked.partition(|(rank, (word, _))| *rank < MAX_CHIPS || self.query.has(field, word));
-        let chip =
-            |(_, (word, count)): &(usize, &(String, usize))| self.chip(field, word, *count, None);
-        let mut more: Vec<Chip> = later.iter().take(MAX_MORE).map(chip).collect();
-        let others = later.get(MAX_MORE..).unwrap_or_default();
-        if !others.is_empty() {
-            more.push(Chip {
-                label: format!(
-                    "{} others, sorted by {}",
-                    format::count(others.len() as u64),
-                    by.name
-                ),
-                count: Some(others.iter().map(|(_, (_, count))| *count).sum()),
-                href: self.ctx.url(
-                    &self.ctx.query,
-                    Sort {
-                        by,
-                        reversed: false,
-                    },
-                    "",
-                ),
-                active: false,
-                status: None,
-            });
-        }
+        let (shown, others) = self.ranked(field, words);
+        let mut chips: Vec<Chip> = shown
+            .iter()
+            .map(|(word, count)| self.chip(field, word, *count, None))
+            .collect();
+        chips.extend(others.map(|others| self.others(&others, field)));
         Facet {
             name,
-            chips: first.iter().map(chip).collect(),
-            more,
+            sections: sections([("", chips)]),
+        }
+    }
+
+    /// Returns the words that a menu shows, and the others.
+    fn ranked<'w>(
+        &self,
+        field: &'static Column,
+        words: &'w [(String, usize)],
+    ) -> (Vec<&'w (String, usize)>, Option<Vec<&'w (String, usize)>>) {
+        let ranked = words.iter().enumerate();
+        let (shown, others): (Vec<_>, Vec<_>) =
+            ranked.partition(|(rank, (word, _))| *rank < MAX_CHIPS || self.query.has(field, word));
+        let words = |ranked: Vec<(usize, &'w (String, usize))>| -> Vec<_> {
+            ranked.into_iter().map(|(_, word)| word).collect()
+        };
+        let others = words(others);
+        (
+            words(shown),
+            Some(others).filter(|others| !others.is_empty()),
+        )
+    }
+
+    /// Returns a link that stands for words without a place in a menu.
+    fn others(&self, others: &[&(String, usize)], by: &'static Column) -> Chip {
+        let sort = Sort {
+            by,
+            reversed: false,
+        };
+        Chip {
+            label: format!(
+                "{} others, sorted by {}",
+                format::count(others.len() as u64),
+                by.name
+            ),
+            count: Some(others.iter().map(|(_, count)| *count).sum()),
+            href: self.ctx.url(&self.ctx.query, sort, ""),
+            active: false,
+            status: None,
         }
     }
 
     /// Returns the address of the list sorted by a column, or in reverse. Returns `None` if it
     /// can't be sorted by that column.
-    pub(crate) fn sorted(&self, column: &'static Column) -> Option<String> {
-        column.is_sortable().then(|| {
-            self.ctx
-                .url(&self.ctx.query, self.ctx.sort.clicked(column), "")
-        })
+    pub(crate) fn sorted(&self, (column, cell): &Shown) -> Option<String> {
+        let by = sort_of(column, cell.width);
+        by.is_sortable()
+            .then(|| self.ctx.url(&self.ctx.query, self.ctx.sort.clicked(by), ""))
     }
 
     /// Returns whether the largest value comes first. Returns `None` if the table isn't sorted by
     /// this column.
-    pub(crate) fn descending(&self, column: &Column) -> Option<bool> {
-        (*self.ctx.sort.by == *column).then(|| self.ctx.sort.is_descending())
+    pub(crate) fn descending(&self, (column, cell): &Shown) -> Option<bool> {
+        let by = self.ctx.sort.by;
+        (*by == *sort_of(column, cell.width)).then(|| self.ctx.sort.is_descending())
     }
 
     /// If nothing matches: returns the terms that could be dropped, how many runs would then match,

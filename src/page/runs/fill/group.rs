@@ -6,11 +6,14 @@ use askama::filters::HtmlSafe;
 use crate::analysis::columns::{Column, PARENT, Shown, Value, Width};
 use crate::analysis::format::{self, counted, visible_line};
 use crate::analysis::query::{Query, Test};
+use crate::analysis::run_result::ShownStatus;
 use crate::analysis::select::{Group, Member};
 use crate::analysis::summary::Cost;
+use crate::page::part::chart::{Segment, Share, stack};
+use crate::page::runs::fill::filters::{ENDS, LIVE};
 use crate::page::runs::fill::list::{List, Listed};
 use crate::page::runs::fill::row::{Row, class, line};
-use crate::page::shell::When;
+use crate::page::shell::{Status, When};
 
 /// Longer names aren't linked; bytes.
 const MAX_LINKED: usize = 1_000;
@@ -41,6 +44,10 @@ pub(crate) struct Head {
     /// Further facts: `3 runs failed · 1 still active · showing the first 5`.
     pub(crate) notes: String,
     pub(crate) cells: Vec<Cell>,
+    /// The bar of the outcomes of all its runs.
+    pub(crate) segments: Vec<Segment>,
+    /// Whether the rows below have checkboxes.
+    pub(crate) marking: bool,
 }
 
 /// A cell in the row of a group.
@@ -56,6 +63,19 @@ impl Cell {
     fn class(&self) -> &'static str {
         class(self.width)
     }
+}
+
+/// Returns the bar of a group's outcomes, in the order of the page's own bar.
+fn segments(group: &Group<'_, Listed>) -> Vec<Segment> {
+    let share = |status: &ShownStatus| {
+        Some(Share {
+            status: Status::Of(*status),
+            name: status.as_str().to_owned(),
+            count: *group.statuses.get(status)?,
+            href: String::new(),
+        })
+    };
+    stack(ENDS.iter().chain(&LIVE).filter_map(share).collect())
 }
 
 impl<'a> List<'a> {
@@ -131,6 +151,8 @@ impl<'a> List<'a> {
             runs: counted(group.runs, "run"),
             notes: notes.join(" · "),
             cells: self.columns.iter().map(cell).collect(),
+            segments: segments(group),
+            marking: self.ctx.marking,
         }
     }
 

@@ -72,6 +72,8 @@ pub(crate) struct ListContext {
     pub columns: String,
     /// `cols`: the columns that the user chose. Empty for the default columns.
     pub chosen: Vec<ShownColumn>,
+    /// `marking`: whether the rows have checkboxes, for users without scripts or a mouse.
+    pub marking: bool,
 }
 
 /// A watched root.
@@ -144,6 +146,7 @@ impl ListContext {
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
         pairs.push(("group", group.map_or("", |group| group.name)));
+        pairs.push(("marking", if self.marking { "1" } else { "" }));
         pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
         href::with_query("/", &pairs)
     }
@@ -158,6 +161,7 @@ impl ListContext {
         let since = self.revision.to_string();
         pairs.extend(self.marks.iter().map(|mark| ("mark", mark.as_str())));
         pairs.push(("group", self.group.map_or("", |group| group.name)));
+        pairs.push(("marking", if self.marking { "1" } else { "" }));
         pairs.extend([
             ("since", since.as_str()),
             ("rows", rows),

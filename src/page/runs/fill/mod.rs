@@ -172,6 +172,8 @@ impl<'a> List<'a> {
             marked,
             is_new,
             heads,
+            marking: ctx.marking,
+            of_project: ctx.group.is_some_and(|by| by.name == "project"),
             depth: 0,
         }
     }

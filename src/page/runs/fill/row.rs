@@ -13,7 +13,7 @@ use crate::analysis::format;
 use crate::analysis::health;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::{LimitFrom, RunStatus};
-use crate::model::StopReason;
+use crate::model::{Certainty, StopReason};
 use crate::page::part::chart::{Spark, filled};
 use crate::page::part::href;
 use crate::page::shell::{Status, When};
@@ -27,12 +27,15 @@ pub(crate) fn class(width: Width) -> &'static str {
     match width {
         Width::Status => "c-st",
         Width::Name => "c-run",
-        Width::Rest => "c-v",
+        Width::Outcome | Width::Rest => "c-v",
+        Width::Steps => "c-steps r",
         Width::Bar => "c-steps",
         Width::Spark => "c-score",
-        Width::Number => "c-num r",
+        Width::Duration => "c-dur",
+        Width::Cost => "c-cost",
+        Width::Number => "c-num",
         Width::Text => "c-text",
-        Width::Age => "c-upd r",
+        Width::Age => "c-upd",
     }
 }
 
@@ -51,6 +54,10 @@ pub(crate) struct Row<'a> {
     pub(crate) is_new: bool,
     /// Whether each cell repeats its column head, for narrow screens where a row is a block.
     pub(crate) heads: bool,
+    /// Whether the row has a checkbox. Otherwise a key or a click on its edge marks it.
+    pub(crate) marking: bool,
+    /// Whether the rows are grouped by project, so that a row needn't name it.
+    pub(crate) of_project: bool,
     /// The depth below a run that started it.
     pub(crate) depth: usize,
 }
@@ -59,10 +66,12 @@ impl HtmlSafe for Row<'_> {}
 
 /// Longer names are shortened in the middle; characters. The last [`NAME_END`] characters stay,
 /// since the names of a series differ at the end.
-const MAX_NAME: usize = 48;
-const NAME_END: usize = 12;
-/// Longer names are split in two parts; characters. A narrow column truncates only the first part.
-const WHOLE_NAME: usize = 24;
+const MAX_NAME: usize = 28;
+const NAME_END: usize = 16;
+/// Longer titles are truncated in the table, which has room for fewer characters.
+const MAX_TITLE: usize = 140;
+/// Words that end the name of a format but aren't part of the tool's name.
+const KINDS: [&str; 5] = ["session", "trajectory", "log", "trace", "events"];
 
 impl Row<'_> {
     pub(crate) fn id(&self) -> String {
@@ -73,9 +82,14 @@ impl Row<'_> {
         format::visible_line(self.run.key.as_str())
     }
 
-    /// Returns the key, shortened in the middle if it is long.
-    pub(crate) fn name(&self) -> String {
+    /// Returns the key, or only its last part if it is long. If that is long too, it's shortened in
+    /// the middle.
+    pub(crate) fn short_name(&self) -> String {
         let key = self.key();
+        if key.chars().count() <= MAX_NAME {
+            return key.into_owned();
+        }
+        let key = format::visible_line(self.run.key.name());
         let length = key.chars().count();
         if length <= MAX_NAME {
             return key.into_owned();
@@ -87,44 +101,45 @@ impl Row<'_> {
             .collect()
     }
 
-    /// Returns the part of the name that a narrow column may truncate, and the part that it may
-    /// not.
-    fn name_parts(&self) -> (String, String) {
-        let mut start = self.name();
-        let length = start.chars().count();
-        if length <= WHOLE_NAME {
-            return (start, String::new());
+    pub(crate) fn title(&self) -> String {
+        let title = line(self.run.title());
+        match title.char_indices().nth(MAX_TITLE) {
+            Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default().trim_end()),
+            None => title,
         }
-        let end = start
-            .char_indices()
-            .nth(length - NAME_END)
-            .map_or(start.len(), |(at, _)| at);
-        let end = start.split_off(end);
-        (start, end)
     }
 
-    pub(crate) fn task(&self) -> Option<String> {
-        self.run
-            .task
-            .as_deref()
-            .map(line)
-            .filter(|task| !task.is_empty())
-    }
-
-    /// Returns the name of a session: the last part of its project's path, and its title. `None` if
-    /// its file name is all that is known.
-    pub(crate) fn session_name(&self) -> Option<(Option<String>, String)> {
-        let has_title = self.run.recorded_title().is_some() || self.task().is_some();
-        let title = self.run.session_title().filter(|_| has_title).map(line)?;
-        let project = self.run.project.as_deref().and_then(|path| {
+    /// Returns where the run belongs: the project of a session, or the name of another run, since
+    /// runs of one task have the same title. `None` if the title or the group says it.
+    pub(crate) fn place(&self) -> Option<String> {
+        let last = |path: &str| {
             path.trim_end_matches(['/', '\\'])
                 .rsplit(['/', '\\'])
                 .next()
-        });
-        Some((
-            project.map(line).filter(|project| !project.is_empty()),
-            title,
-        ))
+                .map(line)
+        };
+        let place = match self.run.project.as_deref().and_then(last) {
+            Some(project) if self.run.is_session => project,
+            _ if self.run.is_session => return None,
+            _ => self.short_name(),
+        };
+        let is_of_group = self.of_project && self.run.is_session;
+        Some(place).filter(|place| !place.is_empty() && !is_of_group && *place != self.title())
+    }
+
+    /// Returns the name of the tool that wrote the trace, without its version.
+    pub(crate) fn tool(&self) -> Option<String> {
+        let known = self.run.tool.as_deref().unwrap_or(&self.run.format);
+        let is_version = |word: &str| {
+            let word = word.strip_prefix('v').unwrap_or(word);
+            word.starts_with(|first: char| first.is_ascii_digit()) || word == "up"
+        };
+        let mut words: Vec<&str> = known
+            .split_whitespace()
+            .take_while(|word| !is_version(word))
+            .collect();
+        words.pop_if(|word| self.run.tool.is_none() && KINDS.contains(word));
+        Some(line(&words.join(" "))).filter(|tool| !tool.is_empty())
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -132,6 +147,43 @@ impl Row<'_> {
             Status::Indexing
         } else {
             Status::of(self.run)
+        }
+    }
+
+    /// Returns how the run ended, in a few words.
+    pub(crate) fn end(&self) -> String {
+        line(&self.run.end_in_brief())
+    }
+
+    /// Returns the classes of the cell with the end: its shape, its colour, and whether the end is
+    /// inferred.
+    fn end_classes(&self) -> String {
+        let status = self.status();
+        let is_over = !self.run.partial && !self.run.life.liveness.may_grow();
+        let is_inferred = is_over && self.run.verdict.certainty == Certainty::Inferred;
+        let inferred = if is_inferred { " inf" } else { "" };
+        let tint = match status.class() {
+            "plain" => String::new(),
+            class => format!(" {class}"),
+        };
+        format!("c-v o {}{tint}{inferred}", status.icon())
+    }
+
+    /// Explains the end: the verdict, and where else the run is stored.
+    fn end_words(&self) -> String {
+        let (verdict, note) = self.verdict();
+        let notes = note.into_iter().chain(self.stored());
+        let words: Vec<String> = [verdict].into_iter().chain(notes).collect();
+        words.join(" · ")
+    }
+
+    /// Returns the classes of the row.
+    fn classes(&self) -> &'static str {
+        match (self.is_new, self.marked) {
+            (true, true) => "isnew marked",
+            (true, false) => "isnew",
+            (false, true) => "marked",
+            (false, false) => "",
         }
     }
 
@@ -155,6 +207,19 @@ impl Row<'_> {
     /// Returns where else the run is stored, and how its end is recorded there.
     pub(crate) fn stored(&self) -> Vec<String> {
         self.run.relation.notes().map(|note| line(&note)).collect()
+    }
+
+    /// Returns what the copies of the run record about its end, if that differs, and whether the
+    /// run counts in another row. The cell explains the rest if one points at it.
+    fn elsewhere(&self) -> Vec<String> {
+        let relation = &self.run.relation;
+        let duplicate = relation.duplicate_of.as_ref();
+        let duplicate = duplicate.map(|key| format!("duplicate of {key}"));
+        duplicate
+            .iter()
+            .chain(&relation.copies_say)
+            .map(|note| line(note))
+            .collect()
     }
 
     /// Counts the issues if any of them loses data: `1 problem, 2 notes`.
@@ -187,9 +252,9 @@ impl Row<'_> {
     fn indent(&self) -> &'static str {
         match self.depth {
             0 => "",
-            1 => " in1",
-            2 => " in2",
-            _ => " in3",
+            1 => " kid in1",
+            2 => " kid in2",
+            _ => " kid in3",
         }
     }
 
@@ -206,6 +271,12 @@ impl Row<'_> {
             .as_deref()
             .is_some_and(|word| StopReason::parse(word).is_step_limit());
         is_step_limit && self.run.steps_now >= *limit && verdict.mark == RunStatus::Limit
+    }
+
+    /// Returns the number of all steps, if it's known.
+    pub(crate) fn all_steps(&self) -> String {
+        let steps = self.run.steps_known();
+        format::or_missing(steps, |steps| format::count(steps as u64))
     }
 
     /// Returns the number of steps. With a limit, counts only the steps that the limit applies to.
@@ -250,6 +321,14 @@ impl Row<'_> {
         match column.shown(self.run)? {
             Value::Usd(Cost::Estimated(_)) => self.run.estimated_from(),
             _ => column.bound_words(self.run),
+        }
+    }
+
+    /// Returns the time in `column` in seconds since the epoch, for the clock of the page.
+    fn seconds(&self, column: &Column) -> i64 {
+        match column.value(self.run) {
+            Some(Value::Time(micros)) => micros.div_euclid(1_000_000),
+            _ => 0,
         }
     }
 

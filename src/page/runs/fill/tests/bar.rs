@@ -1,10 +1,18 @@
-//! Tests the bar of stop reasons, and the lists that its parts open.
+//! Tests the bar of outcomes with its legend, the lists that its parts open, and the totals.
 
 use super::{ctx, table};
 use crate::analysis::life::Liveness;
 use crate::analysis::select::sample::many;
 use crate::analysis::verdict::RunStatus;
-use crate::page::part::chart::Share;
+use crate::page::runs::fill::filters::Chip;
+
+fn query_of(href: &str) -> String {
+    let query = href.strip_prefix("/?q=").unwrap_or_default();
+    percent_encoding::percent_decode_str(query)
+        .decode_utf8()
+        .unwrap()
+        .into_owned()
+}
 
 #[test]
 fn parts_of_the_bar_lead_to_their_runs() {
@@ -12,28 +20,20 @@ fn parts_of_the_bar_lead_to_their_runs() {
     let segments = list.segments();
     let parts: Vec<_> = segments
         .iter()
-        .map(|s| (s.share.name.as_str(), s.share.count, s.share.href.as_str()))
+        .map(|(part, is_out)| {
+            let share = &part.share;
+            (&*share.name, share.count, &*share.href, *is_out)
+        })
         .collect();
     assert_eq!(
         parts[0],
-        (
-            "finished: final",
-            10,
-            "/?q=fix%20status%3Afinished%20stop%3Afinal"
-        )
+        ("finished", 10, "/?q=fix%20status%3Afinished", false)
     );
     assert_eq!(
-        parts[1],
-        (
-            "env_terminal",
-            10,
-            "/?q=fix%20status%3A%22own%20rule%22%20stop%3Aenv_terminal"
-        )
+        parts[2],
+        ("own rule", 10, "/?q=fix%20status%3A%22own%20rule%22", false)
     );
-    assert_eq!(
-        parts[5],
-        ("died", 10, "/?q=fix%20status%3Adied%20stop%3Anone")
-    );
+    assert_eq!(parts[5], ("died", 10, "/?q=fix%20status%3Adied", false));
     assert_eq!(list.contradicted(), None);
     let mut runs = many(70);
     runs[0].verdict.contradictions = ["The status is failed".to_owned()].into();
@@ -41,50 +41,15 @@ fn parts_of_the_bar_lead_to_their_runs() {
     runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".into();
     let (text, href) = table(&ctx(""), runs.clone()).list.contradicted().unwrap();
     assert_eq!(text, "1 run has conflicting records");
-    let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap())
-        .decode_utf8()
-        .unwrap();
-    assert_eq!(table(&ctx(&query), runs).rows.len(), 1);
-}
-
-#[test]
-fn a_share_of_few_known_ends_is_no_percentage() {
-    let mut runs = many(70);
-    let share = |runs| table(&ctx(""), runs).list.answered();
-    let (some, of) = share(runs.clone());
-    assert!(
-        some.ends_with('%') && !of.contains("unknown"),
-        "{some} {of}"
-    );
-    for run in runs
-        .iter_mut()
-        .filter(|run| run.verdict.mark != RunStatus::Answered)
-    {
-        run.verdict.mark = RunStatus::Unknown;
-        run.life.liveness = Liveness::Unknown;
-    }
-    assert_eq!(
-        share(runs),
-        (
-            "10".to_owned(),
-            "10 runs with a known end · 60 unknown".to_owned()
-        )
-    );
+    assert_eq!(table(&ctx(&query_of(&href)), runs).rows.len(), 1);
 }
 
 #[test]
 fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
     let mut runs = many(400);
     for (n, run) in runs.iter_mut().enumerate() {
-        // One reason with several statuses and in two spellings, more reasons than parts, and some
-        // runs without a reason.
-        run.verdict.stop_reason = match n % 4 {
-            0 => Some("submitted".into()),
-            1 => Some("Submitted".into()),
-            2 => Some(format!("reason {}", n % 30).into()),
-            _ => None,
-        };
         run.success = [None, Some(true), Some(false)][n % 3];
+        run.partial = n % 50 == 0;
         if n % 5 == 0 {
             run.verdict.mark = RunStatus::Unknown;
             run.life.liveness = if n % 2 == 0 {
@@ -95,56 +60,76 @@ fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
         }
     }
     let list = table(&ctx(""), runs.clone()).list;
-    let unknown = runs
-        .iter()
-        .filter(|run| run.life.liveness == Liveness::Unknown)
-        .count();
-    assert!(
-        unknown > 0
-            && list
-                .answered()
-                .1
-                .ends_with(&format!(" with a known end · {unknown} unknown"))
-    );
-    let segments = list.segments();
+    let chips: Vec<Chip> = list.ends().into_iter().chain(list.live()).collect();
+    let counted: usize = chips.iter().filter_map(|chip| chip.count).sum();
+    assert_eq!(counted, runs.len(), "every run is in the legend once");
+    let (bar, legend) = (list.segments(), list.ends());
     assert_eq!(
-        segments.iter().map(|part| part.share.count).sum::<usize>(),
-        list.survey.strip.ended
-    );
-    assert!(
-        segments
+        bar.iter()
+            .map(|(part, _)| (&*part.share.name, part.share.count, &*part.share.href))
+            .collect::<Vec<_>>(),
+        legend
             .iter()
-            .any(|part| part.share.name.contains(" other reason"))
+            .map(|chip| (&*chip.label, chip.count.unwrap(), &*chip.href))
+            .collect::<Vec<_>>()
     );
-    for Share {
-        name, count, href, ..
-    } in segments.iter().map(|part| &part.share)
-    {
-        let text = |href: &str| {
-            let query = href.strip_prefix("/?q=").unwrap_or_default();
-            percent_encoding::percent_decode_str(query)
-                .decode_utf8()
-                .unwrap()
-                .into_owned()
-        };
-        let query = text(href);
+    for chip in &chips {
+        let query = query_of(&chip.href);
         let opened = table(&ctx(&query), runs.clone()).list;
         assert_eq!(
-            (opened.survey.matched, opened.query.ignored.len()),
-            (*count, 0),
-            "{name}: {query}"
+            (Some(opened.survey.matched), opened.query.ignored.len()),
+            (chip.count, 0),
+            "{}: {query}",
+            chip.label
         );
-        if !name.contains(" other reason") {
-            let again: Vec<_> = opened
-                .segments()
-                .into_iter()
-                .map(|part| (part.share.count, part.share.href))
-                .collect();
-            assert_eq!(
-                again,
-                [(*count, "/".to_owned())],
-                "the same part leads back"
-            );
+        // The others stay in sight with their counts, and the same part leads back.
+        let again: Vec<Chip> = opened.ends().into_iter().chain(opened.live()).collect();
+        for (before, now) in chips.iter().zip(&again) {
+            assert_eq!((&before.label, before.count), (&now.label, now.count));
+            assert_eq!(now.active, now.label == chip.label);
+        }
+        let own = again.iter().find(|other| other.active).unwrap();
+        assert_eq!(own.href, "/");
+        let all = opened.every_status().unwrap();
+        assert_eq!((all.count, &*all.href), (Some(runs.len()), "/"));
+        for (part, is_out) in opened.segments() {
+            assert_eq!(is_out, part.share.name != chip.label);
         }
     }
+}
+
+#[test]
+fn totals_say_how_many_runs_they_cover() {
+    let mut runs = many(4);
+    for run in &mut runs {
+        (run.tokens, run.duration_ms) = (None, Some(60_000.0));
+    }
+    runs[0].tokens = Some(1_200);
+    runs[1].tokens = Some(800);
+    (runs[2].cost_usd, runs[3].cost_usd) = (Some(0.5), Some(0.25));
+    let totals = |query: &str| -> Vec<String> {
+        let totals = table(&ctx(query), runs.clone()).list.totals();
+        totals
+            .iter()
+            .map(|total| format!("{} {} {}", total.name, total.sum, total.more))
+            .collect()
+    };
+    assert_eq!(
+        totals(""),
+        [
+            "Runs 4 ",
+            "Tokens 2,000 median 1,000 · 2 runs",
+            "Cost $0.7500 median $0.3750 · 2 runs",
+            "Time 4 min median 1 min"
+        ]
+    );
+    // No run of this list records tokens, so it has no sum of them, not even 0.
+    assert_eq!(
+        totals("cost>0.3"),
+        [
+            "Runs 1 of 4",
+            "Cost $0.5000 median $0.5000",
+            "Time 1 min median 1 min"
+        ]
+    );
 }

@@ -19,44 +19,46 @@ fn grouped(by: &str, query: &str) -> ListContext {
 }
 
 #[test]
-fn a_session_is_called_by_its_project_and_title() {
+fn a_run_is_called_by_its_title() {
     let key = "-home-me-shop/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl";
-    let row = row_of(session(
-        key,
-        "/home/me/shop/",
-        "\n Mend the <cart>\nbefore noon",
-    ));
-    assert_eq!(
-        row.session_name(),
-        Some((Some("shop".into()), "Mend the <cart>".into()))
-    );
-    let html = row.render().unwrap();
+    let mut shop = session(key, "/home/me/shop/", "\n Mend the <cart>\nbefore noon");
+    shop.tool = Some("Claude Code 2.1.330".into());
+    let html = row_of(shop).render().unwrap();
     assert!(html.contains(&format!("title=\"{key}\"")), "{html}");
     assert!(
-        html.contains("<span class=\"proj\">shop</span>")
-            && html.contains(">Mend the &#60;cart&#62;</a>"),
+        html.contains(">Mend the &#60;cart&#62;</a><i class=\"bd place\">shop</i><i class=\"bd\">Claude Code</i><td"),
         "{html}"
     );
-    assert!(
-        html.contains("0f6f2b3f1a02.jsonl</span>") || html.contains("1a02.jsonl</span>"),
-        "{html}"
-    );
-    let mut other = session("a", "C:\\work\\shop", "x");
-    assert_eq!(
-        row_of(other.clone()).session_name(),
-        Some((Some("shop".into()), "x".into()))
-    );
+    let called = |run: &Summary| {
+        let row = row_of(run.clone());
+        (row.title(), row.place())
+    };
+    let called_so = |title: &str, place: Option<&str>| (title.to_owned(), place.map(str::to_owned));
+    let mut other = session("sweep/a", "C:\\work\\shop", "x");
+    assert_eq!(called(&other), called_so("x", Some("shop")));
     other.is_session = false;
     assert_eq!(
-        row_of(other.clone()).session_name(),
-        None,
-        "a name that a person gave stays"
+        called(&other),
+        called_so("x", Some("sweep/a")),
+        "a name that a person gave stays in sight, since runs of a sweep have one task"
     );
     (other.is_session, other.task) = (true, None);
-    assert_eq!(row_of(other.clone()).session_name(), None);
+    assert_eq!(called(&other), called_so("a", Some("shop")));
     other.titles = vec!["Cart".to_owned()].into();
-    let title = row_of(other).session_name().map(|(_, title)| title);
-    assert_eq!(title.as_deref(), Some("Cart"));
+    assert_eq!(called(&other), called_so("Cart", Some("shop")));
+    let mut plain = run("fix_bug", RunStatus::Answered, None);
+    plain.task = None;
+    assert_eq!(called(&plain), called_so("fix_bug", None));
+    // The tool is known by its format, if the trace doesn't name it.
+    for (format, tool) in [
+        ("QitOS up to 0.1", "QitOS"),
+        ("Gemini CLI session", "Gemini CLI"),
+        ("", ""),
+    ] {
+        plain.format = format.into();
+        let tool = Some(tool.to_owned()).filter(|tool| !tool.is_empty());
+        assert_eq!(row_of(plain.clone()).tool(), tool);
+    }
 }
 
 #[test]
@@ -106,13 +108,12 @@ fn groups_are_rows_with_counts_and_sums() {
         assert!(!link.contains("group="), "{link}");
         assert_eq!(table(&ctx(query), runs.clone()).rows.len(), count);
     }
-    let on: Vec<_> = body
-        .list
-        .facets()
-        .into_iter()
-        .find(|facet| facet.name == "Group by")
-        .unwrap()
-        .chips;
+    let facets = body.list.facets().into_iter();
+    let on: Vec<_> = facets
+        .filter(|facet| facet.name == "Group by")
+        .flat_map(|facet| facet.sections)
+        .flat_map(|section| section.chips)
+        .collect();
     let on: Vec<_> = on
         .iter()
         .map(|chip| (chip.label.as_str(), chip.active))

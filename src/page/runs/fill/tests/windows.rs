@@ -82,7 +82,7 @@ fn a_reader_chooses_the_columns() {
     assert_eq!(list.usual_columns(), "/?q=calc");
     assert!(
         list.offered_columns()
-            .any(|(column, is_shown)| column.name == "errors" && is_shown)
+            .any(|(column, _, is_shown)| column.name == "errors" && is_shown)
     );
     // Updates of a run have the same cells.
     let requested = ask(&ctx, &page(&ctx, &runs).pulse);

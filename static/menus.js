@@ -1,0 +1,43 @@
+// Builds the menus of the run table when they are opened, which keeps the page small. Without scripts, the browser shows
+// the same markup, which is in <noscript>. Updates of the page keep an open menu as it is.
+
+const open = new Map(); // id of a menu -> its panel
+let focused; // in a panel, before an update takes the panel away
+
+const menus = () => document.querySelectorAll("details.pick");
+
+function build(menu) {
+  if (menu.querySelector(":scope > .panel")) return;
+  const panel = open.get(menu.id) ?? new DOMParser().parseFromString(menu.querySelector("noscript").textContent, "text/html").body.firstElementChild;
+  open.set(menu.id, panel);
+  menu.append(panel);
+}
+
+document.addEventListener(
+  "toggle",
+  ({ target }) => {
+    if (!target.matches?.("details.pick")) return;
+    if (target.open) return build(target);
+    open.delete(target.id);
+    target.querySelector(":scope > .panel")?.remove();
+  },
+  { capture: true },
+);
+
+document.addEventListener("htmx:before:swap", () => {
+  focused = document.activeElement?.closest("details.pick > .panel") ? document.activeElement : undefined;
+});
+document.addEventListener("htmx:after:swap", () => {
+  for (const menu of menus()) if (menu.open) build(menu);
+  if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+});
+
+document.addEventListener("click", ({ target }) => {
+  for (const menu of menus()) if (!menu.contains(target)) menu.open = false;
+});
+document.addEventListener("keydown", (event) => {
+  const menu = event.target.closest?.("details.pick[open]");
+  if (!menu || event.key !== "Escape") return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
