@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use crate::analysis::patch::{
     Edit, EditKind, Sign, in_scripts, recorded, recorded_diff, requested_edits, to_align,
-    unified_diff,
 };
 use crate::model::json::{Json, walk};
 use crate::model::step::{Call, Change, Step};
@@ -33,9 +32,11 @@ const MAX_PAIRS: usize = 50_000_000;
 
 mod net;
 mod seen;
+mod submitted;
 
 pub use net::Work;
 pub use seen::{FileRead, Reported};
+pub use submitted::{Submitted, submitted};
 
 /// The net change of a file: from its first known version to the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -140,31 +141,6 @@ impl Net {
         net::patch(self, path)
     }
 }
-
-/// A file of a patch that the run submitted as its answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Submitted {
-    /// The path in the patch.
-    pub path: String,
-    /// Its change.
-    pub net: Net,
-}
-
-/// Returns the files of a patch that a run submitted as its answer. Empty if it's no patch.
-pub fn submitted(answer: &str) -> Vec<Submitted> {
-    let edits = unified_diff(answer);
-    let edits = edits.iter().take(MAX_SUBMITTED);
-    let mut work = MAX_PAIRS;
-    edits
-        .map(|edit| Submitted {
-            path: edit.path.clone().into_owned(),
-            net: net::of_patch(edit, &mut work),
-        })
-        .collect()
-}
-
-/// The files of a submitted patch that are shown, at most.
-const MAX_SUBMITTED: usize = 500;
 
 /// The files of a run, in the order of their first edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

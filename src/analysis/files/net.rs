@@ -296,16 +296,31 @@ fn events(file: &File, index: &Index, lines: &dyn Lines, left: &mut Work) -> (Ve
             continue;
         };
         let sides = sides(&file.path, &step);
-        let is_paired = sides.len() == done.len();
-        for (n, (at, edit)) in done.into_iter().enumerate() {
-            let mut event = event(*at, edit, &step);
-            if let Some((before, after)) = sides.get(n).filter(|_| is_paired) {
-                event.before = before.clone().map(Some).or(event.before);
-                event.after = after.clone().or(event.after);
+        // One call may make several edits, and records the texts before the first and after the last.
+        let calls: Vec<_> = done
+            .chunk_by(|a, b| a.1.call.is_some() && a.1.call == b.1.call)
+            .collect();
+        let is_paired = sides.len() == calls.len();
+        for (call, edits) in calls.iter().enumerate() {
+            let (before, after) = sides
+                .get(call)
+                .filter(|_| is_paired)
+                .cloned()
+                .unwrap_or_default();
+            let mut own: Vec<_> = edits
+                .iter()
+                .map(|(at, edit)| event(*at, edit, &step))
+                .collect();
+            if let (Some(first), Some(before)) = (own.first_mut(), before) {
+                first.before = Some(Some(before));
             }
-            left.texts = left.texts.saturating_sub(event.len());
-            left.events = left.events.saturating_sub(1);
-            events.push(event);
+            if let (Some(last), Some(after)) = (own.last_mut(), after) {
+                last.after = Some(after);
+            }
+            let bytes = own.iter().map(Event::len).sum();
+            left.texts = left.texts.saturating_sub(bytes);
+            left.events = left.events.saturating_sub(own.len());
+            events.extend(own);
         }
     }
     (events, left_out)
@@ -1041,7 +1056,11 @@ fn undone(text: &str, op: &Op, work: &mut usize) -> Option<String> {
 /// Returns a unified diff, as `git apply` and `patch` read it. `path` is relative. Returns `None` if
 /// the line numbers aren't known, or if the path needs quotes.
 pub(super) fn patch(net: &Net, path: &str) -> Option<String> {
-    let is_plain = |c: char| !c.is_control() && !matches!(c, '"' | '\\') && c.is_ascii();
+    let is_plain = |c: char| match c {
+        '"' | '\\' => false,
+        ' '..='~' => true,
+        c => c.is_alphanumeric(),
+    };
     if !net.is_patch || !path.chars().all(is_plain) || net.hunks.is_empty() {
         return None;
     }

@@ -107,7 +107,12 @@ fn reports(line: &str) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit()) && word != "0";
     match words.as_slice() {
         ["patching", "file", _, ..] | ["Fixed", "file", _] => true,
-        ["Fixed", count, "error" | "errors" | "file" | "files", ..] => is_number(count),
+        [
+            "Fixed",
+            count,
+            "error" | "error:" | "errors" | "errors:" | "file" | "files",
+            ..,
+        ] => is_number(count),
         ["reformatted", _] => true,
         words => words.windows(3).any(|words| match words {
             [

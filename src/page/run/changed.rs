@@ -159,7 +159,7 @@ impl<'a> ChangedTab<'a> {
     pub(crate) fn new(view: &'a RunView<'a>, all: Arc<Files>, place: &Place<'_>) -> Self {
         let project = project(view);
         let answer = view.summary.answer.as_deref().unwrap_or_default();
-        let patches = submitted(answer);
+        let patches = submitted(answer, view.index, view.lines);
         let entries = entries(&all, &patches, project);
         let is_chosen = |entry: &Entry<'_>| {
             entry.file.is_some_and(|file| file.path == place.file)
@@ -515,8 +515,11 @@ impl Base<'_> {
     fn notes(&self, entry: &Entry<'_>, net: &Net) -> Vec<Phrase> {
         let mut notes = Vec::new();
         let mut add = |words: &str| notes.push(Phrase::from(words));
-        if entry.submitted.is_some() {
-            add("From the submitted patch.");
+        if let Some(found) = entry.submitted {
+            add(match found.is_cut {
+                true => "From the submitted patch. The trace has only its beginning.",
+                false => "From the submitted patch.",
+            });
             return notes;
         }
         let made = entry.file.map_or(0, |file| file.edits.len() - file.failed);

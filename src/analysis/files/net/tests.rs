@@ -274,24 +274,6 @@ fn the_numbers_of_several_patches_refer_to_the_first_version() {
 }
 
 #[test]
-fn a_submitted_patch_is_its_own_net_change() {
-    let text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ fn f\n a\n-b\n+B\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+y\n";
-    let found = super::super::submitted(text);
-    let all: Vec<_> = found
-        .iter()
-        .map(|found| (found.path.as_str(), found.net.status, shown(&found.net)))
-        .collect();
-    assert_eq!(
-        all,
-        [
-            ("x", NetStatus::Modified, "@1 1\n a\n-b\n+B\n".to_owned()),
-            ("y", NetStatus::Added, "@1 1\n+y\n".to_owned()),
-        ]
-    );
-    assert!(super::super::submitted("The answer is 42.").is_empty());
-}
-
-#[test]
 fn hostile_texts_take_bounded_work() {
     let text = "a\n".repeat(60_000);
     let other = "b\na\n".repeat(60_000);
