@@ -46,7 +46,7 @@ fn each_file_has_its_edits_in_order() {
     let page = board.get("/runs/critic_stop?tab=files&file=offer.txt");
     assert_eq!(
         page.text().matches("crowns\n").count(),
-        8,
+        5, // each edit writes the whole file, and one line remains
         "{}",
         page.text()
     );
