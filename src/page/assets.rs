@@ -53,7 +53,7 @@ pub(crate) static ASSETS: &[Asset] = &[
     sheet!("compare.css": "replay" "run" "whatif" "compare" "state" "scores"),
     sheet!("export.css": "replay" "run" "state" "scores" "export"),
     sheet!("replay.css": "replay" "run" "whatif" "state" "scores"),
-    sheet!("run.css": "run" "state" "transcript"),
+    sheet!("run.css": "run" "state" "transcript" "files"),
     sheet!("runs.css": "runs"),
     sheet!("scores.css": "replay" "run" "whatif" "scores"),
     sheet!("search.css": "whatif" "search"),

@@ -37,14 +37,16 @@ fn each_file_has_its_edits_in_order() {
     assert_eq!(steps, [0, 1, 2, 3]);
     let page = board.get("/runs/critic_stop?tab=files");
     assert!(
-        page.text().contains("4 edits in 1 file.") && page.text().contains("file=offer.txt"),
+        page.text().contains("1 file edited")
+            && page.text().contains("4 edits, steps 0–3")
+            && page.text().contains("file=offer.txt"),
         "{}",
         page.text()
     );
     let page = board.get("/runs/critic_stop?tab=files&file=offer.txt");
     assert_eq!(
         page.text().matches("crowns\n").count(),
-        4,
+        5, // each edit writes the whole file, and one line remains
         "{}",
         page.text()
     );
@@ -194,7 +196,7 @@ fn a_failed_edit_is_told_and_not_added_up() {
         (&0.into(), &1.into(), &false.into())
     );
     let page = board.get("/runs/failed?tab=files");
-    assert!(page.text().contains("1, 1 failed"), "{}", page.text());
+    assert!(page.text().contains("1 edit, 1 failed"), "{}", page.text());
 }
 
 #[test]
@@ -212,4 +214,59 @@ fn windows_of_files_join() {
     }
     assert_eq!(&paths, all["files"].as_array().unwrap());
     assert_eq!(paths.len(), 7);
+}
+
+/// Returns the text that a button of a page copies.
+fn copied(page: &str) -> String {
+    let (_, rest) = page.split_once("data-copy=\"diff --git").expect("a button");
+    let text = rest.split('"').next().expect("an end");
+    let text = format!("diff --git{text}").replace("&#10;", "\n");
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once("&#") {
+        let (number, after) = after.split_once(';').expect("a number");
+        out.push_str(before);
+        out.extend(number.parse().ok().and_then(char::from_u32));
+        rest = after;
+    }
+    out + rest
+}
+
+#[test]
+fn the_copied_patch_turns_the_first_version_into_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = "one\ntwo <b>\r\nthree\n\tfour & \u{202e}five\nlast";
+    let texts = [
+        ("two <b>", "2 <i>"),
+        ("one\n", "one\none and a half\n"),
+        ("last", "last\nend\n"),
+    ];
+    let (mut text, mut lines) = (first.to_owned(), String::new());
+    for (n, (old, new)) in texts.iter().enumerate() {
+        let input =
+            serde_json::json!({"file_path": "/p/a.txt", "old_string": old, "new_string": new});
+        let call = serde_json::json!({"type": "assistant", "uuid": format!("a{n}"), "sessionId": "s", "cwd": "/p", "timestamp": format!("2026-01-01T00:00:0{n}Z"),
+            "message": {"id": format!("m{n}"), "role": "assistant", "model": "m", "content": [{"type": "tool_use", "id": format!("t{n}"), "name": "Edit", "input": input}]}});
+        let result = serde_json::json!({"type": "user", "uuid": format!("u{n}"), "sessionId": "s", "cwd": "/p", "timestamp": format!("2026-01-01T00:00:0{n}Z"),
+            "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": format!("t{n}"), "content": "The file has been updated."}]},
+            "toolUseResult": {"filePath": "/p/a.txt", "oldString": old, "newString": new, "originalFile": text, "structuredPatch": [], "replaceAll": false}});
+        lines.push_str(&format!("{call}\n{result}\n"));
+        text = text.replacen(old, new, 1);
+    }
+    fs::write(dir.path().join("s.jsonl"), lines).unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let page = board.get("/runs/s.jsonl?tab=files");
+    let patch = copied(page.text());
+    assert!(
+        !page.text().contains('\u{202e}'),
+        "hidden characters are visible"
+    );
+    assert_eq!(
+        patch,
+        "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,5 +1,7 @@\n one\n-two <b>\r\n+one and a half\n+2 <i>\r\n three\n \tfour & \u{202e}five\n-last\n\\ No newline at end of file\n+last\n+end\n"
+    );
+    let found = board.json("/api/runs?q=file:a.txt");
+    assert_eq!(found["matched"], 1);
+    assert_eq!(board.json("/api/runs?q=file:b.txt")["matched"], 0);
 }

@@ -313,11 +313,12 @@ fn help_of_every_command() {
       copied             The number of steps copied from another run (JSON: copied_steps)
       agent              The names of its agents (not in JSON)
       tool               The names of the tools that it called (not in JSON)
+      file               The paths of files that it edited, as far as the trace records them (not in JSON)
       err                Whether a step has an error (not in JSON)
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models task partial also_at copies_say
-      agent tool err state.KEY
+      agent tool file err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

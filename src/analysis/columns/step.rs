@@ -55,6 +55,12 @@ impl<'a> StepSubject<'a> {
     }
 }
 
+pub(super) fn files(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
+    let changed = subject.step.changed.iter();
+    let paths = changed.filter_map(|key| subject.index.name(*key).strip_prefix("files."));
+    paths.for_each(out);
+}
+
 pub(super) fn mode(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
     subject.name(subject.step.mode, out);
 }

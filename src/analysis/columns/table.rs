@@ -496,6 +496,10 @@ pub static COLUMNS: &[Column] = &[
         .about("The names of the tools that it called")
         .of_step(OfStep::Words(step::tools))
         .phase("ACT"),
+    row("file", "", "edited files", List(|run| &run.files_edited))
+        .about("The paths of files that it edited, as far as the trace records them")
+        .of_step(OfStep::Words(step::files))
+        .phase("ACT"),
     row("err", "", "has an error", Flag(erred))
         .about("Whether a step has an error")
         .of_step(OfStep::Flag(step::erred))

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::patch::{
-    Edit, EditKind, in_scripts, recorded, recorded_diff, requested_edits, to_align,
+    Edit, EditKind, Sign, in_scripts, recorded, recorded_diff, requested_edits, to_align,
 };
 use crate::model::json::{Json, walk};
 use crate::model::step::{Call, Change, Step};
@@ -30,6 +30,118 @@ const MAX_READ: usize = 50_000;
 /// edits are listed, but their lines aren't counted.
 const MAX_PAIRS: usize = 50_000_000;
 
+mod net;
+mod seen;
+mod submitted;
+
+pub use net::Work;
+pub use seen::{FileRead, Reported};
+pub use submitted::{Submitted, submitted};
+
+/// The net change of a file: from its first known version to the last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "NetChange")]
+pub struct Net {
+    /// What became of the file.
+    pub status: NetStatus,
+    /// Added lines.
+    pub added: usize,
+    /// Removed lines.
+    pub removed: usize,
+    /// Whether the whole text of the first version is known.
+    pub is_whole: bool,
+    /// Whether the line numbers are known.
+    pub is_numbered: bool,
+    /// Whether it can be written as a patch that applies to the first version.
+    #[serde(skip)]
+    pub is_patch: bool,
+    /// Whether some lines were written by something other than an edit, such as a shell command.
+    pub is_outside: bool,
+    /// Edits that aren't part of the net change, as their index in `edits`, and the reason.
+    pub apart: Vec<(usize, String)>,
+    /// Edits that aren't part of the net change because there are too many, or because their step
+    /// can't be read.
+    pub left_out: usize,
+    /// Edits whose outcome isn't recorded. They count as made.
+    pub outcome_unknown: usize,
+    /// The last new path of a moved file.
+    pub moved_to: Option<String>,
+    /// The changed lines with the lines around them.
+    pub hunks: Vec<NetHunk>,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NetStatus {
+    /// The file is new.
+    Added,
+    /// The file changed.
+    #[default]
+    Modified,
+    /// The file is gone.
+    Deleted,
+    /// The whole file was written. Whether it existed before isn't recorded.
+    Written,
+}
+
+/// Consecutive lines of a net change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NetHunk {
+    /// The number of its first line in the first version, if known.
+    pub old: Option<usize>,
+    /// The number of its first line in the last version, if known.
+    pub new: Option<usize>,
+    /// The lines.
+    pub lines: Vec<NetLine>,
+}
+
+/// A line of a net change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NetLine {
+    /// `same`, `del` or `ins`.
+    #[serde(serialize_with = "sign_word")]
+    #[schemars(with = "String")]
+    pub sign: Sign,
+    /// The line without its line feed.
+    pub text: String,
+    // Whether it ends with a line feed.
+    #[serde(skip)]
+    pub has_end: bool,
+    /// What wrote an added line, if known.
+    pub by: Option<Writer>,
+    /// Its number in the first version.
+    pub old: Option<usize>,
+    /// Its number in the last version.
+    pub new: Option<usize>,
+}
+
+fn sign_word<S: serde::Serializer>(sign: &Sign, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match sign {
+        Sign::Same => "same",
+        Sign::Del => "del",
+        Sign::Ins => "ins",
+    })
+}
+
+/// What wrote a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Writer {
+    /// An edit of this step.
+    Step(usize),
+    /// Something other than an edit changed the file between two steps.
+    Outside,
+}
+
+impl Net {
+    /// Returns a unified diff that applies to the first version, if the line numbers are known.
+    /// `path` is relative to the project.
+    pub fn patch(&self, path: &str) -> Option<String> {
+        net::patch(self, path)
+    }
+}
+
 /// The files of a run, in the order of their first edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Files {
@@ -43,6 +155,24 @@ pub struct Files {
     pub left_out: usize,
     /// The number of steps at the end that are left for the next request.
     pub pending: usize,
+    /// Files that tools read, in the order of the run.
+    pub reads: Vec<FileRead>,
+    /// Shell commands whose output reports changed files.
+    pub reported: Vec<Reported>,
+}
+
+impl Files {
+    /// Returns the net change of a file. Reads the lines of the steps that edit it, within the work
+    /// that is `left`.
+    pub fn net(&self, file: &File, index: &Index, lines: &dyn Lines, left: &mut Work) -> Net {
+        let reads: Vec<_> = self
+            .reads
+            .iter()
+            .filter(|read| read.path == file.path)
+            .map(|read| (read.step, read.call))
+            .collect();
+        net::net(file, &reads, index, lines, left)
+    }
 }
 
 /// A file, with its edits in order.
@@ -145,7 +275,7 @@ impl Followed {
 
     /// Returns the number of remembered steps and edits.
     pub fn size(&self) -> usize {
-        self.steps.len() + self.list.edits
+        self.steps.len() + self.list.edits + self.list.reads.len()
     }
 
     /// Forgets step `n` and all later steps.
@@ -163,6 +293,8 @@ impl Followed {
         }
         // The files are in the order of their first edits, so those without edits are at the end.
         list.files.retain(|file| !file.edits.is_empty());
+        list.reads.retain(|read| read.step < n);
+        list.reported.retain(|reported| reported.step < n);
         list.edits = list.files.iter().map(|file| file.edits.len()).sum();
         self.places.retain(|_, place| *place < list.files.len());
     }
@@ -192,7 +324,11 @@ impl Followed {
             is_read = true;
             let record = lines.record(TraceFile::Steps, head.span).ok();
             let step = record.as_ref().and_then(crate::format::step);
-            step.map(|step| of_step(n, head, &step, of_tool, &mut pairs))
+            step.map(|step| {
+                let list = Arc::make_mut(&mut self.list);
+                seen::add(n, head, &step, &mut list.reads, &mut list.reported);
+                of_step(n, head, &step, of_tool, &mut pairs)
+            })
         };
         let is_known = found.is_some() || !head.fate.is_readable();
         if found.as_ref().is_none_or(|found| !found.is_empty()) {

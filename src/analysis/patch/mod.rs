@@ -34,9 +34,37 @@ pub struct Edit<'a> {
     pub added: usize,
     /// The number of removed lines.
     pub removed: usize,
+    /// What the call asks the tool to do with the text of the file.
+    pub request: Request<'a>,
     /// The line numbers, if the call gives any.
     place: Option<Row<'a>>,
     hunks: Vec<Hunk<'a>>,
+}
+
+/// What a call asks a tool to do with the text of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Apply the hunks of a patch ([`Edit::hunks`]).
+    Hunks,
+    /// Replace a text. `all` is whether every occurrence is replaced.
+    Replace {
+        /// The text before.
+        old: &'a str,
+        /// The text afterwards.
+        new: &'a str,
+        /// Whether every occurrence is replaced.
+        all: bool,
+    },
+    /// Write the whole text.
+    Write(&'a str),
+    /// Add a text at the end.
+    Append(&'a str),
+    /// Insert a text after this line, or at an unknown position.
+    Insert(Option<usize>, &'a str),
+    /// Replace the lines with these numbers. The call may hold the first of them.
+    Lines(RangeInclusive<u32>, Option<&'a str>, &'a str),
+    /// The whole texts before and after are recorded instead of a request.
+    Recorded(Option<&'a str>, &'a str),
 }
 
 /// The kind of edit of a file.
@@ -172,6 +200,14 @@ pub fn requested_edits<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
     }
 }
 
+/// Returns the path of the file that a call names.
+pub fn path_of<'a>(args: &'a Json<'a>) -> Option<&'a str> {
+    PATHS
+        .iter()
+        .find_map(|key| text(args, key))
+        .filter(|path| !path.is_empty())
+}
+
 /// Returns the file of a call with old and new texts to align, and the number of pairs of lines to
 /// compare.
 pub fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
@@ -207,10 +243,11 @@ pub fn recorded<'a>(
     if before.unwrap_or_default().len().max(after.len()) > MAX_BYTES {
         return None;
     }
-    Some(match before {
+    let edit = match before {
         Some(before) => Edit::new(path, EditKind::Changed, compared(before, after)?),
         None => Edit::new(path, EditKind::Written, all(Sign::Ins, after)),
-    })
+    };
+    Some(edit.with(Request::Recorded(before, after)))
 }
 
 /// Returns the same as [`recorded`], from a unified diff of the file.
@@ -331,11 +368,9 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
             .into_iter()
             .find(|key| text(args, key).is_some());
         let edit = key.and_then(|key| {
-            Some(Edit::new(
-                path,
-                EditKind::Inserted,
-                all(Sign::Ins, text(args, key)?),
-            ))
+            let new = text(args, key)?;
+            let edit = Edit::new(path, EditKind::Inserted, all(Sign::Ins, new));
+            Some(edit.with(Request::Insert(line_after(args), new)))
         });
         return CallEdits {
             edits: edit.into_iter().collect(),
@@ -352,12 +387,34 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
     } else {
         EditKind::Written
     };
-    let edit = key.and_then(|key| Some(Edit::new(path, kind, all(Sign::Ins, text(args, key)?))));
+    let edit = key.and_then(|key| {
+        let new = text(args, key)?;
+        let edit = Edit::new(path, kind, all(Sign::Ins, new));
+        Some(edit.with(match kind {
+            EditKind::Inserted => Request::Append(new),
+            _ => Request::Write(new),
+        }))
+    });
     CallEdits {
         edits: edit.into_iter().collect(),
         arguments: key.into_iter().collect(),
         too_large: None,
     }
+}
+
+/// Returns the number of the line after which a call inserts its text.
+fn line_after(args: &Json<'_>) -> Option<usize> {
+    match args.get("insert_line")? {
+        Json::Number(digits) => digits.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Returns whether a call replaces every occurrence of its old text.
+fn replaces_all(args: &Json<'_>) -> bool {
+    ["replace_all", "replaceAll", "allow_multiple"]
+        .iter()
+        .any(|key| args.get(key) == Some(&Json::Bool(true)))
 }
 
 /// Returns whether a call writes a whole text, judged by the name or command of its tool.
@@ -420,8 +477,10 @@ fn replaced<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'a 
         .into_iter()
         .find(|(old, new)| text(args, old).is_some() && text(args, new).is_some())?;
     let (old, new) = (text(args, old_key)?, text(args, new_key)?);
+    let all = replaces_all(args);
+    let edit = Edit::new(path, EditKind::Changed, compared(old, new)?);
     Some((
-        Edit::new(path, EditKind::Changed, compared(old, new)?),
+        edit.with(Request::Replace { old, new, all }),
         vec![old_key, new_key],
     ))
 }
@@ -449,6 +508,7 @@ fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'
     let mut edit = Edit::new(path, kind, lines.collect());
     edit.place = Some(Row::Numbered(first..=last, usize::from(old.is_some())));
     edit.removed = gone;
+    edit.request = Request::Lines(first..=last, old, text(args, key)?);
     Some((
         edit,
         old.map(|_| "expect").into_iter().chain([key]).collect(),
@@ -456,7 +516,7 @@ fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'
 }
 
 /// Consecutive lines, and their position as the patch words it.
-type Hunk<'a> = (Option<&'a str>, Vec<(Sign, &'a str)>);
+pub type Hunk<'a> = (Option<&'a str>, Vec<(Sign, &'a str)>);
 
 impl<'a> Edit<'a> {
     fn new(path: &'a str, kind: EditKind<'a>, lines: Vec<(Sign, &'a str)>) -> Self {
@@ -477,9 +537,19 @@ impl<'a> Edit<'a> {
             kind,
             added,
             removed,
+            request: Request::Hunks,
             place: None,
             hunks,
         }
+    }
+
+    fn with(self, request: Request<'a>) -> Self {
+        Self { request, ..self }
+    }
+
+    /// Returns the groups of consecutive lines, each with its position as the patch words it.
+    pub fn hunks(&self) -> &[Hunk<'a>] {
+        &self.hunks
     }
 
     /// Returns the lines in reading order. Callers that only count lines shouldn't use this,
@@ -578,6 +648,30 @@ fn shortened<'a>(lines: &[(Sign, &'a str)], rows: &mut Vec<Row<'a>>) {
         replaced_lines(text(at, gone), text(at + gone, come), rows);
         at += gone + come;
     }
+}
+
+/// Returns the lines of a hunk in reading order, with the changed words marked.
+pub fn marked<'a>(lines: &[(Sign, &'a str)]) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    shortened(lines, &mut rows);
+    rows
+}
+
+/// Returns the numbers of the first lines of a hunk before and after, if its position has any.
+pub fn hunk_start(place: &str) -> Option<(usize, usize)> {
+    hunk(place)?;
+    let (old, rest) = place.strip_prefix("@@ -")?.split_once(" +")?;
+    let (new, _) = rest.split_once(" @@")?;
+    let start = |range: &str| range.split(',').next()?.parse().ok();
+    Some((start(old)?, start(new)?))
+}
+
+/// Returns the edits of a unified diff in a text. Empty if the text holds none or is too large.
+pub fn unified_diff(text: &str) -> Vec<Edit<'_>> {
+    if text.len() > MAX_BYTES {
+        return Vec::new();
+    }
+    unified(text)
 }
 
 /// Adds removed lines and the ones that replace them. Marks the changed words if each removed line

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `word`, `"two words"` | text that contains it: run id and key, task, model, verdict, final result |
 //! | `status:limit`, `stop:final,success` | a whole word from a fixed list; a comma means "or" |
-//! | `task:`, `model:`, `agent:`, `tool:`, `critic:` | a text that contains the value; with `=` the whole text |
+//! | `task:`, `model:`, `agent:`, `tool:`, `critic:`, `file:` | a text that contains the value; with `=` the whole text |
 //! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` mean "equal"; either end may be open |
 //! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a bare number is seconds |
 //! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, minute or second in UTC |

@@ -204,6 +204,8 @@ pub struct RareFacts {
     pub invalidation: Option<String>,
     /// The number of files that tools changed, as far as the trace shows.
     pub files_changed: Option<u64>,
+    /// The paths of the first files among them: at most 64 and 4 KiB.
+    pub files_edited: ThinVec<String>,
     /// The usage of the copied steps at the start of the run. It's not included in the fields
     /// above.
     pub copied: Option<CopiedPart>,
@@ -778,6 +780,29 @@ fn files_changed(index: &Index) -> Option<u64> {
     (format.is_one_file() && (files > 0 || format.can.state == Can::Yes)).then_some(files)
 }
 
+/// The paths of edited files that a row keeps, at most.
+const MAX_FILES: usize = 64;
+/// The bytes of these paths, at most.
+const MAX_FILE_BYTES: usize = 4096;
+
+/// Returns the paths of the first files among the state keys that steps changed.
+fn files_edited(index: &Index) -> ThinVec<String> {
+    let keys = index.tally().run.changed.iter();
+    let paths = keys.filter_map(|key| index.name(key).strip_prefix("files."));
+    let mut left = MAX_FILE_BYTES;
+    let fits = |path: &&str| {
+        let rest = left.checked_sub(path.len());
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    paths
+        .filter(|_| index.format().is_one_file())
+        .take(MAX_FILES)
+        .take_while(fits)
+        .map(str::to_owned)
+        .collect()
+}
+
 /// Returns the tokens by kind: the run's own figures, or those of its steps if they add up to the
 /// run's total.
 fn usage(index: &Index) -> Usage {
@@ -1043,6 +1068,7 @@ pub fn summary(
             .is_some_and(|it| !it.aside.is_empty()),
         invalidation: text(manifest.and_then(|manifest| manifest.invalidation.as_ref())),
         files_changed: files_changed(index),
+        files_edited: files_edited(index),
         copied: None,
     };
     let whole = Summary {

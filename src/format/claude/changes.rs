@@ -9,7 +9,7 @@ fields! {
     pub(super) struct Result {
         file = "filePath", old = "oldString", new = "newString", original = "originalFile", all = "replaceAll", content,
         old_todos = "oldTodos", new_todos = "newTodos", interrupted, agent = "agentId", task, task_id = "taskId",
-        change = "statusChange", contents = "originalFileContents", edits,
+        change = "statusChange", contents = "originalFileContents", edits, kind = "type",
     }
     struct Replaced { old = "old_string", new = "new_string", all = "replace_all" }
 }
@@ -44,7 +44,8 @@ pub(super) fn changes(
             .or(result.contents)
             .or(result.edits)
             .or(result.old)
-            .is_some())
+            .is_some()
+            || result.content.is_some() && text(result.kind).as_deref() == Some("create"))
     {
         let short = cwd
             .and_then(|cwd| path.strip_prefix(cwd))

@@ -49,20 +49,20 @@ pub(crate) enum EditRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EditPart {
     /// This part of the line changed.
-    changed: bool,
+    pub changed: bool,
     /// The class in the style sheet; empty for plain text.
-    class: &'static str,
-    text: String,
+    pub class: &'static str,
+    pub text: String,
 }
 
 /// Highlights the lines before and after an edit as two separate texts.
-struct Sides {
+pub(crate) struct Sides {
     before: Option<Highlighter>,
     after: Option<Highlighter>,
 }
 
 impl Sides {
-    fn of(path: &str) -> Self {
+    pub(crate) fn of(path: &str) -> Self {
         Self {
             before: Highlighter::of_file(path),
             after: Highlighter::of_file(path),
@@ -70,7 +70,7 @@ impl Sides {
     }
 
     /// Forgets the last lines. The next line may be anywhere in the file.
-    fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         let sides = self.before.iter_mut().chain(&mut self.after);
         sides.for_each(Highlighter::restart);
     }
@@ -159,7 +159,8 @@ fn numbered(lines: &RangeInclusive<u32>, replaced: usize) -> String {
 }
 
 impl EditRow {
-    fn new(row: &Row<'_>, sides: &mut Sides, fold: &mut Fold) -> Self {
+    /// Formats a row of an edit.
+    pub(crate) fn new(row: &Row<'_>, sides: &mut Sides, fold: &mut Fold) -> Self {
         if !matches!(row, Row::Line(..)) {
             sides.skip();
         }

@@ -52,7 +52,7 @@ pub(crate) async fn files(
     let (turn, lists) = (state.walk().await?, Arc::clone(&state.lists));
     with_view(&state, &run, move |view| {
         let _turn = turn;
-        json(&json_files::files(&lists.of(view), after, limit))
+        json(&json_files::files(view, &lists.of(view), after, limit))
     })
     .await
 }

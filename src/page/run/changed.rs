@@ -1,28 +1,46 @@
-//! Shows the Files tab: the files that tool calls changed, or all edits of one chosen file.
+//! Shows the Files tab: a tree of the files that a run changed or read, and next to it the net change of one file, then
+//! Shows the Files tab: a tree of the files that a run changed or read, and next to it the net change of one file, then
+//! its edits by step.
 
+use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::analysis::files::{Edited, File, Files, with_edit};
+use crate::analysis::files::{
+    Edited, File, Files, Net, NetHunk, NetStatus, Submitted, Work, Writer, submitted, with_edit,
+};
 use crate::analysis::format::{count, counted};
+use crate::analysis::patch::{Sign, marked};
 use crate::model::TraceFile;
-use crate::page::part::edit::FileEdit;
+use crate::page::part::edit::{EditPart, EditRow, FileEdit, Sides};
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase};
+use crate::page::part::text::Line;
 use crate::page::part::{href, text};
 use crate::page::run_view::RunView;
 use crate::page::step::fill::LEFT;
 
-/// Files per page.
-const FILES: usize = 100;
+/// Files in the tree.
+const FILES: usize = 60;
+/// Files that were only read in the tree.
+const READS: usize = 30;
+/// Commands in the tree.
+const REPORTED: usize = 10;
 /// Edits of a file per page.
-const EDITS: usize = 50;
-/// Steps listed for a file, at most.
-const STEPS: usize = 12;
+const EDITS: usize = 30;
+/// Lines of a net change per page.
+const LINES: usize = 240;
+/// Elements inside the lines of a net change: colours and changed words.
+const SPANS: usize = 400;
+/// Elements of the edits by step.
+const EDIT_ELEMENTS: usize = 250;
 /// Longer paths aren't linked; bytes.
 const MAX_PATH: usize = 1_000;
+/// Longer patches have no button, since the page would have to hold them; bytes.
+const MAX_PATCH: usize = 64 * 1024;
 
 /// The files that a run tried to change.
 #[derive(Template)]
@@ -30,190 +48,696 @@ const MAX_PATH: usize = 1_000;
 pub(crate) struct ChangedTab<'a> {
     view: &'a RunView<'a>,
     all: Arc<Files>,
-    /// The index of the first file or edit shown.
+    dirs: Vec<Dir>,
+    /// How many files the tree has, and the index of the first one shown.
+    total: usize,
     first: usize,
-    /// The path of the file whose edits are shown. Unknown paths are kept for the error message.
-    chosen: Option<String>,
-    /// The edits on this page.
-    edits: Vec<Shown>,
+    chosen: Option<Chosen>,
+    /// The requested file, if there is no such file.
+    unknown: Option<String>,
 }
 
 impl HtmlSafe for ChangedTab<'_> {}
 
+/// A directory of the tree.
+struct Dir {
+    name: Line,
+    files: Vec<Leaf>,
+}
+
+/// A file in the tree.
+struct Leaf {
+    name: Line,
+    href: String,
+    letter: &'static str,
+    meaning: &'static str,
+    lines: Phrase,
+    is_current: bool,
+}
+
+/// A file with edits or in a submitted patch.
+struct Entry<'a> {
+    /// The path relative to the project.
+    path: &'a str,
+    file: Option<&'a File>,
+    submitted: Option<&'a Submitted>,
+}
+
+/// The file on the right.
+struct Chosen {
+    path: Line,
+    lines: Phrase,
+    /// The numbers of edits and steps.
+    words: Line,
+    /// What to know about the net change.
+    notes: Vec<Phrase>,
+    rows: Vec<NetRow>,
+    patch: Option<Attribute>,
+    earlier: Option<Link>,
+    later: Option<Link>,
+    /// The edits by step.
+    edits: Vec<Shown>,
+    count: Line,
+    earlier_edits: Option<Link>,
+    later_edits: Option<Link>,
+}
+
+/// A row of a net change.
+enum NetRow {
+    Hunk(Line),
+    Line {
+        sign: Sign,
+        numbers: String,
+        parts: Vec<EditPart>,
+        by: Option<Link>,
+    },
+}
+
 /// An edit and its step.
 struct Shown {
-    /// Describes the step, the call and the outcome.
+    /// Describes the step, the lines and the outcome.
     head: Phrase,
+    step: Link,
+    /// Why the edit isn't part of the net change.
+    apart: Option<Line>,
     /// The lines of the edit, or the reason why they aren't shown.
     edit: Result<FileEdit, &'static str>,
 }
 
-/// A file, with the size of its changes.
-struct Row {
-    link: Link,
-    lines: Phrase,
-    edits: String,
-    steps: Phrase,
+/// A text that a browser reads from an attribute exactly as it is. Hidden characters are written as numbers.
+struct Attribute(String);
+
+impl HtmlSafe for Attribute {}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\n' => f.write_str("&#10;")?,
+                ' '..='~' if !matches!(c, '&' | '<' | '>' | '"' | '\'') => write!(f, "{c}")?,
+                c if c.is_alphanumeric() => write!(f, "{c}")?,
+                c => write!(f, "&#{};", u32::from(c))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The places in the address of the tab.
+#[derive(Default)]
+pub(crate) struct Place<'a> {
+    /// The chosen file; may be empty.
+    pub file: &'a str,
+    /// The index of the first file of the tree, or of the first edit of the chosen file.
+    pub after: usize,
+    /// The index of the first line of the net change.
+    pub line: usize,
 }
 
 impl<'a> ChangedTab<'a> {
-    /// Shows the files, or the edits of the file `path`, from index `first`.
-    pub(crate) fn new(view: &'a RunView<'a>, all: Arc<Files>, path: &str, first: usize) -> Self {
-        let chosen = Some(path.to_owned()).filter(|path| !path.is_empty());
-        let mut out = Self {
+    /// Shows the files, and the chosen one.
+    pub(crate) fn new(view: &'a RunView<'a>, all: Arc<Files>, place: &Place<'_>) -> Self {
+        let project = project(view);
+        let answer = view.summary.answer.as_deref().unwrap_or_default();
+        let patches = submitted(answer, view.index, view.lines);
+        let entries = entries(&all, &patches, project);
+        let is_chosen = |entry: &Entry<'_>| {
+            entry.file.is_some_and(|file| file.path == place.file)
+                || entry
+                    .submitted
+                    .is_some_and(|found| found.path == place.file)
+        };
+        let at = entries.iter().position(is_chosen);
+        let has_file = !place.file.is_empty();
+        let unknown = (has_file && at.is_none()).then(|| place.file.to_owned());
+        // The tree shows the chosen file.
+        let first = match at {
+            Some(at) => at / FILES * FILES,
+            None if has_file => 0,
+            None => place.after.min(entries.len()),
+        };
+        let at = at.or((!has_file && first < entries.len()).then_some(first));
+        let tab = Base { view, project };
+        let work = &mut Work::default();
+        let chosen = at.and_then(|at| entries.get(at));
+        // The chosen file comes first, so that it's the last to be left out.
+        let net = chosen.map(|entry| tab.net(entry, &all, work));
+        let mut dirs: Vec<Dir> = Vec::new();
+        for (n, entry) in entries.iter().enumerate().skip(first).take(FILES) {
+            let (dir, name) = entry.path.rsplit_once('/').unwrap_or(("", entry.path));
+            let is_current = Some(n) == at;
+            let own = if is_current {
+                net.clone()
+            } else {
+                Some(tab.net(entry, &all, work))
+            };
+            let leaf = tab.leaf(entry, name, own.as_ref(), is_current);
+            let dir = Line::from(if dir.is_empty() {
+                String::new()
+            } else {
+                format!("{dir}/")
+            });
+            match dirs.last_mut().filter(|last| last.name == dir) {
+                Some(last) => last.files.push(leaf),
+                None => dirs.push(Dir {
+                    name: dir,
+                    files: vec![leaf],
+                }),
+            }
+        }
+        let after = if has_file { place.after } else { 0 };
+        let chosen = chosen.zip(net);
+        let chosen = chosen.map(|(entry, net)| tab.chosen(entry, &net, after, place.line));
+        let total = entries.len();
+        Self {
             view,
-            all,
+            dirs,
+            total,
             first,
             chosen,
-            edits: Vec::new(),
-        };
-        let fold = &mut Fold::new(ValueLinks::default());
-        out.edits = out
-            .of_chosen()
-            .map(|file| shown(view, file, first, fold))
-            .unwrap_or_default();
-        out
+            unknown,
+            all,
+        }
     }
 
-    fn of_chosen(&self) -> Option<&File> {
-        let path = self.chosen.as_deref()?;
-        self.all.files.iter().find(|file| file.path == path)
-    }
-
-    /// States the numbers of files and edits, and what they don't include.
+    /// Counts the files, and states what the counts don't include.
     fn summary(&self) -> String {
-        let Files {
-            files,
-            edits,
-            unread,
-            left_out,
-            pending,
-        } = &*self.all;
-        let mut words = match edits {
-            0 if *pending > 0 => "No file edits found so far.".to_owned(),
-            0 => "No file edits found.".to_owned(),
-            _ => format!(
-                "{} in {}.",
-                counted(*edits, "edit"),
-                counted(files.len(), "file")
-            ),
+        let (edited, read) = (self.total, self.only_read().len());
+        let mut words = match edited {
+            0 if self.all.pending > 0 => "No file edits found so far".to_owned(),
+            0 => "No file edits found".to_owned(),
+            _ => format!("{} edited", counted(edited, "file")),
         };
-        if *pending > 0 {
-            let (read, all) = (
-                self.view.index.steps().len().saturating_sub(*pending),
-                self.view.index.steps().len(),
-            );
-            let (read, all) = (count(read as u64), counted(all, "step"));
-            words.push_str(&format!(
-                " This covers the first {read} of {all}. Reload the page for more."
-            ));
-        }
-        if *left_out > 0 {
-            words.push_str(&format!(
-                " {} {} listed.",
-                counted(*left_out, "more edit"),
-                if *left_out == 1 { "isn't" } else { "aren't" }
-            ));
-        }
-        if *unread > 0 {
-            words.push_str(&format!(
-                " {} couldn't be read, so {} edits are unknown.",
-                counted(*unread, "step"),
-                if *unread == 1 { "its" } else { "their" }
-            ));
-        }
-        words.push_str(match edits {
-            0 => " Changes made by shell commands aren't tracked.",
-            _ => " Changes made by shell commands aren't tracked. Failed edits aren't counted.",
-        });
-        if self.view.summary.partial {
-            words.push_str(" The run is still being indexed. Reload the page for the rest.");
-        } else if self.view.is_alive() {
-            words.push_str(" This list doesn't update by itself. Reload the page for later steps.");
+        if read > 0 {
+            words.push_str(&format!(", {} only read", count(read as u64)));
         }
         words
     }
 
-    fn rows(&self) -> Vec<Row> {
-        self.all
+    /// States what the list doesn't have.
+    fn notes(&self) -> Vec<String> {
+        let Files {
+            unread,
+            left_out,
+            pending,
+            ..
+        } = &*self.all;
+        let mut notes = Vec::new();
+        if *pending > 0 {
+            let all = self.view.index.steps().len();
+            let read = count(all.saturating_sub(*pending) as u64);
+            let all = counted(all, "step");
+            notes.push(format!(
+                "This covers the first {read} of {all}. Reload the page for more."
+            ));
+        }
+        if *left_out > 0 {
+            let verb = if *left_out == 1 { "isn't" } else { "aren't" };
+            notes.push(format!(
+                "{} {verb} listed.",
+                counted(*left_out, "more edit")
+            ));
+        }
+        if *unread > 0 {
+            let whose = if *unread == 1 { "its" } else { "their" };
+            let steps = counted(*unread, "step");
+            notes.push(format!(
+                "{steps} couldn't be read, so {whose} edits are unknown."
+            ));
+        }
+        if self.view.summary.partial {
+            notes.push("The run is still being indexed. Reload the page for the rest.".to_owned());
+        } else if self.view.is_alive() {
+            notes.push(
+                "This list doesn't update by itself. Reload the page for later steps.".to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// Returns the files that were read and not edited, each with the step of the first read.
+    fn only_read(&self) -> Vec<(&str, usize)> {
+        let edited: HashSet<&str> = self
+            .all
             .files
             .iter()
-            .skip(self.first)
-            .take(FILES)
-            .map(|file| self.row(file))
+            .map(|file| file.path.as_str())
+            .collect();
+        let mut seen = HashSet::new();
+        let reads = self.all.reads.iter();
+        let reads = reads.filter(|read| !edited.contains(read.path.as_str()));
+        reads
+            .filter(|read| seen.insert(read.path.as_str()))
+            .map(|read| (read.path.as_str(), read.step))
             .collect()
     }
 
-    fn row(&self, file: &File) -> Row {
-        let named = file.edits.iter().take(STEPS);
-        let mut steps = Phrase::new();
-        for (at, edit) in named.enumerate() {
-            if at > 0 {
-                steps = steps.text(", ");
-            }
-            steps = steps.link(self.view.label(edit.step), self.view.at_step(edit.step));
-            if let Some(word) = note(edit) {
-                steps = steps.dim(format!(" {word}"));
-            }
-        }
-        let left = file.edits.len().saturating_sub(STEPS);
-        if left > 0 {
-            steps = steps.dim(format!(" and {} more", count(left as u64)));
-        }
-        Row {
-            link: Link::new(file.path.as_str(), self.at(&file.path, 0)),
-            lines: lines(file),
-            edits: edits(file),
-            steps,
-        }
+    /// Returns the first of these files, relative to the project, and how many more there are.
+    fn reads(&self) -> (Vec<(Line, Link)>, usize) {
+        let all = self.only_read();
+        let more = all.len().saturating_sub(READS);
+        let shown = all.into_iter().take(READS).map(|(path, step)| {
+            let label = format!("step {}", self.view.label(step));
+            let path = relative(path, project(self.view));
+            (path.into(), Link::new(label, self.view.at_step(step)))
+        });
+        (shown.collect(), more)
     }
 
-    /// Returns the address of a file's edits from index `first`. With an empty path, that of the
-    /// list of files.
-    fn at(&self, path: &str, first: usize) -> String {
-        if path.len() > MAX_PATH {
-            return String::new();
-        }
+    /// Names the commands whose output reports changed files.
+    fn reported(&self) -> Vec<Phrase> {
+        let all = self.all.reported.iter().take(REPORTED);
+        let command = |reported: &crate::analysis::files::Reported| {
+            let label = format!("step {}", self.view.label(reported.step));
+            Phrase::new()
+                .code(reported.command.as_str())
+                .text(" (")
+                .link(label, self.view.at_step(reported.step))
+                .text(format!(") reported “{}”.", reported.words))
+        };
+        all.map(command).collect()
+    }
+
+    fn more_reported(&self) -> usize {
+        self.all.reported.len().saturating_sub(REPORTED)
+    }
+
+    fn tree(&self, first: usize) -> String {
         let first = if first == 0 {
             String::new()
         } else {
             first.to_string()
         };
-        href::with_query(
-            &href::run(self.view.key()),
-            &[("tab", "files"), ("file", path), ("after", &first)],
-        )
-    }
-
-    fn back(&self) -> String {
-        self.at("", 0)
-    }
-
-    /// Returns the number of files or edits, and how many a page shows.
-    fn window(&self) -> (usize, usize) {
-        match self.chosen {
-            Some(_) => (self.of_chosen().map_or(0, |file| file.edits.len()), EDITS),
-            None => (self.all.files.len(), FILES),
-        }
+        let query = [("tab", "files"), ("after", first.as_str())];
+        href::with_query(&href::run(self.view.key()), &query)
     }
 
     fn earlier(&self) -> Option<Link> {
-        let ((total, page), path) = (self.window(), self.chosen.as_deref().unwrap_or_default());
-        let first = self.first.min(total);
-        (first > 0).then(|| {
-            Link::new(
-                format!("{} earlier", page.min(first)),
-                self.at(path, first.saturating_sub(page)),
-            )
-        })
+        let label = format!("{} earlier files", FILES.min(self.first));
+        (self.first > 0).then(|| Link::new(label, self.tree(self.first.saturating_sub(FILES))))
     }
 
     fn later(&self) -> Option<Link> {
-        let ((total, page), path) = (self.window(), self.chosen.as_deref().unwrap_or_default());
-        let end = self.first.saturating_add(page);
-        let left = total.saturating_sub(end);
-        (left > 0).then(|| Link::new(format!("{} later", page.min(left)), self.at(path, end)))
+        let end = self.first + FILES;
+        let left = self.total.saturating_sub(end);
+        let label = format!("{} more files", FILES.min(left));
+        (left > 0).then(|| Link::new(label, self.tree(end)))
     }
+}
+
+fn project<'a>(view: &RunView<'a>) -> &'a str {
+    let manifest = view.index.manifest().get();
+    manifest
+        .and_then(|manifest| manifest.project.as_deref())
+        .unwrap_or_default()
+}
+
+/// Returns a path relative to the project.
+fn relative<'a>(path: &'a str, project: &str) -> &'a str {
+    let project = project.trim_end_matches('/');
+    if project.len() < 2 {
+        return path;
+    }
+    let inside = path.strip_prefix(project);
+    inside
+        .and_then(|path| path.strip_prefix('/'))
+        .filter(|path| !path.is_empty())
+        .unwrap_or(path)
+}
+
+/// Joins the edited files with those of the submitted patch, in the order of the tree.
+fn entries<'a>(all: &'a Files, patches: &'a [Submitted], project: &str) -> Vec<Entry<'a>> {
+    let mut entries: Vec<Entry<'a>> = all
+        .files
+        .iter()
+        .map(|file| Entry {
+            path: relative(&file.path, project),
+            file: Some(file),
+            submitted: None,
+        })
+        .collect();
+    for found in patches {
+        let is_same = |entry: &&mut Entry<'_>| {
+            let rest = entry.path.strip_suffix(found.path.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        match entries.iter_mut().find(is_same) {
+            Some(entry) => entry.submitted = Some(found),
+            None => entries.push(Entry {
+                path: &found.path,
+                file: None,
+                submitted: Some(found),
+            }),
+        }
+    }
+    let key = |entry: &Entry<'a>| entry.path.rsplit_once('/').unwrap_or(("", entry.path));
+    entries.sort_by_key(key);
+    entries
+}
+
+/// What the parts of the tab share.
+struct Base<'a> {
+    view: &'a RunView<'a>,
+    project: &'a str,
+}
+
+impl Base<'_> {
+    /// Returns the net change of a file: that of the submitted patch, or else that of its edits.
+    fn net(&self, entry: &Entry<'_>, all: &Files, work: &mut Work) -> Net {
+        match (entry.submitted, entry.file) {
+            (Some(found), _) => found.net.clone(),
+            (None, Some(file)) => all.net(file, self.view.index, self.view.lines, work),
+            (None, None) => Net::default(),
+        }
+    }
+
+    /// Returns the address of a file.
+    fn at(&self, path: &str, after: usize, line: usize) -> String {
+        if path.len() > MAX_PATH {
+            return String::new();
+        }
+        let number = |n: usize| if n == 0 { String::new() } else { n.to_string() };
+        let (after, line) = (number(after), number(line));
+        let query = [
+            ("tab", "files"),
+            ("file", path),
+            ("after", &after),
+            ("line", &line),
+        ];
+        href::with_query(&href::run(self.view.key()), &query)
+    }
+
+    fn leaf(&self, entry: &Entry<'_>, name: &str, net: Option<&Net>, is_current: bool) -> Leaf {
+        let (letter, meaning) = match net.map(|net| net.status) {
+            Some(NetStatus::Added) => ("A", "added"),
+            Some(NetStatus::Deleted) => ("D", "deleted"),
+            Some(NetStatus::Written) => ("W", "written, may have existed"),
+            Some(NetStatus::Modified) | None => ("M", "modified"),
+        };
+        Leaf {
+            name: name.into(),
+            href: self.at(address(entry), 0, 0),
+            letter,
+            meaning,
+            lines: counts(entry, net),
+            is_current,
+        }
+    }
+
+    fn chosen(&self, entry: &Entry<'_>, net: &Net, after: usize, line: usize) -> Chosen {
+        let fold = &mut Fold::brief(ValueLinks::default());
+        let path = address(entry);
+        let (rows, shown, total) = self.rows(net, entry.path, line);
+        let earlier = line.min(total);
+        let link = |label: String, line: usize| Link::new(label, self.at(path, after, line));
+        let left = total.saturating_sub(earlier + shown);
+        let edits = entry.file.map_or(0, |file| file.edits.len());
+        let first = after.min(edits);
+        let end = (first + EDITS).min(edits);
+        let edits_link = |label: String, after: usize| {
+            let href = self.at(path, after, line);
+            Link::new(
+                label,
+                if href.is_empty() {
+                    href
+                } else {
+                    format!("{href}#edits")
+                },
+            )
+        };
+        Chosen {
+            path: entry.path.into(),
+            lines: counts(entry, Some(net)),
+            words: entry
+                .file
+                .map_or_else(Line::default, |file| self.words(file)),
+            notes: self.notes(entry, net),
+            rows,
+            patch: net
+                .patch(entry.path)
+                .filter(|patch| patch.len() <= MAX_PATCH)
+                .map(Attribute),
+            earlier: (earlier > 0).then(|| {
+                let back = LINES.min(earlier);
+                link(format!("{} earlier", counted(back, "line")), earlier - back)
+            }),
+            later: (left > 0)
+                .then(|| link(format!("{} more", counted(left, "line")), earlier + shown)),
+            edits: entry
+                .file
+                .map(|file| self.edits(file, net, first, fold))
+                .unwrap_or_default(),
+            count: entry
+                .file
+                .map_or_else(Line::default, |file| edit_count(file).into()),
+            earlier_edits: (first > 0).then(|| {
+                let back = EDITS.min(first);
+                edits_link(format!("{} earlier", counted(back, "edit")), first - back)
+            }),
+            later_edits: (end < edits)
+                .then(|| edits_link(format!("{} more", counted(edits - end, "edit")), end)),
+        }
+    }
+
+    /// Counts the edits and names the first and last step: `7 edits, steps 20–30`.
+    fn words(&self, file: &File) -> Line {
+        let edits = counted(file.edits.len(), "edit");
+        let label = |edit: Option<&Edited>| edit.map(|edit| self.view.label(edit.step));
+        let (first, last) = (label(file.edits.first()), label(file.edits.last()));
+        match (first, last) {
+            (Some(first), Some(last)) if first != last => format!("{edits}, steps {first}–{last}"),
+            (Some(step), _) => format!("{edits}, step {step}"),
+            _ => edits,
+        }
+        .into()
+    }
+
+    fn notes(&self, entry: &Entry<'_>, net: &Net) -> Vec<Phrase> {
+        let mut notes = Vec::new();
+        let mut add = |words: &str| notes.push(Phrase::from(words));
+        if let Some(found) = entry.submitted {
+            add(match found.is_cut {
+                true => "From the submitted patch. The trace has only its beginning.",
+                false => "From the submitted patch.",
+            });
+            return notes;
+        }
+        let made = entry.file.map_or(0, |file| file.edits.len() - file.failed);
+        if made == 0 {
+            add("All edits of this file failed, so there is no change to show.");
+            return notes;
+        }
+        if net.status == NetStatus::Written {
+            add("The whole file was written. The trace doesn't record the text before.");
+        } else if !net.is_whole && !net.hunks.is_empty() {
+            add(match net.is_numbered {
+                true => "Only parts of this file are recorded.",
+                false => {
+                    "Only parts of this file are recorded, without line numbers. The parts may overlap."
+                }
+            });
+        }
+        if net.is_outside {
+            add(
+                "Lines marked “not an edit” changed between two edits: by a shell command, a tool or a person.",
+            );
+        }
+        if let Some(to) = &net.moved_to {
+            notes.push(
+                Phrase::from("Moved to ")
+                    .code(relative(to, self.project))
+                    .text("."),
+            );
+        }
+        let mut add = |words: String| notes.push(Phrase::from(words));
+        match net.apart.len() {
+            0 => {}
+            1 => add("1 edit doesn't match the known text. It isn't part of this change; see the edits by step.".to_owned()),
+            n => add(format!("{} edits don't match the known text. They aren't part of this change; see the edits by step.", count(n as u64))),
+        }
+        if net.left_out > 0 {
+            let edits = counted(net.left_out, "edit");
+            add(format!(
+                "{edits} left out: too many or too large for one page, or unreadable."
+            ));
+        }
+        if net.outcome_unknown > 0 {
+            let edits = counted(net.outcome_unknown, "edit");
+            add(format!("The outcome of {edits} isn't recorded."));
+        }
+        if net.hunks.is_empty() && net.apart.is_empty() && net.left_out == 0 {
+            add(match net.status {
+                NetStatus::Deleted => "The file was deleted. Its text isn't recorded.".to_owned(),
+                _ => "No difference remains: the last known text equals the first.".to_owned(),
+            });
+        }
+        notes
+    }
+
+    /// Formats the lines of a net change from index `from`. Also returns how many are shown, and how many there are.
+    fn rows(&self, net: &Net, path: &str, from: usize) -> (Vec<NetRow>, usize, usize) {
+        let total = net.hunks.iter().map(|hunk| hunk.lines.len()).sum();
+        let (mut rows, mut skip, mut left, mut spans) = (Vec::new(), from, LINES, SPANS);
+        let mut sides = Sides::of(path);
+        for hunk in &net.hunks {
+            let skipped = skip.min(hunk.lines.len());
+            skip -= skipped;
+            if skipped == hunk.lines.len() || left == 0 {
+                continue;
+            }
+            sides.skip();
+            rows.push(NetRow::Hunk(position(hunk)));
+            let lines: Vec<(Sign, &str)> = hunk
+                .lines
+                .iter()
+                .map(|line| (line.sign, line.text.as_str()))
+                .collect();
+            let all = marked(&lines);
+            let mut last = None;
+            for (line, row) in hunk.lines.iter().zip(&all).skip(skipped) {
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
+                let fold = &mut Fold::brief(ValueLinks::default());
+                let EditRow::Line(sign, mut parts) = EditRow::new(row, &mut sides, fold) else {
+                    continue;
+                };
+                let elements = |part: &EditPart| {
+                    usize::from(part.changed) + usize::from(!part.class.is_empty())
+                };
+                let cost: usize = parts.iter().map(elements).sum();
+                match spans.checked_sub(cost) {
+                    Some(rest) => spans = rest,
+                    None => parts.iter_mut().for_each(|part| part.class = ""),
+                }
+                if !line.has_end {
+                    parts.push(EditPart {
+                        changed: false,
+                        class: "",
+                        text: " (no newline at the end)".to_owned(),
+                    });
+                }
+                let by = match line.by.filter(|by| Some(*by) != last) {
+                    Some(Writer::Step(n)) => {
+                        let label = format!("step {}", self.view.label(n));
+                        Some(Link::new(label, self.view.at_step(n)))
+                    }
+                    Some(Writer::Outside) => Some(Link::new("not an edit", "")),
+                    None => None,
+                };
+                last = line.by;
+                rows.push(NetRow::Line {
+                    sign,
+                    numbers: numbers(line.old, line.new),
+                    parts,
+                    by,
+                });
+            }
+        }
+        let shown = LINES - left;
+        (rows, shown, total)
+    }
+
+    /// Reads the edits of a file from index `first`, out of the lines of their steps.
+    fn edits(&self, file: &File, net: &Net, first: usize, fold: &mut Fold) -> Vec<Shown> {
+        let (mut shown, mut left) = (Vec::new(), EDIT_ELEMENTS);
+        for (at, edit) in file.edits.iter().enumerate().skip(first).take(EDITS) {
+            let label = self.view.label(edit.step);
+            let mut head = Phrase::new().strong(format!("step {label}"));
+            if let Some((added, removed)) = edit.added.zip(edit.removed) {
+                head = signed(head.text(" "), added, removed);
+            }
+            if let Some(word) = note(edit) {
+                head = head.dim(format!(" {word}"));
+            }
+            let apart = net.apart.iter().find(|(apart, _)| *apart == at);
+            if apart.is_some() {
+                head = head.dim(" not in the net change");
+            }
+            let found = match left {
+                0 => Err("The page has no room for this edit. Its step shows it."),
+                _ => file_edit(self.view, edit, fold).ok_or_else(|| not_shown(edit)),
+            };
+            let found = found.map(|found| FileEdit {
+                name: format!("Edit {} of this file", at + 1).into(),
+                ..found
+            });
+            let cost = |edit: &FileEdit| edit.rows.iter().map(elements).sum::<usize>() + 8;
+            left = left.saturating_sub(found.as_ref().map_or(0, cost));
+            shown.push(Shown {
+                head,
+                step: Link::new(format!("Open step {label}"), self.view.at_step(edit.step)),
+                apart: apart.map(|(_, why)| format!("Not part of the net change: {why}.").into()),
+                edit: found,
+            });
+        }
+        shown
+    }
+}
+
+fn elements(row: &EditRow) -> usize {
+    match row {
+        EditRow::Between(_) => 1,
+        EditRow::Line(_, parts) => {
+            let elements =
+                |part: &EditPart| usize::from(part.changed) + usize::from(!part.class.is_empty());
+            1 + parts.iter().map(elements).sum::<usize>()
+        }
+    }
+}
+
+/// Returns the path that an address names a file by.
+fn address<'a>(entry: &Entry<'a>) -> &'a str {
+    entry.file.map_or(entry.path, |file| file.path.as_str())
+}
+
+/// Formats the added and removed lines of a net change. Without one, those of all edits.
+fn counts(entry: &Entry<'_>, net: Option<&Net>) -> Phrase {
+    let net = net.filter(|net| !net.hunks.is_empty() || net.apart.is_empty() && net.left_out == 0);
+    let sums = || entry.file.and_then(|file| file.added.zip(file.removed));
+    match net.map(|net| (net.added, net.removed)).or_else(sums) {
+        Some((added, removed)) => signed(Phrase::new(), added, removed),
+        None => Phrase::new().dim("not counted"),
+    }
+}
+
+fn signed(words: Phrase, added: usize, removed: usize) -> Phrase {
+    let words = match added {
+        0 => words,
+        _ => words.classed("plus", format!("+{}", count(added as u64))),
+    };
+    let words = if added > 0 && removed > 0 {
+        words.text(" ")
+    } else {
+        words
+    };
+    match removed {
+        0 if added == 0 => words.dim("±0"),
+        0 => words,
+        _ => words.classed("minus", format!("−{}", count(removed as u64))),
+    }
+}
+
+fn edit_count(file: &File) -> String {
+    let edits = counted(file.edits.len(), "edit");
+    match file.failed {
+        0 => edits,
+        failed => format!("{edits}, {} failed", count(failed as u64)),
+    }
+}
+
+/// Formats the position of a hunk: `line 179`.
+fn position(hunk: &NetHunk) -> Line {
+    match hunk.new.or(hunk.old) {
+        Some(line) => format!("line {}", line.max(1)).into(),
+        None => "line numbers unknown".into(),
+    }
+}
+
+fn numbers(old: Option<usize>, new: Option<usize>) -> String {
+    let number = |n: Option<usize>| n.map_or_else(String::new, |n| n.to_string());
+    format!("{:>5} {:>5} ", number(old), number(new))
 }
 
 /// Returns a note for an edit that wasn't simply successful.
@@ -224,57 +748,6 @@ fn note(edit: &Edited) -> Option<&'static str> {
         Some(true) if edit.is_abandoned => Some(LEFT),
         Some(true) => None,
     }
-}
-
-/// Formats the added and removed lines of successful edits: `+3 −1`.
-fn lines(file: &File) -> Phrase {
-    let Some((added, removed)) = file.added.zip(file.removed) else {
-        return Phrase::new().dim("not counted");
-    };
-    let lines = Phrase::new()
-        .classed("plus", format!("+{}", count(added as u64)))
-        .text(" ");
-    let lines = lines.classed("minus", format!("−{}", count(removed as u64)));
-    match file.uncounted {
-        0 => lines,
-        more => lines.dim(format!(" ({} not counted)", counted(more, "edit"))),
-    }
-}
-
-fn edits(file: &File) -> String {
-    let edits = count(file.edits.len() as u64);
-    if file.failed > 0 {
-        format!("{edits}, {} failed", count(file.failed as u64))
-    } else {
-        edits
-    }
-}
-
-/// Reads the edits of a file from index `first`, out of the lines of their steps.
-fn shown(view: &RunView<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Shown> {
-    let mut shown = Vec::new();
-    for (at, edit) in file.edits.iter().enumerate().skip(first).take(EDITS) {
-        let head = Phrase::new().link(
-            format!("step {}", view.label(edit.step)),
-            view.at_step(edit.step),
-        );
-        let head = if edit.is_abandoned {
-            head.dim(format!(" {LEFT}"))
-        } else {
-            head
-        };
-        let note = |note: FileEdit| FileEdit {
-            name: format!("Edit {} of this file", at + 1).into(),
-            ..note
-        };
-        shown.push(Shown {
-            head,
-            edit: file_edit(view, edit, fold)
-                .map(note)
-                .ok_or_else(|| not_shown(edit)),
-        });
-    }
-    shown
 }
 
 /// Explains why the lines of an edit aren't shown.

@@ -24,7 +24,7 @@ use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::strip::Strip;
 use crate::page::part::text::one_line;
-use crate::page::run::changed::ChangedTab;
+use crate::page::run::changed::{ChangedTab, Place as FilePlace};
 use crate::page::run::events::EventsTab;
 use crate::page::run::files::{IssuesTab, ManifestTab};
 use crate::page::run::head::{RunHead, Tabs};
@@ -303,6 +303,7 @@ pub(crate) async fn page(
         params.number("before")?,
         params.number("after")?,
     );
+    let line = params.number("line")?.unwrap_or_default();
     let total = run.index().steps().len();
     if let Some(n) = step.filter(|n| *n >= total.max(1)) {
         return Err(no_such_step(&run, total, n));
@@ -372,12 +373,14 @@ pub(crate) async fn page(
             "manifest" => Content::Manifest(ManifestTab::new(view)),
             "issues" => Content::Issues(IssuesTab::new(view, after.unwrap_or_default())),
             "prompt" => Content::Setup(SetupTab::new(view)),
-            "files" => Content::Files(ChangedTab::new(
-                view,
-                lists.of(view),
-                &shown.file,
-                after.unwrap_or_default(),
-            )),
+            "files" => {
+                let place = FilePlace {
+                    file: &shown.file,
+                    after: after.unwrap_or_default(),
+                    line,
+                };
+                Content::Files(ChangedTab::new(view, lists.of(view), &place))
+            }
             _ => {
                 let is_all = pick.is_all();
                 let follow = view

@@ -478,8 +478,15 @@ impl Tabs<'_> {
                 "Events",
                 of_all(summary.events, index.events_read()),
             ),
-            // Counting the files would read all lines, so only the opened tab does it.
-            tab("files", "Files", String::new()),
+            // Files whose edits aren't recorded as changes are counted only by the opened tab.
+            tab(
+                "files",
+                "Files",
+                summary
+                    .files_changed
+                    .filter(|files| *files > 0)
+                    .map_or_else(String::new, format::count),
+            ),
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),
         ];

@@ -3,7 +3,24 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::files::{self, File};
+use crate::analysis::files::{self, File, Net, Work};
+use crate::page::run_view::RunView;
+
+/// Lines of net changes in one response, at most.
+const MAX_LINES: usize = 10_000;
+/// Their bytes, at most.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// A file, with its edits in order and its net change.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChangedFile")]
+pub(crate) struct FileWithNet<'a> {
+    #[serde(flatten)]
+    file: &'a File,
+    /// The change from the first known version of the file to the last. `null` if it's too large
+    /// for this response.
+    net: Option<Net>,
+}
 
 /// A page of the files that tool calls tried to change.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -19,23 +36,44 @@ pub(crate) struct Files<'a> {
     /// Steps at the end of a long run that haven't been read yet. The next request reads more of
     /// them.
     steps_pending: usize,
-    files: &'a [File],
+    files: Vec<FileWithNet<'a>>,
     /// The value of `after` for the next page.
     next: Option<usize>,
 }
 
 /// Returns the files after index `after`, or from the first: at most `limit`, at least one.
-pub(crate) fn files<'a>(all: &'a files::Files, after: Option<usize>, limit: usize) -> Files<'a> {
+pub(crate) fn files<'a>(
+    view: &RunView<'_>,
+    all: &'a files::Files,
+    after: Option<usize>,
+    limit: usize,
+) -> Files<'a> {
     let total = all.files.len();
     let start = after.map_or(0, |after| after.saturating_add(1)).min(total);
     let end = start.saturating_add(limit.max(1)).min(total);
+    let (work, mut lines, mut bytes) = (&mut Work::default(), MAX_LINES, MAX_BYTES);
+    let shown = all.files.get(start..end).unwrap_or_default().iter();
+    let shown = shown.map(|file| {
+        let net = all.net(file, view.index, view.lines, work);
+        let own = || net.hunks.iter().flat_map(|hunk| &hunk.lines);
+        let left = lines.checked_sub(own().count());
+        let room = bytes.checked_sub(own().map(|line| line.text.len()).sum());
+        let is_shown = left.is_some() && room.is_some() && net.left_out == 0;
+        if is_shown {
+            (lines, bytes) = (left.unwrap_or(lines), room.unwrap_or(bytes));
+        }
+        FileWithNet {
+            file,
+            net: is_shown.then_some(net),
+        }
+    });
     Files {
+        files: shown.collect(),
         total,
         edits: all.edits,
         edits_left_out: all.left_out,
         steps_unread: all.unread,
         steps_pending: all.pending,
-        files: all.files.get(start..end).unwrap_or_default(),
         next: end.checked_sub(1).filter(|_| end < total),
     }
 }

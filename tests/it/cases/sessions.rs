@@ -399,7 +399,7 @@ fn the_diff_of_a_file_change_is_shown_relative_to_the_project() {
     let path = file("45c-cx-code-mode-item");
     let key = path.split('/').next_back().unwrap();
     let files = board_serving("45c-cx-code-mode-item", &format!("/runs/{key}?tab=files"));
-    assert_says(&files, &["lib/a.ts", "+1", "−1", "new.ts"]);
+    assert_says(&files, &["lib/", "a.ts", "+1", "−1", "new.ts"]);
     assert!(!files.contains("/home/u/proj/lib"), "{files}");
     let step = board_serving("45c-cx-code-mode-item", &format!("/runs/{key}/steps/0"));
     assert_says(&step, &["let x = ", "files.lib/a.ts"]);

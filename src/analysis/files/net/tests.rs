@@ -1,0 +1,351 @@
+//! Tests net changes against diffs written by hand.
+
+use super::*;
+
+/// Returns an edit of step `n` without recorded texts.
+fn event(n: usize, op: Op) -> Event {
+    Event {
+        edit: n,
+        step: n,
+        op,
+        before: None,
+        after: None,
+    }
+}
+
+/// Returns an edit that replaces `old` by `new`.
+fn replace(n: usize, old: &str, new: &str) -> Event {
+    event(n, Op::Replace(old.into(), new.into(), false))
+}
+
+/// Returns the same edit with the text of the file before it.
+fn on(text: &str, event: Event) -> Event {
+    Event {
+        before: Some(Some(text.to_owned())),
+        ..event
+    }
+}
+
+fn net_of(events: &[Event]) -> Net {
+    replayed(events, Vec::new(), &mut MAX_WORK.clone())
+}
+
+/// Writes a net change as lines: the sign, the text, and the step that wrote it.
+fn shown(net: &Net) -> String {
+    let mut out = String::new();
+    for hunk in &net.hunks {
+        let number = |n: Option<usize>| n.map_or("?".to_owned(), |n| n.to_string());
+        out.push_str(&format!("@{} {}\n", number(hunk.old), number(hunk.new)));
+        for line in &hunk.lines {
+            let sign = match line.sign {
+                Sign::Same => ' ',
+                Sign::Del => '-',
+                Sign::Ins => '+',
+            };
+            let by = match line.by {
+                Some(Writer::Step(n)) => format!(" [{n}]"),
+                Some(Writer::Outside) => " [outside]".to_owned(),
+                None => String::new(),
+            };
+            let end = if line.has_end { "" } else { " (no end)" };
+            out.push_str(&format!("{sign}{}{by}{end}\n", line.text));
+        }
+    }
+    out
+}
+
+#[test]
+fn edits_of_a_known_text_have_numbers_and_writers() {
+    let text = "a\nb\nc\nd\ne\nf\ng\nh\ni\n";
+    let net = net_of(&[
+        on(text, replace(3, "b\n", "B\n")),
+        replace(5, "h\ni\n", "h\nH\ni\n"),
+        replace(6, "B\n", "BB\n"),
+    ]);
+    assert_eq!(
+        shown(&net),
+        "@1 1\n a\n-b\n+BB [6]\n c\n d\n e\n f\n g\n h\n+H [5]\n i\n"
+    );
+    assert_eq!(
+        (net.added, net.removed, net.status),
+        (2, 1, NetStatus::Modified)
+    );
+    assert_eq!(
+        net.patch("x.txt").unwrap(),
+        "diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1,9 +1,10 @@\n a\n-b\n+BB\n c\n d\n e\n f\n g\n h\n+H\n i\n"
+    );
+}
+
+#[test]
+fn changes_far_apart_are_two_hunks() {
+    let text: String = (1..=20).map(|n| format!("{n}\n")).collect();
+    let net = net_of(&[
+        on(&text, replace(1, "2\n3\n4\n", "2\n4\n")),
+        replace(2, "\n19\n", "\nxix\n"),
+    ]);
+    assert_eq!(
+        shown(&net),
+        "@1 1\n 1\n 2\n-3\n 4\n 5\n 6\n@16 15\n 16\n 17\n 18\n-19\n+xix [2]\n 20\n"
+    );
+}
+
+#[test]
+fn an_edit_that_does_not_match_is_listed_apart() {
+    let net = net_of(&[
+        on("a\nb\n", replace(0, "a\n", "A\n")),
+        replace(1, "nothing like it", "x"),
+        replace(2, "b\n", "B\n"),
+    ]);
+    assert_eq!(shown(&net), "@1 1\n-a\n-b\n+A [0]\n+B [2]\n");
+    assert_eq!(
+        net.apart,
+        [(1, "its old text isn't in the known text".to_owned())]
+    );
+    assert!(net.patch("x").is_none(), "a patch would lack an edit");
+    let twice = net_of(&[on("a\na\n", replace(0, "a", "b"))]);
+    assert_eq!(
+        twice.apart.len(),
+        1,
+        "which of them was replaced is unknown"
+    );
+}
+
+#[test]
+fn a_text_that_changed_between_edits_is_marked() {
+    let net = net_of(&[
+        on("a\nb\n", replace(0, "a\n", "A\n")),
+        on("A\nb\nformatted\n", replace(1, "b\n", "B\n")),
+    ]);
+    assert_eq!(
+        shown(&net),
+        "@1 1\n-a\n-b\n+A [0]\n+B [1]\n+formatted [outside]\n"
+    );
+    assert!(net.is_outside);
+}
+
+#[test]
+fn a_new_file_and_a_deleted_file() {
+    let new = Event {
+        before: Some(None),
+        ..event(0, Op::Write("x\ny".into()))
+    };
+    let net = net_of(&[new, replace(1, "y", "z")]);
+    assert_eq!(shown(&net), "@1 1\n+x [0]\n+z [1] (no end)\n");
+    assert_eq!(net.status, NetStatus::Added);
+    assert_eq!(
+        net.patch("n").unwrap(),
+        "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+x\n+z\n\\ No newline at end of file\n"
+    );
+    let net = net_of(&[on("x\n", event(0, Op::Delete))]);
+    assert_eq!(
+        (shown(&net).as_str(), net.status),
+        ("@1 1\n-x\n", NetStatus::Deleted)
+    );
+    assert_eq!(
+        net.patch("n").unwrap(),
+        "diff --git a/n b/n\ndeleted file mode 100644\n--- a/n\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"
+    );
+    let net = net_of(&[event(0, Op::Delete)]);
+    assert_eq!((net.hunks.len(), net.status), (0, NetStatus::Deleted));
+}
+
+#[test]
+fn a_whole_text_without_a_known_text_before_is_no_new_file() {
+    let net = net_of(&[replace(0, "a", "b"), event(1, Op::Write("x\n".into()))]);
+    assert_eq!(net.status, NetStatus::Written);
+    assert_eq!(shown(&net), "@1 1\n+x [1]\n");
+    assert_eq!(net.apart.len(), 1);
+    assert!(net.patch("x").is_none());
+}
+
+#[test]
+fn windows_line_ends_stay() {
+    let net = net_of(&[on("a\r\nb\r\nc\r\n", replace(0, "a\nb\n", "a\nB\n"))]);
+    assert_eq!(shown(&net), "@1 1\n a\r\n-b\r\n+B\r [0]\n c\r\n");
+}
+
+#[test]
+fn a_missing_line_feed_at_the_end_stays_missing() {
+    let net = net_of(&[on("a\nb", replace(0, "a", "A"))]);
+    assert_eq!(shown(&net), "@1 1\n-a\n+A [0]\n b (no end)\n");
+    assert!(
+        net.patch("x")
+            .unwrap()
+            .ends_with(" b\n\\ No newline at end of file\n")
+    );
+}
+
+#[test]
+fn every_occurrence_is_replaced_if_asked_for() {
+    let all = event(4, Op::Replace("a".into(), "b".into(), true));
+    let net = net_of(&[on("a\nx\na\n", all)]);
+    assert_eq!(shown(&net), "@1 1\n-a\n+b [4]\n x\n-a\n+b [4]\n");
+}
+
+#[test]
+fn a_change_that_was_undone_leaves_nothing() {
+    let net = net_of(&[on("a\n", replace(0, "a", "b")), replace(1, "b", "a")]);
+    assert_eq!((net.hunks.len(), net.added, net.removed), (0, 0, 0));
+}
+
+#[test]
+fn fragments_are_joined_and_have_no_numbers() {
+    let net = net_of(&[
+        replace(0, "one\n", "uno\n"),
+        replace(1, "uno", "eins"),
+        replace(2, "other\n", "autre\n"),
+        replace(3, "before\neins\nafter\n", "before\neins\nlast\n"),
+    ]);
+    assert_eq!(
+        shown(&net),
+        "@? ?\n-other\n+autre [2]\n@? ?\n before\n-one\n-after\n+eins [1]\n+last [3]\n"
+    );
+    assert!(!net.is_numbered && net.patch("x").is_none());
+}
+
+#[test]
+fn edits_before_the_first_known_text_are_undone_in_it() {
+    let net = net_of(&[
+        replace(0, "one\n", "uno\n"),
+        on("head\nuno\ntail\n", replace(1, "tail\n", "end\n")),
+    ]);
+    assert_eq!(
+        shown(&net),
+        "@1 1\n head\n-one\n-tail\n+uno [0]\n+end [1]\n"
+    );
+    let unclear = net_of(&[
+        replace(0, "one", "uno"),
+        on("uno uno\n", replace(1, "uno uno", "x")),
+    ]);
+    assert_eq!(unclear.apart.len(), 1);
+    assert_eq!(shown(&unclear), "@1 1\n-uno uno\n+x [1]\n");
+}
+
+#[test]
+fn a_text_that_was_read_gives_numbers() {
+    let read = |output: &str, is_part| numbered_lines(output, is_part).unwrap();
+    let whole = read("     1→a\n     2→b\n\n<reminder>\n", false);
+    assert!(whole.is_whole && whole.lines == ["a\n", "b\n"]);
+    let net = replayed(
+        &[replace(3, "b\n", "B\n")],
+        vec![whole],
+        &mut MAX_WORK.clone(),
+    );
+    assert_eq!(shown(&net), "@1 1\n a\n-b\n+B [3]\n");
+    assert!(
+        net.patch("x").is_none(),
+        "whether the last line ends with a line feed isn't known"
+    );
+    let part = read("41\tx\n42\ty\n43\tz\n", true);
+    let net = replayed(&[replace(3, "y", "Y")], vec![part], &mut MAX_WORK.clone());
+    assert_eq!(shown(&net), "@41 41\n x\n-y\n+Y [3]\n z\n");
+    assert!(numbered_lines("no numbers", false).is_none());
+}
+
+#[test]
+fn a_patch_without_numbers_applies_in_order() {
+    let line = |sign, text: &str| (sign, text.to_owned());
+    let hunk = vec![
+        line(Sign::Same, "b"),
+        line(Sign::Del, "c"),
+        line(Sign::Ins, "C"),
+    ];
+    let named = (Some("@@ second".to_owned()), hunk);
+    let text = "b\nc\nsecond\nb\nc\n";
+    let net = net_of(&[on(text, event(7, Op::Hunks(vec![named])))]);
+    assert_eq!(shown(&net), "@2 2\n c\n second\n b\n-c\n+C [7]\n");
+}
+
+#[test]
+fn the_numbers_of_several_patches_refer_to_the_first_version() {
+    let line = |sign, text: &str| (sign, text.to_owned());
+    let first = vec![line(Sign::Ins, "new"), line(Sign::Same, "one")];
+    let second = vec![line(Sign::Del, "two"), line(Sign::Ins, "zwei")];
+    let hunks = |place: &str, lines| Op::Hunks(vec![(Some(place.to_owned()), lines)]);
+    let net = net_of(&[
+        event(0, hunks("@@ -5,1 +5,2 @@", first)),
+        event(1, hunks("@@ -21,1 +21,1 @@", second)),
+    ]);
+    assert_eq!(
+        shown(&net),
+        "@5 5\n+new [0]\n one\n@20 21\n-two\n+zwei [1]\n"
+    );
+    assert!(net.patch("x").is_some());
+}
+
+#[test]
+fn hostile_texts_take_bounded_work() {
+    let text = "a\n".repeat(60_000);
+    let other = "b\na\n".repeat(60_000);
+    let write = |n, text: &str| event(n, Op::Write(text.to_owned()));
+    let mut events = vec![on(&text, write(0, &other))];
+    events.extend((1..200).map(|n| write(n, if n % 2 == 0 { &other } else { &text })));
+    let mut work = 1_000_000;
+    let net = replayed(&events, Vec::new(), &mut work);
+    assert!(net.apart.len() > 100, "{}", net.apart.len());
+    let marks = "<script>\u{202e}\u{0}\n\"'</pre>";
+    let net = net_of(&[on(marks, replace(0, "<script>", "</script>"))]);
+    assert!(net.patch("a\nb").is_none() && net.patch("x").is_some());
+}
+
+/// Applies a patch to a text, by the numbers of its hunks alone.
+fn apply(text: &str, patch: &str) -> String {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (mut out, mut at) = (String::new(), 0);
+    let mut rest = patch.split_inclusive('\n').peekable();
+    while let Some(line) = rest.next() {
+        let Some(old) = line.strip_prefix("@@ -") else {
+            let is_in_hunk =
+                out.len() + at > 0 && !line.starts_with("diff") && !line.starts_with("---");
+            if !is_in_hunk && !line.starts_with([' ', '-', '+'])
+                || line.starts_with("---")
+                || line.starts_with("+++")
+            {
+                continue;
+            }
+            let is_open = rest.peek().is_some_and(|next| next.starts_with('\\'));
+            let own = if is_open {
+                line[1..].trim_end_matches('\n')
+            } else {
+                &line[1..]
+            };
+            if !line.starts_with('+') && !line.starts_with('\\') {
+                assert_eq!(lines[at], own, "{patch}");
+                at += 1;
+            }
+            if line.starts_with([' ', '+']) {
+                out.push_str(own);
+            }
+            continue;
+        };
+        let (start, count) = old.split(' ').next().unwrap().split_once(',').unwrap();
+        let start: usize = start.parse().unwrap();
+        let start = if count == "0" { start } else { start - 1 };
+        out.extend(lines[at..start].iter().copied());
+        at = start;
+    }
+    out.extend(lines[at..].iter().copied());
+    out
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_patch_leads_from_the_first_text_to_the_last(
+        text in "([ab\\n]|a\\r\\n){0,60}",
+        edits in proptest::collection::vec(("[ab\\n]{1,4}", "[abc\\n]{0,5}"), 1..6),
+    ) {
+        let (mut now, mut events) = (text.clone(), Vec::new());
+        for (n, (old, new)) in edits.iter().enumerate() {
+            if now.matches(&**old).count() == 1 {
+                events.push(on(&now, replace(n, old, new)));
+                now = now.replace(&**old, new);
+            }
+        }
+        let net = net_of(&events);
+        proptest::prop_assert!(net.apart.is_empty());
+        match net.patch("x") {
+            Some(patch) => proptest::prop_assert_eq!(apply(&text, &patch), now),
+            None => proptest::prop_assert_eq!(text, now),
+        }
+    }
+}
