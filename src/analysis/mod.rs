@@ -16,6 +16,7 @@ pub mod files;
 pub mod format;
 pub(crate) mod headline;
 pub mod health;
+pub mod lanes;
 pub mod life;
 mod lost;
 pub mod newest;
