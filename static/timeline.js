@@ -27,7 +27,7 @@ async function show(url) {
 
 /** The seconds since the start of the run at a place of the whole scale. */
 function seconds(place) {
-  const points = box().dataset.points.split(" ").map((point) => point.split(",").map(Number));
+  const points = box().dataset.scale.split(" ").map((point) => point.split(",").map(Number));
   const at = points.findIndex(([x]) => x > place);
   if (at <= 0) return points.at(at)[1] / 1e6;
   const [[x0, t0], [x1, t1]] = [points[at - 1], points[at]];
