@@ -15,6 +15,7 @@ use crate::analysis::summary::{Summary, summary};
 use crate::analysis::why::why;
 use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
+use crate::model::redact::without_private;
 use crate::model::{InFile, Index, Lines, RunKey, Span, TraceFile};
 use crate::trace::{
     MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunReader, Stamps, is_running,
@@ -132,8 +133,8 @@ impl RecordedRun {
         };
         let copy = RedactedRun::of(&self.dir).map_err(failed)?;
         let summary = summary(
-            &self.summary.key,
-            self.summary.path.clone(),
+            &RunKey::new(&without_private(self.summary.key.as_str())),
+            without_private(&self.summary.path),
             copy.index(),
             self.outside,
         );

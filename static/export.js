@@ -54,7 +54,7 @@ function showState(step, rank) {
     rows.push(row);
   }
   find("[data-state]").replaceChildren(...rows);
-  const known = step < states.length ? `${reduced ? "after" : "before"} step ${step}` : "skipped: the file was full";
+  const known = step < states.length ? `${reduced ? "after" : "before"} step ${steps[step].dataset.n}` : "skipped: the file was full";
   find("[data-state-of]").textContent = known;
 }
 
@@ -74,7 +74,7 @@ function show() {
   }
   showState(step, rank);
   const of = phases[step].length;
-  const where = of ? `step ${step}, event ${event + 1} of ${of}` : `step ${step}`;
+  const where = of ? `step ${steps[step].dataset.n}, event ${event + 1} of ${of}` : `step ${steps[step].dataset.n}`;
   find("[data-where]").textContent = where;
   const slide = find("[data-slide]");
   slide.max = places - 1;

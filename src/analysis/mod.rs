@@ -17,6 +17,7 @@ pub mod format;
 pub(crate) mod headline;
 pub mod health;
 mod in_brief;
+pub mod lanes;
 pub mod life;
 mod lost;
 pub mod newest;

@@ -50,17 +50,17 @@ macro_rules! script {
 /// All embedded files. Templates name their sheet in `{% block sheet %}`.
 pub(crate) static ASSETS: &[Asset] = &[
     sheet!("board.css":),
-    sheet!("compare.css": "replay" "run" "whatif" "compare" "state" "scores"),
+    sheet!("compare.css": "replay" "run" "share" "whatif" "compare" "state" "scores"),
     sheet!("export.css": "replay" "run" "state" "scores" "export"),
     sheet!("replay.css": "replay" "run" "whatif" "state" "scores"),
-    sheet!("run.css": "run" "state" "transcript" "files"),
+    sheet!("run.css": "run" "share" "state" "transcript" "files" "timeline"),
     sheet!("runs.css": "runs"),
-    sheet!("scores.css": "replay" "run" "whatif" "scores"),
+    sheet!("scores.css": "replay" "run" "share" "whatif" "scores"),
     sheet!("search.css": "whatif" "search"),
-    sheet!("whatif.css": "run" "whatif" "scores"),
+    sheet!("whatif.css": "run" "share" "whatif" "scores"),
     script!("head.js": "", "theme.js" "back.js"),
     script!("board.js": source!("vendor/htmx.min.js"),
-        "copy.js" "values.js" "state.js" "live.js" "news.js" "clock.js" "keys.js" "jump.js" "marks.js" "menus.js" "steps.js" "outline.js" "find.js" "transcript.js" "tabs.js" "follow.js" "strip.js" "replay.js" "transport.js" "brush.js" "threshold.js" "scores.js"),
+        "copy.js" "share.js" "values.js" "state.js" "live.js" "news.js" "clock.js" "keys.js" "jump.js" "marks.js" "menus.js" "steps.js" "outline.js" "find.js" "transcript.js" "tabs.js" "follow.js" "strip.js" "replay.js" "transport.js" "brush.js" "lanes.js" "zoom.js" "timeline.js" "threshold.js" "scores.js"),
 ];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {

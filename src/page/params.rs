@@ -15,6 +15,19 @@ const MAX_LIMIT: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Params(Vec<(String, String)>);
 
+#[cfg(test)]
+impl Params {
+    /// Parses `name=value&name=value` without escapes.
+    pub(crate) fn parse(query: &str) -> Self {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        Self(
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
+    }
+}
+
 impl Params {
     /// Returns the value of a parameter, or an empty string if it isn't given.
     pub(crate) fn text(&self, name: &str) -> &str {

@@ -39,6 +39,8 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/runs/{key}/scores/live", get(scores::handler::pulse))
         .route("/runs/{key}/scores.csv", get(scores::handler::csv))
         .route("/runs/{key}/export.html", get(export::page))
+        .route("/runs/{key}/export", get(export::share::save))
+        .route("/runs/{key}/share", get(export::share::page))
         .route("/runs/{key}/steps/part", get(run::handler::rows_part))
         .route(
             "/runs/{key}/transcript.md",

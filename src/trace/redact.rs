@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use super::content::Content;
 use super::patience::Patience;
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
-use crate::model::redact::{Blanked, Search, Secrets};
+use crate::model::redact::{Blanked, Sample, Search, Secrets};
 use crate::model::{InFile, Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
 
 /// The bytes kept of a line: one more than the longest that is parsed, so that longer ones are
@@ -26,6 +26,7 @@ pub struct RedactedRun {
     index: Index,
     dir: RunDir,
     blanked: Blanked,
+    samples: Vec<Sample>,
     in_file: Option<InFile>,
     _temp: tempfile::TempDir,
 }
@@ -105,6 +106,7 @@ impl RedactedRun {
             index: read_index(&copy),
             dir: copy,
             blanked: secrets.blanked(),
+            samples: secrets.samples().to_vec(),
             in_file: dir.in_file(),
             _temp: temp,
         })
@@ -118,6 +120,11 @@ impl RedactedRun {
     /// Returns how much of it is blanked.
     pub fn blanked(&self) -> Blanked {
         self.blanked
+    }
+
+    /// Returns a few of the blanked values of each kind.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
     }
 }
 

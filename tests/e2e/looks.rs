@@ -39,6 +39,8 @@ const KINDS: &[&str] = &[
     "/runs/q060_handoff?tab=files&file=calc.py",
     "/runs/q060_handoff?tab=state&step=2",
     "/runs/q060_handoff?tab=timeline&step=2",
+    "/runs/q060_handoff?tab=timeline&table=1&waits=whole&from=0&to=1",
+    "/runs/q060_handoff/share?step=2",
     "/runs/q060_handoff?tab=transcript&step=1",
     "/runs/model?tab=prompt",
     "/runs/q060_handoff/steps/2/value?at=",

@@ -207,6 +207,7 @@ impl Page {
             "Home" => (36, ""),
             "ArrowLeft" => (37, ""),
             "ArrowRight" => (39, ""),
+            "ArrowDown" => (40, ""),
             letter => (
                 letter
                     .chars()

@@ -86,7 +86,7 @@ fn nothing_that_is_set_acts() {
         (format!("?tab=files&file={file}"), ".net ins"),
         (format!("?tab=files&file={file}"), ".edit ins"),
         ("?tab=prompt".to_owned(), ".tools > li"),
-        ("?tab=timeline".to_owned(), ".tl-rows li"),
+        ("?tab=timeline".to_owned(), "#lanes a rect"),
         ("?tab=transcript".to_owned(), ".tool .edit ins"),
         ("?tab=transcript".to_owned(), ".tr .md pre .c-k"),
         ("?tab=events&open=1".to_owned(), ".opened .json"),

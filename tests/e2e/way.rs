@@ -134,23 +134,55 @@ fn picked_steps_are_shown_in_place_and_keys_keep_to_them() {
 fn the_timeline_leads_to_its_steps() {
     let site = site();
     let page = site.open("/runs/fix_bug?tab=timeline&step=3");
-    assert_eq!(page.count("#timeline .tl-rows li"), 11);
-    assert_eq!(
-        page.text("#timeline .tl-rows [aria-current]")
-            .split_whitespace()
-            .next(),
-        Some("3")
-    );
-    let row = "document.querySelectorAll('#timeline .tl-rows a')[7]";
-    let beside = "document.querySelector('#timeline .bars').getBoundingClientRect().height === document.querySelector('#timeline .tl-rows').getBoundingClientRect().height";
-    assert_eq!(page.eval(beside), true, "bars align with their rows");
-    page.eval(&format!("{row}.focus()"));
+    let focused = "document.activeElement.dataset.n";
+    let panel = "document.querySelector('#tltip').innerText";
+    let stops = "document.querySelectorAll('#lanes a[tabindex=\"0\"]').length";
+    assert_eq!(page.eval(stops), 1);
+    page.eval("document.querySelector('#lanes a[tabindex=\"0\"]').focus()");
+    assert_eq!(page.eval(focused), "3", "the current step is the tab stop");
+    let text = page.eval(panel);
+    assert!(text.as_str().unwrap().contains("Took"), "{text}");
+    page.press("End");
+    page.press("ArrowLeft");
+    page.press("Home");
+    assert_eq!(page.eval(focused), "0");
+    page.press("ArrowDown");
+    let lane = "document.activeElement.dataset.lane";
+    assert_eq!(page.eval(lane), "1", "the next lane");
+    assert_eq!(page.eval(stops), 1);
+    page.press("Escape");
+    assert_eq!(page.eval("document.querySelector('#tltip').hidden"), true);
+    let n = page.eval(focused).as_str().unwrap().to_owned();
     page.press("Enter");
-    at(&page, 7);
+    at(&page, n.parse().unwrap());
     page.goto(&site.url("/runs/fix_bug?tab=timeline"));
-    page.click(".tl-table summary");
+    page.click(".tl-all a");
+    page.wait("document.querySelector('.tl-table tbody tr')");
     page.click(".tl-table tbody tr:nth-child(3) a");
     at(&page, 2);
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_timeline_zooms_by_keys_wheel_and_brush() {
+    let site = site();
+    let page = site.open("/runs/fix_bug?tab=timeline");
+    let width = "Number(lanes.dataset.right) - Number(lanes.dataset.left)";
+    assert_eq!(page.eval(width), 1);
+    page.eval("document.querySelector('#lanes a[tabindex=\"0\"]').focus()");
+    page.press("+");
+    page.wait("location.search.includes('from=') && Math.abs(Number(lanes.dataset.right) - Number(lanes.dataset.left) - 0.5) < 0.01");
+    page.wait("document.activeElement.closest('#lanes a')");
+    page.press("-");
+    page.wait("!location.search.includes('from=') && lanes.dataset.right === '1.000000'");
+    let drag = "(svg => { const { left, width, top } = svg.getBoundingClientRect(); const at = (type, share) => svg.dispatchEvent(new PointerEvent(type, { bubbles: true, button: 0, buttons: 1, clientX: left + share * width, clientY: top + 5 })); at('pointerdown', 0.25); at('pointermove', 0.5); at('pointerup', 0.75); })(document.querySelector('#lanes svg'))";
+    page.eval(drag);
+    page.wait("Math.abs(Number(lanes.dataset.left) - 0.25) < 0.01 && Math.abs(Number(lanes.dataset.right) - 0.75) < 0.01");
+    page.press("0");
+    page.wait("lanes.dataset.right === '1.000000'");
+    let wheel = "(svg => { const { left, width, top } = svg.getBoundingClientRect(); svg.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, deltaY: -100, clientX: left + 0.5 * width, clientY: top + 5 })); })(document.querySelector('#lanes svg'))";
+    page.eval(wheel);
+    page.wait("Math.abs(Number(lanes.dataset.right) - 0.9) < 0.02");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -167,9 +199,29 @@ fn all_of_it_works_without_scripts() {
     page.click("#pick button");
     page.wait("location.search.includes('err=1') && document.querySelectorAll('#steprows li').length === 2");
     page.goto(&site.url("/runs/fix_bug?tab=timeline"));
-    page.click("#timeline .tl-rows li:nth-child(6) a");
-    page.wait("document.querySelector('#stepview')?.dataset.n === '5'");
+    page.click("#timeline [data-key='+']");
+    page.wait("location.search.includes('from=')");
+    page.goto(&site.url("/runs/fix_bug?tab=timeline"));
+    page.click("#timeline .slow tbody tr:first-child a");
+    page.wait("document.querySelector('#stepview')");
     page.goto(&site.url("/runs/fix_bug/replay?step=0"));
     page.click("#strip .code a");
     page.wait("location.search.startsWith('?step=1')");
+}
+
+#[test]
+fn share_says_what_will_be_redacted() {
+    let site = site();
+    let page = site.open("/runs/fix_bug?step=3");
+    at(&page, 3);
+    page.click("#share > summary");
+    page.wait("document.querySelector('#share[open] #sheet table')");
+    assert_eq!(page.eval("sheet.elements.step.value"), "3");
+    assert_eq!(page.eval("sheet.elements.redact.value"), "1");
+    let said = page.text("#sheet");
+    assert!(said.contains("Redaction can miss secrets."), "{said}");
+    page.eval("document.querySelector('#sheet input').focus()");
+    page.press("Escape");
+    assert_eq!(page.count("#share[open]"), 0);
+    assert_eq!(page.complaints(), Vec::<String>::new());
 }

@@ -509,3 +509,62 @@ fn exported_to(run: &str, out: &str, more: &[&str]) -> String {
     );
     fs::read_to_string(out).unwrap()
 }
+
+#[test]
+fn a_shared_file_is_redacted_unless_asked_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = with_secrets(dir.path());
+    let steps = fs::read_to_string(run.join("steps.jsonl")).unwrap();
+    let steps = steps.replacen("he said", "ann@lee.org in /home/ann/project, [] he said", 1);
+    fs::write(run.join("steps.jsonl"), steps).unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let file = |query: &str| {
+        let answer = board.get(&format!("/runs/leaky/export?{query}"));
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+        assert!(
+            answer.header("content-disposition").contains("attachment"),
+            "{query}"
+        );
+        answer.text().to_owned()
+    };
+    for form in ["html", "markdown", "atif", "otlp"] {
+        let (redacted, plain) = (
+            file(&format!("as={form}")),
+            file(&format!("as={form}&redact=0")),
+        );
+        for private in ["sk-very-secret-1", "ann@lee.org", "/home/ann"] {
+            assert!(!redacted.contains(private), "{form}: {private}");
+        }
+        assert!(plain.contains("sk-very-secret-1"), "{form}");
+    }
+    for form in ["html", "markdown"] {
+        let part = file(&format!("as={form}&part=step&step=2"));
+        assert!(part.contains("This file contains step 2 of 11."), "{part}");
+        let whole = file(&format!("as={form}"));
+        assert!(part.len() < whole.len() && whole.contains("Redaction can miss secrets."));
+        assert!(whole.contains("(+00:00)"), "local times with their offset");
+    }
+    let index = file("as=html");
+    assert!(index.contains("Index of 11 steps") && index.contains("<a href=\"#step-3\">3</a>"));
+    let page = board.get("/runs/leaky/share?step=2").text().to_owned();
+    for words in [
+        "E-mail addresses",
+        "[e-mail]",
+        "Redaction can miss secrets.",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("sk-very-secret-1"), "only its ends");
+    for (query, status) in [
+        ("redact=yes", 400),
+        ("as=pdf", 400),
+        ("part=step", 400),
+        ("part=half&step=1", 400),
+        ("as=atif&part=step&step=1", 400),
+        ("part=step&step=99", 404),
+    ] {
+        let answer = board.get(&format!("/runs/leaky/export?{query}"));
+        assert_eq!(answer.status, status, "{query}");
+    }
+}

@@ -1,8 +1,6 @@
 //! `board export`: writes a run as one file that needs neither network nor board, or in a format
 //! for other programs.
 
-mod atif;
-mod otlp;
 mod send;
 
 use std::io::{self, Write};
@@ -14,7 +12,7 @@ use super::look::Look;
 use super::open::open;
 use crate::analysis::format::visible_line;
 use crate::error::{Error, Kind};
-use crate::page::export::{Export, write_export};
+use crate::page::export::{Export, atif, otlp, write_export};
 use crate::page::run_view::RunView;
 use crate::recorded::RecordedRun;
 
@@ -27,8 +25,8 @@ use crate::recorded::RecordedRun;
     after_help = "Images are included up to 8 MB in total, steps in full up to 64 MB of text.
 --redact blanks the values of keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such as
 key=value. It also blanks the same values elsewhere, up to 1,000 different ones: from 8 bytes anywhere, from 5 bytes as whole
-words. Images are removed. It recognizes secrets by the name of their key or by a known prefix (sk-..., ghp_...), and misses
-others: read the file before you share it.
+words. It blanks tokens with a known prefix (sk-..., ghp_...), private keys and passwords in addresses, and replaces home
+directories by ~ and e-mail addresses. Images are removed. Redaction can miss secrets: read the file before you share it.
 
 --otlp sends to URL/v1/traces if the address has no path, with the headers in OTEL_EXPORTER_OTLP_HEADERS
 (name=value,name=value). Ids are derived from the run, so sending it twice gives the same trace. A record without a time gets
@@ -54,7 +52,7 @@ pub(super) struct Args {
     /// Open the page with this many events of the step replayed; 1 replays only the first
     #[arg(long, value_name = "M", value_parser = super::command::whole_number::<usize>, requires = "step")]
     event: Option<usize>,
-    /// Blank the values of keys that name a secret, and the same values elsewhere
+    /// Blank secrets, home directories and e-mail addresses
     #[arg(long)]
     redact: bool,
     #[command(flatten)]
@@ -165,7 +163,7 @@ fn write_as(
         return Ok(atif::write(view, out)?);
     }
     if args.otlp.is_some() {
-        return otlp::write(view, out);
+        return Ok(otlp::write(&otlp::Trace::new(*view)?, out)?);
     }
     Ok(write_export(view, export, out)?)
 }

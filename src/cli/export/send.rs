@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use super::otlp::Trace;
 use crate::error::{Error, Kind, Result};
+use crate::page::export::otlp::Trace;
 use crate::wire::Wire;
 
 /// The batch size. Collectors accept 20 MiB, but some gateways in front of them only 4.

@@ -18,6 +18,7 @@ use crate::analysis::life::{ExternalFacts, Liveness, life};
 use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::price::Prices;
+use crate::model::redact::without_private;
 use crate::model::{
     Delta, InFile, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile,
 };
@@ -843,7 +844,17 @@ impl Run {
         RedactedRun::of(&self.dir)
     }
 
-    /// Returns the summary that the run would have with another index, such as that of a copy.
+    /// Returns the summary of a redacted copy. Its name and path don't tell who wrote it either.
+    pub fn summary_of_copy(&self, copy: &RedactedRun) -> Summary {
+        let fresh = self.summary_of(copy.index());
+        Summary {
+            key: RunKey::new(&without_private(self.key.as_str())),
+            path: without_private(&self.path).into(),
+            ..fresh
+        }
+    }
+
+    /// Returns the summary that the run would have with another index.
     pub fn summary_of(&self, index: &Index) -> Summary {
         let prices = self.summary().prices.clone();
         Summary {

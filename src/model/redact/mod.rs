@@ -1,5 +1,6 @@
 //! Finds secrets in a trace and blanks them: by the names of keys, by the well-known shapes of some
-//! secrets, and wherever a value found that way occurs again.
+//! secrets, and wherever a value found that way occurs again. Also replaces what tells who wrote the
+//! trace: home directories and e-mail addresses.
 //!
 //! Works on lines as text, without files. First a [`Search`] reads all lines, then its
 //! [`Secrets`] blank them.
@@ -9,13 +10,16 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::MAX_LINE_BYTES;
 use super::json::Json;
+use super::names::cut_at;
 use super::repair::repair;
 
 mod names;
+mod private;
 mod shapes;
 mod text;
 
 use names::{Held, held};
+pub use private::{Kind, without_private};
 pub use text::BLANK;
 
 #[cfg(test)]
@@ -52,14 +56,45 @@ const COMMON: [&str; 20] = [
     "session",
 ];
 
+/// The values kept of each kind as samples, their longest length, and the text kept on both sides of
+/// them; bytes.
+const MAX_SAMPLES: usize = 3;
+const MAX_SAMPLE: usize = 60;
+const AROUND: usize = 30;
+
+/// A value that is blanked, for a preview.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// Its kind.
+    pub kind: Kind,
+    /// The text before it, as far as it's known.
+    pub before: String,
+    /// The value, or its beginning.
+    pub value: String,
+    /// The text after it.
+    pub after: String,
+}
+
 /// How much of a trace was blanked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Blanked {
-    /// The number of values that follow the key of a secret or have the shape of one.
-    pub found: usize,
+    /// The number of values of each kind, in the order of [`Kind::ALL`].
+    pub kinds: [usize; Kind::ALL.len()],
     /// The number of distinct values that are blanked only in place, because [`MAX_SOUGHT`] others
     /// are already searched for.
     pub not_sought: usize,
+}
+
+impl Blanked {
+    /// Returns the number of values.
+    pub fn found(&self) -> usize {
+        self.kinds.iter().sum()
+    }
+
+    /// Returns each kind with the number of its values.
+    pub fn each(&self) -> impl Iterator<Item = (Kind, usize)> {
+        Kind::ALL.into_iter().zip(self.kinds)
+    }
 }
 
 /// Collects the secrets of a trace.
@@ -68,7 +103,9 @@ pub struct Search {
     values: BTreeSet<String>,
     /// Values after the first [`MAX_SOUGHT`], as hashes, because they may be arbitrarily long.
     beyond: BTreeSet<u64>,
-    found: usize,
+    kinds: [usize; Kind::ALL.len()],
+    /// A few values of each kind, with what's around them.
+    samples: Vec<Sample>,
 }
 
 /// The secrets found in a trace.
@@ -76,6 +113,7 @@ pub struct Search {
 pub struct Secrets {
     /// The longest come first, because one may be a prefix of another.
     sought: Vec<String>,
+    samples: Vec<Sample>,
     blanked: Blanked,
 }
 
@@ -104,8 +142,9 @@ impl Search {
         sought.dedup();
         Secrets {
             sought,
+            samples: self.samples,
             blanked: Blanked {
-                found: self.found,
+                kinds: self.kinds,
                 not_sought: self.beyond.len(),
             },
         }
@@ -117,12 +156,12 @@ impl Search {
                 Some(inner) => self.walk(&inner, around),
                 None => {
                     if around != Held::Open {
-                        self.find(text);
+                        self.find(text, Kind::Named);
                     }
                     self.read_text(text);
                 }
             },
-            Json::Number(text) if around == Held::All => self.find(text),
+            Json::Number(text) if around == Held::All => self.find(text, Kind::Named),
             Json::Array(items) => items.iter().for_each(|item| self.walk(item, around)),
             Json::Object(members) => {
                 members
@@ -135,7 +174,13 @@ impl Search {
     }
 
     fn read_text(&mut self, text: &str) {
-        shapes::keys(text).for_each(|key| self.find(key));
+        shapes::keys(text).for_each(|key| {
+            self.find(key, Kind::Token);
+        });
+        for (range, kind) in private::found(text) {
+            let value = text.get(range.clone()).unwrap_or_default();
+            self.count(kind, value, text.get(..range.start), text.get(range.end..));
+        }
         for found in text::values(text) {
             let value = text.get(found.range).unwrap_or_default();
             // A short unquoted word may be part of the sentence or of a program.
@@ -143,21 +188,44 @@ impl Search {
                 && value.len() < MIN_INSIDE_BYTES
                 && value.chars().all(char::is_alphabetic)
             {
-                self.found += 1;
+                self.count(Kind::Named, value, None, None);
                 continue;
             }
-            self.find(value);
+            self.find(value, Kind::Named);
             if let Some((start, _)) = value.split_once('\\').filter(|_| found.bare) {
                 self.seek(start);
             }
         }
     }
 
-    fn find(&mut self, value: &str) {
+    fn find(&mut self, value: &str, kind: Kind) {
         if !value.is_empty() && value != BLANK {
-            self.found += 1;
+            self.count(kind, value, None, None);
             self.seek(value.trim());
         }
+    }
+
+    /// Counts a value, and keeps it as a sample if there are few of its kind.
+    fn count(&mut self, kind: Kind, value: &str, before: Option<&str>, after: Option<&str>) {
+        if let Some(count) = self.kinds.get_mut(kind as usize) {
+            *count += 1;
+        }
+        let own = || self.samples.iter().filter(|sample| sample.kind == kind);
+        if own().count() >= MAX_SAMPLES || own().any(|sample| sample.value == value) {
+            return;
+        }
+        let before = before.unwrap_or_default();
+        let from = before.len().saturating_sub(AROUND);
+        let from = (from..=before.len()).find(|at| before.is_char_boundary(*at));
+        self.samples.push(Sample {
+            kind,
+            before: from
+                .and_then(|from| before.get(from..))
+                .unwrap_or_default()
+                .to_owned(),
+            value: cut_at(value, MAX_SAMPLE).to_owned(),
+            after: cut_at(after.unwrap_or_default(), AROUND).to_owned(),
+        });
     }
 
     fn seek(&mut self, value: &str) {
@@ -178,6 +246,11 @@ impl Secrets {
     /// Returns how much is blanked.
     pub fn blanked(&self) -> Blanked {
         self.blanked
+    }
+
+    /// Returns a few of the values of each kind.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
     }
 
     /// Returns the line with every secret blanked. A line that isn't JSON, or is longer than the
@@ -250,7 +323,7 @@ impl Secrets {
     }
 
     fn without(&self, text: &str) -> String {
-        self.without_sought(text::without_values(text))
+        private::without_private(&self.without_sought(text::without_values(text)))
     }
 
     fn without_sought(&self, mut text: String) -> String {

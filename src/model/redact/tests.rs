@@ -236,7 +236,7 @@ fn a_secret_of_a_text_or_a_torn_line_is_blanked_in_others_too() {
     assert_eq!(
         secrets(&lines).blanked(),
         Blanked {
-            found: 2,
+            kinds: [2, 0, 0, 0, 0, 0, 0],
             not_sought: 0
         }
     );
@@ -253,7 +253,7 @@ fn values_that_are_too_many_to_look_for_are_counted() {
     assert_eq!(
         secrets.blanked(),
         Blanked {
-            found: 2 * (MAX_SOUGHT + 1),
+            kinds: [2 * (MAX_SOUGHT + 1), 0, 0, 0, 0, 0, 0],
             not_sought: 1
         }
     );
@@ -264,5 +264,36 @@ fn values_that_are_too_many_to_look_for_are_counted() {
     assert_eq!(
         secrets.blank(b"\"secret-0007, secret-1000\""),
         "\"__redacted__, secret-1000\""
+    );
+}
+
+#[test]
+fn who_wrote_a_trace_is_replaced_in_texts_and_keys() {
+    let lines = [
+        r#"{"cwd": "/home/ann/p", "args": "{\"path\": \"/home/ann/p/a.rs\"}", "files": {"/home/ann/p": 1}}"#,
+        r#"{"said": "mail ann@lee.org from C:\\Users\\ann\\p"}"#,
+    ];
+    assert_eq!(
+        blanked(&lines),
+        [
+            r#"{"cwd": "~/p", "args": "{\"path\": \"~/p/a.rs\"}", "files": {"~/p": 1}}"#,
+            r#"{"said": "mail [e-mail] from ~\\p"}"#,
+        ]
+    );
+    let secrets = secrets(&lines);
+    let counts: Vec<_> = secrets
+        .blanked()
+        .each()
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    assert_eq!(counts, [(Kind::Home, 3), (Kind::Email, 1)]);
+    let sample = secrets
+        .samples()
+        .iter()
+        .find(|sample| sample.kind == Kind::Email)
+        .unwrap();
+    assert_eq!(
+        (&*sample.before, &*sample.value, &*sample.after),
+        ("mail ", "ann@lee.org", " from C:\\Users\\ann\\p")
     );
 }

@@ -8,11 +8,16 @@
 //! It's sent as a download, because the file carries its own content security policy. The board's
 //! policy forbids all inline scripts and would break the file if it were shown in place.
 
+pub(crate) mod atif;
+pub(crate) mod otlp;
+pub(crate) mod share;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use askama::Template;
@@ -24,6 +29,7 @@ use base64::Engine as _;
 use crate::analysis::format;
 use crate::analysis::state::walk;
 use crate::analysis::summary::Summary;
+use crate::analysis::timing::began;
 use crate::live::Run;
 use crate::model::json::Json;
 use crate::model::redact::{Blanked, MAX_SOUGHT};
@@ -61,6 +67,8 @@ const MAX_TEXT: usize = 64_000_000;
 const MAX_STATES: usize = 8_000_000;
 /// Limits the bytes of a state value. Longer values are truncated.
 const MAX_VALUE: usize = 2_000;
+/// Limits the characters of a step in the index.
+const INDEX_CHARS: usize = 100;
 /// Limits the child runs listed.
 const MAX_STARTED: usize = 500;
 
@@ -87,7 +95,7 @@ pub(crate) async fn page(
             );
         }
     };
-    let name = file_name(run.key());
+    let name = file_name(run.key(), "html");
     let of = state.clone();
     let body =
         crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out))
@@ -127,7 +135,7 @@ fn write(
     };
     if redact {
         let copy = run.redacted()?;
-        let summary = run.summary_of(copy.index());
+        let summary = run.summary_of_copy(&copy);
         let view = view.of_copy(&summary, copy.index(), &copy);
         return write_export(&view, &Export::redacted(cursor, copy.blanked()), out);
     }
@@ -136,7 +144,7 @@ fn write(
 }
 
 /// Turns the last part of the key into a file name that is valid on every system.
-fn file_name(key: &RunKey) -> String {
+fn file_name(key: &RunKey, ending: &str) -> String {
     let safe = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_".contains(letter) {
             letter
@@ -145,7 +153,7 @@ fn file_name(key: &RunKey) -> String {
         }
     };
     format!(
-        "{}.html",
+        "{}.{ending}",
         key.name().chars().take(80).map(safe).collect::<String>()
     )
 }
@@ -157,6 +165,8 @@ pub(crate) struct Export<'a> {
     cursor: Option<(usize, usize)>,
     /// How much was redacted, if redaction was requested.
     redacted: Option<Blanked>,
+    /// The steps to write. `None` writes all.
+    only: Option<Range<usize>>,
     /// Reads the picture at a recorded path.
     picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
@@ -170,6 +180,7 @@ impl<'a> Export<'a> {
         Self {
             cursor,
             redacted: None,
+            only: None,
             picture,
         }
     }
@@ -179,8 +190,15 @@ impl<'a> Export<'a> {
         Self {
             cursor,
             redacted: Some(blanked),
+            only: None,
             picture: &|_| None,
         }
+    }
+
+    /// Writes only these steps.
+    #[must_use]
+    pub(crate) fn only(self, only: Option<Range<usize>>) -> Self {
+        Self { only, ..self }
     }
 }
 
@@ -208,6 +226,39 @@ struct ExportHead<'a> {
     scores: Option<ScoresBody<'a>>,
     /// The child runs.
     started: Vec<Phrase>,
+    /// The steps in the file.
+    steps: Vec<IndexRow>,
+}
+
+/// A step in the index of the file.
+struct IndexRow {
+    n: usize,
+    label: Line,
+    /// The local time of its start, with the offset, and the same in RFC 3339. Empty if not recorded.
+    time: Line,
+    iso: String,
+    call: Line,
+}
+
+/// Lists the steps of a file.
+fn index_rows(view: &RunView<'_>, steps: Range<usize>) -> Vec<IndexRow> {
+    let row = |n: usize| {
+        let at = view
+            .index
+            .round_of(n)
+            .and_then(|group| began(view.index, group));
+        let call = view.index.steps().get(n).map(|step| &*step.call);
+        IndexRow {
+            n,
+            label: view.label(n).into(),
+            time: at.map(|at| view.exact(at)).unwrap_or_default().into(),
+            iso: at.map(|at| view.iso(at)).unwrap_or_default(),
+            call: text::one_line(call.unwrap_or_default(), INDEX_CHARS)
+                .0
+                .into(),
+        }
+    };
+    steps.map(row).collect()
 }
 
 /// A step in the file, `#step-{n}`.
@@ -231,6 +282,11 @@ pub(crate) fn write_export(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let total = view.index.steps().len();
+    let steps = match &export.only {
+        Some(only) => only.start.min(total)..only.end.min(total),
+        None => 0..total,
+    };
+    let is_whole = steps == (0..total);
     let nonce = nonce(view);
     let scored = !view.summary.critics.is_empty();
     let children = view.children();
@@ -241,8 +297,8 @@ pub(crate) fn write_export(
     };
     let page = ExportHead {
         nonce: nonce.clone(),
-        cursor: export.cursor.filter(|_| total > 0),
-        notes: notes(view, export),
+        cursor: export.cursor.filter(|_| is_whole && total > 0),
+        notes: page_notes(view, export),
         head: RunHead {
             acts: false,
             ..RunHead::new(view)
@@ -251,10 +307,11 @@ pub(crate) fn write_export(
         strip: Strip::new(view, "", None),
         scores: scored.then(|| ScoresBody::new(view, Query::default())),
         started: started(view, &children),
+        steps: index_rows(view, steps.clone()),
     };
     let mut written = write_head(out, &page, view.key())?;
     let mut pictures = 0;
-    for n in 0..total {
+    for n in steps.clone() {
         let mut step_view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
         step_view.started = step::fill::started(&children, n);
         let full = written > MAX_TEXT;
@@ -281,12 +338,12 @@ pub(crate) fn write_export(
         let mut picture = |address: &str| in_value(view, address, redacted, &mut pictures);
         written += write_part(out, &step, view.key(), &mut picture)?;
     }
-    if view.index.unfinished_group().is_some() {
+    if steps.end == total && view.index.unfinished_group().is_some() {
         write_part(out, &PendingSlot { view }, view.key(), &mut |_| {
             Err(String::new())
         })?;
     }
-    write_end(out, &states(view), &nonce)
+    write_end(out, &states(view, &steps), &nonce)
 }
 
 /// Lists the child runs: the name, the step if the timestamps show it, and the outcome.
@@ -304,7 +361,18 @@ fn started(view: &RunView<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Ve
     children.iter().take(MAX_STARTED).map(row).collect()
 }
 
-/// Returns what the file states about itself.
+/// Returns what the page states about itself.
+fn page_notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
+    let mut notes = notes(view, export);
+    notes.push(format!(
+        "Also left out if the file would grow too large: images after the first {}, step details after the first {}.",
+        format::bytes(MAX_PICTURES as u64),
+        format::bytes(MAX_TEXT as u64)
+    ));
+    notes
+}
+
+/// Returns what a file in any format for readers states about itself.
 fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
         "Exported by board {} on {} from {}.",
@@ -316,13 +384,31 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
         notes
             .push("The run hadn't ended yet. This file contains its record up to then.".to_owned());
     }
-    notes.push("Left out: prompts, observations and raw lines.".to_owned());
-    notes.push(format!(
-        "Also left out if the file would grow too large: images after the first {}, step details after the first {}.",
-        format::bytes(MAX_PICTURES as u64),
-        format::bytes(MAX_TEXT as u64)
-    ));
-    if let Some(Blanked { found, not_sought }) = export.redacted {
+    if let Some(only) = &export.only {
+        notes.push(format!(
+            "This file contains {} of {}.",
+            match only.len() {
+                1 => format!("step {}", view.label(only.start)),
+                _ => format!(
+                    "steps {}–{}",
+                    view.label(only.start),
+                    view.label(only.end.saturating_sub(1))
+                ),
+            },
+            format::count(view.index.steps().len() as u64)
+        ));
+    }
+    // The prompts of a session are among the messages of its steps.
+    notes.push(
+        if view.index.format().is_one_file() {
+            "Left out: the system prompt, the definitions of tools, records outside of steps, and raw lines. Long texts are shortened and say by how much."
+        } else {
+            "Left out: the messages to the model, observations and raw lines. Long texts are shortened and say by how much."
+        }
+        .to_owned(),
+    );
+    if let Some(blanked) = export.redacted {
+        let (found, not_sought) = (blanked.found(), blanked.not_sought);
         if view.summary.children.is_some_and(|children| children > 0) {
             notes.push("Child runs aren't listed.".to_owned());
         }
@@ -332,7 +418,7 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
             format!("{} values are", format::count(found as u64))
         };
         notes.push(format!(
-            "{values} redacted: values of keys that name a secret, in JSON and in text such as key=value, and texts that look like a well-known service's key. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Pictures are omitted. Secrets under other names aren't found."
+            "{values} redacted: values of keys that name a secret, in JSON and in text such as key=value, tokens of well-known services, private keys, passwords in addresses, home directories (~), user names in the names of directories, and e-mail addresses. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Pictures are omitted. Redaction can miss secrets."
         ));
         if not_sought > 0 {
             notes.push(format!(
@@ -461,11 +547,14 @@ fn phases(view: &RunView<'_>, n: usize) -> String {
 
 /// Returns as JSON, for each step, the keys whose value or writer differs from the step before:
 /// `[key, value or null, writer or null, doubt]`.
-fn states(view: &RunView<'_>) -> String {
+fn states(view: &RunView<'_>, steps: &Range<usize>) -> String {
     let mut known: BTreeMap<String, (Option<String>, Option<usize>)> = BTreeMap::new();
     let mut out = String::from("[");
     walk(view.index, view.lines, &mut |n, keys| {
-        out.push_str(if n == 0 { "[" } else { ",\n[" });
+        if n < steps.start {
+            return true;
+        }
+        out.push_str(if n == steps.start { "[" } else { ",\n[" });
         let mut first = true;
         for key in keys {
             if known
@@ -492,7 +581,7 @@ fn states(view: &RunView<'_>) -> String {
             first = false;
         }
         out.push(']');
-        out.len() < MAX_STATES
+        out.len() < MAX_STATES && n + 1 < steps.end
     });
     out.push(']');
     out

@@ -80,7 +80,10 @@ pub(crate) static RUN: Section = Section {
         command(&["v"], "back to the verdict"),
         command(&["r"], "replay from this step"),
         key(&["1", "…", "9"], "tabs"),
-        key(&["←", "→"], "in a chart: previous, next point"),
+        key(&["←", "→"], "in a chart: previous, next point or block"),
+        command(&["+"], "zoom the timeline in"),
+        command(&["-"], "zoom the timeline out"),
+        command(&["0"], "show the whole timeline"),
     ],
 };
 

@@ -33,7 +33,7 @@ use crate::page::run::pending::PendingSlot;
 use crate::page::run::pick::{Pick, Picker};
 use crate::page::run::setup::SetupTab;
 use crate::page::run::steps::{EndSlot, StepRows, StepsTab, Window, next_mark};
-use crate::page::run::timeline::Timeline;
+use crate::page::run::timeline::{self, Timeline};
 use crate::page::run::transcript::{Find, OtherPart, Outline, Place, Transcript, TranscriptPart};
 use crate::page::run::verdict::Verdict;
 use crate::page::run::{Content, RunPage, RunPulse, TabUpdate};
@@ -310,6 +310,7 @@ pub(crate) async fn page(
     }
     let is_session = run.summary().is_session;
     let (shown, pick) = (Shown::of(&params, is_session), Pick::of(&params));
+    let timeline = timeline::Shown::of(&params, step);
     if !(shown.tab.is_empty() || TABS.contains(&shown.tab.as_str())) {
         let error = WebError::not_found(
             "Unknown tab:",
@@ -346,8 +347,8 @@ pub(crate) async fn page(
                 Content::State(n.and_then(|n| state_tab(view, n, &shown.key)).map(Box::new))
             }
             "timeline" => {
-                at_end = step.is_none();
-                Content::Timeline(Timeline::new(view, step))
+                at_end = timeline.is_whole();
+                Content::Timeline(Box::new(Timeline::new(view, timeline)))
             }
             "transcript" => {
                 at_end = true;
@@ -471,7 +472,12 @@ pub(crate) async fn pulse(
                 None,
                 shown.open,
             ))),
-            "timeline" => Some(TabUpdate::Timeline(Timeline::new(view, None))),
+            // A page that shows a part of the time keeps it.
+            "timeline" if params.has("part") => None,
+            "timeline" => Some(TabUpdate::Timeline(Box::new(Timeline::new(
+                view,
+                timeline::Shown::default(),
+            )))),
             "transcript" => {
                 pulse.count = total.saturating_sub(known);
                 // Only a page that holds the end gets new steps.

@@ -6,6 +6,7 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format::{self, count};
 use crate::model::time::Stamp;
 use crate::model::{Manifest, RunKey};
+use crate::page::export::share::ShareForm;
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
@@ -42,13 +43,9 @@ impl<'a> RunHead<'a> {
         }
     }
 
-    /// Returns the address of the run exported as one file, opened at the current step.
-    fn export(&self) -> String {
-        let step = self.step.map(|n| n.to_string()).unwrap_or_default();
-        href::with_query(
-            &format!("{}/export.html", href::run(self.view.key())),
-            &[("step", &step)],
-        )
+    /// Returns the form that saves the run as a file.
+    fn share(&self) -> ShareForm {
+        ShareForm::new(self.view, self.step)
     }
 
     fn replay(&self) -> String {

@@ -65,7 +65,7 @@ pub(crate) enum Content<'a> {
     Steps(Box<StepsTab<'a>>),
     /// The state after a step. `None` if there is no step.
     State(Option<Box<StateTab>>),
-    Timeline(Timeline<'a>),
+    Timeline(Box<Timeline<'a>>),
     Events(EventsTab<'a>),
     Manifest(ManifestTab<'a>),
     Issues(IssuesTab<'a>),
@@ -103,7 +103,7 @@ pub(crate) enum TabUpdate<'a> {
     /// The outline, and the steps on the page if they changed.
     Transcript(Outline, Option<TranscriptPart<'a>>, PendingSlot<'a>),
     State(Box<StateTab>),
-    Timeline(Timeline<'a>),
+    Timeline(Box<Timeline<'a>>),
     Events(EventsTab<'a>),
     WhatIf(crate::page::whatif::answer::RulesAnswer<'a>),
 }

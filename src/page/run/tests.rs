@@ -1,5 +1,6 @@
 use askama::Template;
 
+use crate::page::params::Params;
 use crate::page::run::steps::Window;
 use crate::page::run::*;
 use crate::page::run_view::RunView;
@@ -443,32 +444,78 @@ fn all_steps_stand_in_one_small_picture() {
 fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
     let run = Recorded::run("tests/corpus/q060/q060_handoff_loop");
     let view = run.view();
-    let html = page(&view, Content::Timeline(Timeline::new(&view, None)));
+    let html = page(&view, timeline(&view, "table=1", None));
     let tags = check_page(&html);
     let rows = view.index.steps().len() + 1;
+    let table = html.split_once("Timeline as a table").unwrap().1;
     assert_eq!(
-        html.matches("<tr><th scope=\"row\"><a").count(),
+        table.matches("<tr><th scope=\"row\"><a").count(),
         rows,
         "the step that never finished is one, too"
     );
-    assert!(
-        html.contains("never finished") && html.contains("f-decide"),
-        "{html}"
-    );
+    assert!(table.contains("never finished"), "{table}");
     assert!(tags.iter().any(|tag| tag.get("id") == Some("timeline")));
+    for class in ["t-m", "t-t", "t-e"] {
+        assert!(html.contains(&format!("<rect class=\"{class}")), "{class}");
+    }
+    let stops = tags
+        .iter()
+        .filter(|tag| tag.get("data-panel").is_some() && tag.get("tabindex") == Some("0"));
+    assert_eq!(stops.count(), 1, "one tab stop");
     let untimed = Recorded::steps((0..90).map(|n| format!(r#"{{"step_id": {n}}}"#)));
-    let html = page(
-        &untimed.view(),
-        Content::Timeline(Timeline::new(&untimed.view(), Some(50))),
-    );
+    let view = untimed.view();
+    let html = page(&view, timeline(&view, "table=1", Some(50)));
     assert!(
         html.contains("No times are recorded for these steps, so there is no chart."),
         "{html}"
     );
     assert!(
-        !html.contains("tl-pic") && html.contains("Steps 25–74 (90 steps)"),
+        !html.contains("id=\"lanes\"") && html.contains("Steps 40–59 (90 steps)"),
         "{html}"
     );
+}
+
+fn timeline<'a>(view: &'a RunView<'a>, query: &str, step: Option<usize>) -> Content<'a> {
+    let shown = timeline::Shown::of(&Params::parse(query), step);
+    Content::Timeline(Box::new(Timeline::new(view, shown)))
+}
+
+#[test]
+fn a_timeline_of_many_steps_has_few_elements() {
+    let event = |n: u64, phase: &str, ms: u64| {
+        let (s, ms) = (ms / 1_000, ms % 1_000);
+        format!(
+            r#"{{"step_id": {n}, "phase": "{phase}", "ts": "2026-11-20T{:02}:{:02}:{:02}.{ms:03}+00:00", "payload": {{}}}}"#,
+            s / 3_600,
+            s / 60 % 60,
+            s % 60
+        )
+    };
+    let steps: Vec<String> = (0..3_000)
+        .map(|n| format!(r#"{{"step_id": {n}, "decision": {{"mode": "wait"}}}}"#))
+        .collect();
+    let events: Vec<String> = (0..3_000)
+        .flat_map(|n| {
+            let at = n * 1_000;
+            [event(n, "DECIDE", at), event(n, "ACT", at + 600)]
+        })
+        .collect();
+    let run = Recorded::files([
+        ("steps.jsonl", &*steps.join("\n")),
+        ("events.jsonl", &*events.join("\n")),
+    ]);
+    let view = run.view();
+    let count = |query: &str| {
+        let html = page(&view, timeline(&view, query, None));
+        assert!(tags(&html).len() < 800, "{query}: {}", tags(&html).len());
+        html.matches("data-panel").count()
+    };
+    let whole = count("");
+    assert!((60..=170).contains(&whole), "{whole}");
+    // Ten seconds are ten steps, with those at the edges.
+    assert!((18..=24).contains(&count("from=100&to=110")));
+    assert!(count("from=nan&to=-1e300") > 0);
+    assert!(count("from=1e300&to=-1e300") > 0);
 }
 
 #[test]
@@ -506,13 +553,14 @@ fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
         facts.contains("1 step at the start (counted only in the original run)"),
         "{facts}"
     );
-    let timeline = Timeline::new(&view, None).render().unwrap();
+    let shown = timeline::Shown::of(&Params::parse("table=1"), None);
+    let timeline = Timeline::new(&view, shown).render().unwrap();
     let copied = "The first step was copied from another run. Times before 0 belong to that run.";
     assert!(timeline.contains(copied), "{timeline}");
     assert_eq!(
         timeline.matches("copied: ").count(),
-        2,
-        "in the picture and in the table: {timeline}"
+        1,
+        "in the table: {timeline}"
     );
     assert!(
         timeline.contains("\u{2212}25 h 59 min 59.000 s"),

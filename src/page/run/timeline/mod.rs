@@ -1,336 +1,350 @@
-//! Shows when things happened: steps, their phases and calls, and the runs that they started, on
-//! one time scale.
+//! Shows where the time of a run went: the model, the tools, waits for the user and child runs, each
+//! in a lane of one picture. Lists the slowest steps and the tools below.
 //!
-//! A page holds a window of steps, one line each. Below a step, each run that it started has a
-//! line. Long gaps without a known event are cut from the scale and marked. Times that aren't
-//! recorded aren't drawn.
+//! The picture is complete without scripts. `timeline.js` adds keys, a panel for the current block,
+//! and zooming without a new page. Times that aren't recorded aren't drawn.
 
+mod picture;
+mod rows;
 mod scale;
+mod tables;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::timing::{Stretch, began, stretches, took};
-use crate::model::index::Group;
+use crate::analysis::lanes::{Lane, Lanes};
+use crate::page::params::Params;
+use crate::page::part::href;
 use crate::page::part::sign::Link;
-use crate::page::part::{href, text};
-use crate::page::run::marks::{class_of, rect};
-use crate::page::run::timeline::scale::Scale;
-use crate::page::run_view::{RunView, micros, phase};
+use crate::page::part::text::Line;
+use crate::page::run::timeline::picture::Picture;
+use crate::page::run::timeline::rows::Rows;
+use crate::page::run::timeline::scale::{Scale, Window};
+use crate::page::run::timeline::tables::{Slow, ToolRow, slowest, tools};
+use crate::page::run_view::{RunView, micros};
 
-/// Steps per page, and runs that one step started, at most.
-const STEPS: usize = 50;
-const CHILDREN: usize = 10;
-/// The height of a line. The style sheet has the same number.
-const LINE: usize = 28;
-/// The top and height of the phases within their line, and of all calls together.
-const PHASES: (f64, f64) = (6.0, 9.0);
-const CALLS: (f64, f64) = (17.0, 8.0);
-/// Calls of a step that get a bar, at most.
-const MAX_CALLS: usize = 4;
-/// The width of the picture.
-const WIDTH: f64 = 1_000.0;
+/// What a timeline shows, as its address says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown {
+    /// The current step.
+    pub step: Option<usize>,
+    /// The visible times, in seconds since the start of the run.
+    from: Option<f64>,
+    to: Option<f64>,
+    /// Whether long waits have their real width.
+    has_whole_waits: bool,
+    /// Whether the steps are listed.
+    has_table: bool,
+}
+
+impl Shown {
+    pub(crate) fn of(params: &Params, step: Option<usize>) -> Self {
+        let seconds = |name| {
+            let seconds: Option<f64> = params.text(name).parse().ok();
+            seconds.filter(|seconds| seconds.is_finite())
+        };
+        Self {
+            step,
+            from: seconds("from"),
+            to: seconds("to"),
+            has_whole_waits: params.text("waits") == "whole",
+            has_table: params.text("table") == "1",
+        }
+    }
+
+    /// Whether this is the whole run, so that it may be updated in place.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.step.is_none()
+            && self.from.is_none()
+            && self.to.is_none()
+            && !self.has_whole_waits
+            && !self.has_table
+    }
+
+    fn address(&self, key: &str) -> String {
+        let seconds = |seconds: Option<f64>| seconds.map(|at| at.to_string()).unwrap_or_default();
+        let step = self.step.map(|n| n.to_string()).unwrap_or_default();
+        let query = [
+            ("tab", "timeline"),
+            ("step", &*step),
+            ("from", &seconds(self.from)),
+            ("to", &seconds(self.to)),
+            ("waits", if self.has_whole_waits { "whole" } else { "" }),
+            ("table", if self.has_table { "1" } else { "" }),
+        ];
+        href::with_query(&href::run(key), &query)
+    }
+}
 
 /// The timeline of a run (`#timeline`).
 #[derive(Template)]
 #[template(path = "run/timeline.html")]
 pub(crate) struct Timeline<'a> {
     view: &'a RunView<'a>,
-    first: usize,
-    end: usize,
-    rows: Vec<Row>,
-    /// The class and path of each group of bars.
-    paths: Vec<(&'static str, String)>,
-    /// The class and name of the phases in the picture.
-    legend: Vec<(&'static str, String)>,
+    shown: Shown,
+    legend: Vec<Legend>,
     /// `None` if no time is known.
-    scale: Option<Scale>,
-    has_calls: bool,
-    has_children: bool,
+    picture: Option<Picture>,
+    notes: Vec<String>,
+    slowest: Vec<Slow>,
+    tools: Vec<ToolRow>,
+    /// What the times of the tools contain. May be empty.
+    tool_note: String,
+    /// The steps as a table, if asked for.
+    rows: Option<Rows>,
 }
 
 impl HtmlSafe for Timeline<'_> {}
 
-/// A line of the timeline.
-#[derive(Debug, Default)]
-struct Row {
-    href: String,
-    name: String,
-    words: String,
-    /// Whether the line is another run.
-    is_child: bool,
-    is_current: bool,
-    /// Whether the line is a step copied from another run.
-    is_copy: bool,
-    began: String,
-    took: String,
-    /// The phases or calls, with their durations.
-    parts: String,
-    span: Option<(i64, i64)>,
-    phases: Vec<(String, &'static str, i64, i64)>,
-    calls: Vec<(i64, i64)>,
+/// A lane in the legend, with its total.
+struct Legend {
+    class: &'static str,
+    name: &'static str,
+    total: Line,
 }
 
 impl<'a> Timeline<'a> {
-    /// Shows the window of steps around `read`, or the last one.
-    pub(crate) fn new(view: &'a RunView<'a>, read: Option<usize>) -> Self {
-        let total = view.index.steps().len();
-        let end = read
-            .map_or(total, |n| (n + STEPS / 2).max(STEPS))
-            .min(total);
-        let first = end.saturating_sub(STEPS);
-        let mut rows = Vec::new();
+    pub(crate) fn new(view: &'a RunView<'a>, shown: Shown) -> Self {
+        let lanes = Lanes::of(view.index);
         let children = view.children();
-        for n in first..end {
-            rows.push(step(view, n, read == Some(n)));
-            let own = children
-                .iter()
-                .filter(|(_, step)| *step == Some(n))
-                .take(CHILDREN);
-            rows.extend(own.map(|(child, _)| {
-                let started = child.started;
-                let took = child.duration_ms.map(|ms| (ms * 1e3) as i64);
-                Row {
-                    href: href::run(child.key.as_str()),
-                    name: child.key.name().to_owned(),
-                    words: child.verdict.sentence.to_string(),
-                    is_child: true,
-                    began: view.offset(started).to_string(),
-                    took: format::or_missing(took, micros),
-                    span: started
-                        .zip(took)
-                        .map(|(from, took)| (from, from + took.max(0))),
-                    ..Row::default()
-                }
-            }));
-        }
-        let unfinished = view.index.unfinished_group().filter(|_| end == total);
-        rows.extend(
-            unfinished
-                .and_then(|at| view.index.groups().get(at))
-                .map(|group| {
-                    let words = if view.is_alive() {
-                        "in progress"
-                    } else {
-                        "never finished"
-                    };
-                    Row {
-                        href: view.at_pending(),
-                        words: words.to_owned(),
-                        ..round(view, group)
-                    }
-                }),
-        );
-        let spans: Vec<(i64, i64)> = rows.iter().filter_map(|row| row.span).collect();
-        let mut timeline = Self {
+        let zero = view.zero().unwrap_or_default();
+        let spans = lanes
+            .blocks
+            .iter()
+            .filter(|block| block.lane != Lane::User)
+            .map(|block| (block.from, block.to))
+            .chain(
+                children
+                    .iter()
+                    .filter_map(|(child, _)| picture::span(child)),
+            );
+        let scale = Scale::over(spans.collect(), !shown.has_whole_waits);
+        let picture = scale.map(|scale| {
+            let at = |seconds: f64| zero.saturating_add((seconds * 1e6) as i64);
+            let window = scale.window(shown.from.map(at), shown.to.map(at));
+            Picture::new(view, &lanes, &children, scale, window, shown.step)
+        });
+        let mut notes = Vec::new();
+        notes.extend(copied(view, &lanes));
+        notes.extend(untimed(view, &lanes).filter(|_| picture.is_some()));
+        notes.extend(without_model(view, &lanes));
+        notes.extend(picture.as_ref().and_then(Picture::merged));
+        Self {
             view,
-            first,
-            end,
-            has_children: rows.iter().any(|row| row.is_child),
-            has_calls: rows.iter().any(|row| !row.calls.is_empty()),
-            scale: Scale::over(&spans, view.zero().unwrap_or_default(), WIDTH),
-            rows,
-            paths: Vec::new(),
-            legend: Vec::new(),
-        };
-        timeline.draw();
-        timeline
-    }
-
-    fn draw(&mut self) {
-        let Some(scale) = &self.scale else { return };
-        for (line, row) in self.rows.iter().enumerate() {
-            let top = (line * LINE) as f64;
-            let mut bar = |class, from: i64, to: i64, y: f64, height: f64| {
-                let x = scale.x(from);
-                // Bars without a duration must be visible too.
-                rect(
-                    &mut self.paths,
-                    class,
-                    x,
-                    top + y,
-                    (scale.x(to) - x).max(1.5),
-                    height,
-                );
-            };
-            let Some((from, to)) = row.span else { continue };
-            if row.is_child {
-                bar("f-accent", from, to, 8.0, 12.0);
-                continue;
-            }
-            bar("f-track", from, to, PHASES.0, PHASES.1);
-            for (name, class, from, to) in &row.phases {
-                bar(class_of(class), *from, *to, PHASES.0, PHASES.1);
-                if !self.legend.iter().any(|(_, known)| known == name) {
-                    self.legend.push((class, name.clone()));
-                }
-            }
-            let height = CALLS.1 / row.calls.len().max(1) as f64;
-            for (at, (from, to)) in row.calls.iter().enumerate() {
-                bar(
-                    "f-ink",
-                    *from,
-                    *to,
-                    CALLS.0 + height * at as f64,
-                    (height - 1.0).min(3.0),
-                );
-            }
+            legend: legend(&lanes, children.len()),
+            picture,
+            notes,
+            slowest: slowest(view, &lanes),
+            tools: tools(view, &lanes),
+            tool_note: tool_note(view, &lanes),
+            rows: shown.has_table.then(|| Rows::new(view, &shown)),
+            shown,
         }
     }
 
-    fn height(&self) -> usize {
-        self.rows.len() * LINE
-    }
-
-    fn total(&self) -> usize {
-        self.view.index.steps().len()
-    }
-
-    fn link(&self, label: &str, n: usize) -> Link {
-        let run = href::run(self.view.key());
-        Link::new(
-            label,
-            href::with_query(&run, &[("tab", "timeline"), ("step", &n.to_string())]),
-        )
-    }
-
-    fn earlier(&self) -> Option<Link> {
-        (self.first > 0)
-            .then(|| self.link("earlier steps", self.first.saturating_sub(STEPS / 2 + 1)))
-    }
-
-    fn later(&self) -> Option<Link> {
-        (self.end < self.total())
-            .then(|| self.link("later steps", (self.end + STEPS / 2).min(self.total() - 1)))
-    }
-
-    /// Returns the heading: `Steps 0–49 (300 steps)`.
+    /// Returns the heading: `Timeline of 34 steps`.
     fn title(&self) -> String {
-        match self.end.checked_sub(1) {
-            Some(last) if self.first < self.end => format!(
-                "Steps {}–{} ({})",
-                self.view.label(self.first),
-                self.view.label(last),
-                format::counted(self.total(), "step")
-            ),
-            _ => self.view.no_step().to_owned(),
+        match self.view.index.steps().len() {
+            0 => self.view.no_step().to_owned(),
+            steps => format!("Timeline of {}", format::counted(steps, "step")),
         }
     }
 
-    /// States that steps of this window were copied from another run. May be empty.
-    fn copied(&self) -> String {
-        let copied = Some(self.view.summary.copied_steps()).filter(|copied| self.first < *copied);
-        copied.map_or_else(String::new, |copied| {
-            let which = if copied == 1 {
-                "The first step was".to_owned()
-            } else {
-                format!("The first {} steps were", format::count(copied as u64))
-            };
-            let zero = self.view.zero().unwrap_or_default();
-            let is_early = |row: &&Row| row.span.is_some_and(|(from, _)| from < zero);
-            let copies = || self.rows.iter().filter(|row| row.is_copy);
-            let own = self.rows.iter().find(|row| !row.is_copy && !row.is_child);
-            let more = match own.map(|row| &*row.began) {
-                _ if copies().any(|row| is_early(&row)) => {
-                    " Times before 0 belong to that run.".to_owned()
-                }
-                Some(began) if !began.is_empty() => {
-                    format!(" This run's own steps start at {began}.")
-                }
-                _ => String::new(),
-            };
-            format!("{which} copied from another run.{more}")
-        })
-    }
-
-    /// States how many lines have no time. May be empty.
-    fn untimed(&self) -> String {
-        match self.rows.iter().filter(|row| row.span.is_none()).count() {
-            0 => String::new(),
-            _ if self.scale.is_none() => String::new(),
-            1 => "1 row has no recorded time".to_owned(),
-            untimed => format!("{} have no recorded time", format::counted(untimed, "row")),
-        }
-    }
-}
-
-/// Builds the row of a step, with its phases and calls.
-fn step(view: &RunView<'_>, n: usize, is_current: bool) -> Row {
-    let (index, group) = (view.index, view.index.round_of(n));
-    let Some(step) = index.steps().get(n) else {
-        return Row::default();
-    };
-    let known = group.map(|group| round(view, group)).unwrap_or_default();
-    let act = group.and_then(|group| {
-        stretches(index, group)
-            .into_iter()
-            .find(|stretch| index.name(stretch.phase) == "ACT")?
-            .started
-    });
-    // Calls have a recorded duration but no start time.
-    let timed = step
-        .calls
-        .iter()
-        .filter_map(|call| Some((call, call.ms()?)));
-    let calls = act.map(|act| {
-        timed
-            .clone()
-            .take(MAX_CALLS)
-            .map(|(_, ms)| (act, act + (f64::from(ms) * 1e3) as i64))
-            .collect()
-    });
-    let called = timed.map(|(call, ms)| {
-        format!(
-            "{} {}",
-            index.name(call.name),
-            format::millis(f64::from(ms))
-        )
-    });
-    let parts: Vec<String> = Some(known.parts)
-        .filter(|parts| !parts.is_empty())
-        .into_iter()
-        .chain(called)
-        .collect();
-    Row {
-        href: view.at_step(n),
-        name: view.label(n),
-        words: step.call.to_string(),
-        is_current,
-        is_copy: n < view.summary.copied_steps(),
-        parts: parts.join(", "),
-        calls: calls.unwrap_or_default(),
-        ..known
-    }
-}
-
-/// Builds a row from the events of a round alone.
-fn round(view: &RunView<'_>, group: &Group) -> Row {
-    let index = view.index;
-    let (from, lasted) = (began(index, group), took(group));
-    let known = |stretch: &Stretch| {
-        let (class, name) = phase(index.name(stretch.phase));
+    /// Returns the addresses that change what is visible: less, more, and all of it.
+    fn zooms(&self) -> Option<(String, String, Option<String>)> {
+        let picture = self.picture.as_ref()?;
+        let to = |window: Window| self.at_window(picture, window);
+        let whole = (!picture.window.is_all()).then(|| to(Window::ALL));
         Some((
-            name,
-            class,
-            stretch.started?,
-            stretch.started? + stretch.micros?,
+            to(picture.window.scaled(2.0)),
+            to(picture.window.scaled(0.5)),
+            whole,
         ))
-    };
-    let phases: Vec<_> = stretches(index, group).iter().filter_map(known).collect();
-    let words: Vec<String> = phases
-        .iter()
-        .map(|(name, _, from, to)| format!("{name} {}", micros(to - from)))
-        .collect();
-    Row {
-        name: group
-            .step_id
-            .map_or_else(|| "–".to_owned(), |id| id.to_string()),
-        began: view.offset(from).to_string(),
-        took: format::or_missing(lasted, micros),
-        parts: words.join(", "),
-        span: from.zip(lasted).map(|(from, lasted)| (from, from + lasted)),
-        phases: if from.is_some() { phases } else { Vec::new() },
-        ..Row::default()
     }
+
+    fn at_window(&self, picture: &Picture, window: Window) -> String {
+        let zero = self.view.zero().unwrap_or_default();
+        let at = |place: f64| {
+            let since = picture.scale.at(place).saturating_sub(zero);
+            (!window.is_all()).then_some(since as f64 / 1e6)
+        };
+        let shown = Shown {
+            from: at(window.left),
+            to: at(window.right),
+            ..self.shown.clone()
+        };
+        shown.address(self.view.key())
+    }
+
+    /// Returns the link that cuts long waits, or shows them in full. `None` if there are none.
+    fn waits(&self) -> Option<Link> {
+        let is_cut = self.picture.as_ref()?.scale.cuts().next().is_some();
+        let shown = Shown {
+            has_whole_waits: !self.shown.has_whole_waits,
+            from: None,
+            to: None,
+            ..self.shown.clone()
+        };
+        let label = if self.shown.has_whole_waits {
+            "Cut long waits"
+        } else {
+            "Show long waits in full"
+        };
+        (is_cut || self.shown.has_whole_waits)
+            .then(|| Link::new(label, shown.address(self.view.key())))
+    }
+
+    /// States how many calls have no time of their own. May be empty.
+    fn without_time(&self) -> String {
+        let calls: usize = self.tools.iter().map(|row| row.untimed).sum();
+        match calls {
+            0 => String::new(),
+            1 => "The time of 1 call isn't recorded.".to_owned(),
+            calls => format!(
+                "The times of {} aren't recorded.",
+                format::counted(calls, "call")
+            ),
+        }
+    }
+
+    /// Returns the address of this page with or without the table of all steps.
+    fn table(&self) -> String {
+        let shown = Shown {
+            has_table: !self.shown.has_table,
+            ..self.shown.clone()
+        };
+        let place = if shown.has_table { "#allsteps" } else { "" };
+        format!("{}{place}", shown.address(self.view.key()))
+    }
+}
+
+fn legend(lanes: &Lanes, children: usize) -> Vec<Legend> {
+    let mut legend = Vec::new();
+    let mut add = |class, name, total: Line| legend.push(Legend { class, name, total });
+    let has = |lane| lanes.blocks.iter().any(|block| block.lane == lane);
+    let is_split = has(Lane::Model) || has(Lane::Tools);
+    let total = |lane: Lane| -> Line {
+        let total = lanes.total(lane);
+        match total.micros {
+            Some(took) if total.untimed > 0 => format!("at least {}", micros(took)).into(),
+            Some(took) => micros(took).into(),
+            None => "unknown".into(),
+        }
+    };
+    if is_split {
+        let model = match (lanes.total(Lane::Model).micros, lanes.without_model) {
+            (Some(took), 1..) => format!("at least {}", micros(took)).into(),
+            _ => total(Lane::Model),
+        };
+        add("model", "Model", model);
+    }
+    if has(Lane::Tools) {
+        add("tool", "Tools", total(Lane::Tools));
+    }
+    if has(Lane::Engine) {
+        add("engine", "Engine", total(Lane::Engine));
+    }
+    if has(Lane::Steps) {
+        add("step", "Steps", total(Lane::Steps));
+    }
+    let mut failed: Vec<Option<usize>> = lanes
+        .blocks
+        .iter()
+        .filter(|block| block.is_failed)
+        .map(|block| block.step)
+        .collect();
+    failed.sort_unstable();
+    failed.dedup();
+    if !failed.is_empty() {
+        let steps = format::counted(failed.len(), "step");
+        add("fail", "Failed", steps.into());
+    }
+    if has(Lane::User) {
+        add("wait", "Waiting for the user", total(Lane::User));
+    }
+    if has(Lane::Nested) {
+        let steps = format::counted(lanes.total(Lane::Nested).blocks, "step");
+        add("child", "Sub-agents", steps.into());
+    }
+    if children > 0 {
+        let count = format::count(children as u64).into();
+        let name = if children == 1 {
+            "Child run"
+        } else {
+            "Child runs"
+        };
+        add("child", name, count);
+    }
+    legend
+}
+
+/// States that steps were copied from another run.
+fn copied(view: &RunView<'_>, lanes: &Lanes) -> Option<String> {
+    let copied = view.summary.copied_steps();
+    let which = match copied {
+        0 => return None,
+        1 => "The first step was".to_owned(),
+        _ => format!("The first {} steps were", format::count(copied as u64)),
+    };
+    let zero = view.zero().unwrap_or_default();
+    let is_early = lanes
+        .blocks
+        .iter()
+        .any(|block| block.is_copied && block.from < zero);
+    let own = lanes
+        .blocks
+        .iter()
+        .find(|block| !block.is_copied)
+        .map(|block| view.offset(Some(block.from)));
+    let more = match own {
+        _ if is_early => " Times before 0 belong to that run.".to_owned(),
+        Some(began) if !began.is_empty() => format!(" This run's own steps start at {began}."),
+        _ => String::new(),
+    };
+    Some(format!("{which} copied from another run.{more}"))
+}
+
+/// States how many steps have no time.
+fn untimed(view: &RunView<'_>, lanes: &Lanes) -> Option<String> {
+    let total = view.index.steps().len();
+    match lanes.untimed {
+        0 => None,
+        1 => Some("1 step has no recorded time, so it isn't in the picture.".to_owned()),
+        untimed => Some(format!(
+            "{} of {} have no recorded time, so they aren't in the picture.",
+            format::count(untimed as u64),
+            format::counted(total, "step")
+        )),
+    }
+}
+
+/// States that the model's time isn't known for some steps.
+fn without_model(view: &RunView<'_>, lanes: &Lanes) -> Option<String> {
+    let name = view.index.format().name;
+    match lanes.without_model {
+        0 => None,
+        1 => Some("The time of 1 request isn't recorded, so its model time is unknown.".to_owned()),
+        _ if lanes.total(Lane::Model).blocks == 0 => Some(format!(
+            "{name} files don't record when a request was sent, so the model's time is unknown."
+        )),
+        without => Some(format!(
+            "The times of {} aren't recorded, so their model time is unknown.",
+            format::counted(without, "request")
+        )),
+    }
+}
+
+/// Says what the times of tools contain, if they are the times between records.
+fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
+    let format = view.index.format();
+    if !lanes.is_tool_time_measured || !format.is_session {
+        return String::new();
+    }
+    let permissions = if format.name.starts_with("Claude Code") {
+        "Tool time includes permission prompts: Claude Code doesn't record them."
+    } else {
+        "Tool time runs from the call to its result, so it includes any permission prompts."
+    };
+    format!("{permissions} Model time runs from the record before a reply to the reply.")
 }

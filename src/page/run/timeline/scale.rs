@@ -1,172 +1,374 @@
 //! Converts times to positions on the scale of a timeline. Long gaps are cut from the scale.
 
-use crate::analysis::format;
-use crate::page::run_view::micros;
-
-/// Longer gaps are cut; microseconds.
-const LONG: i64 = 300_000_000;
+/// Shorter gaps are never cut; microseconds.
+const SHORT: i64 = 10_000_000;
+/// A gap is cut if it's longer than this part of the time outside of gaps.
+const PART: i64 = 10;
 /// The width of a cut, as a share of the picture.
-const CUT: f64 = 0.03;
+const CUT: f64 = 0.034;
+/// The share of the picture that all cuts may take.
+const ALL_CUTS: f64 = 0.4;
+/// Gaps that are cut, at most.
+const CUTS: usize = 60;
 /// The smallest distance between tick marks, as a share of the picture.
-const APART: f64 = 0.14;
-/// Gaps that are cut, at most. The rest of the picture must have room for the steps.
-const CUTS: usize = 10;
+const APART: f64 = 0.065;
 
-/// A time scale with cuts.
+/// A time scale with cuts. Positions are shares of the whole picture, from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
-    /// The visible time ranges, in order: from, to, left edge, right edge.
-    parts: Vec<(i64, i64, f64, f64)>,
-    /// The time labelled 0.
-    zero: i64,
-    width: f64,
+    /// The times with their own scale, in order.
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Part {
+    from: i64,
+    to: i64,
+    left: f64,
+    right: f64,
+}
+
+/// A part of the scale, as a share of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Window {
+    pub left: f64,
+    pub right: f64,
+}
+
+impl Window {
+    /// Everything.
+    pub(super) const ALL: Self = Self {
+        left: 0.0,
+        right: 1.0,
+    };
+
+    /// Returns the position inside the window, as a share of it. It's outside of 0 to 1 for places
+    /// that aren't visible.
+    pub(super) fn x(self, place: f64) -> f64 {
+        (place - self.left) / self.width()
+    }
+
+    pub(super) fn width(self) -> f64 {
+        (self.right - self.left).max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns a window with the same middle and another width. It stays within the scale.
+    pub(super) fn scaled(self, by: f64) -> Self {
+        let width = (self.width() * by).min(1.0);
+        let left = ((self.left + self.right - width) / 2.0).clamp(0.0, 1.0 - width);
+        Self {
+            left,
+            right: left + width,
+        }
+    }
+
+    pub(super) fn is_all(self) -> bool {
+        self.left <= 0.0 && self.right >= 1.0
+    }
 }
 
 impl Scale {
-    /// Builds a scale over these time spans. Returns `None` if there are none.
-    pub(super) fn over(spans: &[(i64, i64)], zero: i64, width: f64) -> Option<Self> {
-        let mut spans = spans.to_vec();
+    /// Builds a scale over these time spans. Returns `None` if there are none. `cuts` is whether long
+    /// gaps are cut.
+    pub(super) fn over(mut spans: Vec<(i64, i64)>, cuts: bool) -> Option<Self> {
         spans.sort_unstable();
-        let mut parts: Vec<(i64, i64)> = Vec::new();
-        for (from, to) in spans {
-            let is_full = parts.len() > CUTS;
-            match parts.last_mut() {
-                Some(last) if from - last.1 <= LONG || is_full => last.1 = last.1.max(to),
-                _ => parts.push((from, to)),
-            }
-        }
-        let shown: i64 = parts.iter().map(|(from, to)| to - from).sum();
+        let busy = joined(&spans, if cuts { SHORT } else { i64::MAX });
+        let shown: i64 = busy.iter().map(|(from, to)| to.saturating_sub(*from)).sum();
+        let mut gaps: Vec<i64> = busy
+            .windows(2)
+            .filter_map(|pair| match pair {
+                [a, b] => Some(b.0.saturating_sub(a.1)),
+                _ => None,
+            })
+            .collect();
+        gaps.sort_unstable_by(|a, b| b.cmp(a));
+        let longest = gaps.get(CUTS).copied().unwrap_or_default();
+        let parts = joined(&busy, SHORT.max(shown / PART).max(longest));
+        let shown: i64 = parts
+            .iter()
+            .map(|(from, to)| to.saturating_sub(*from))
+            .sum();
         let cuts = parts.len().checked_sub(1)?;
-        let unit = width * (1.0 - CUT * cuts as f64) / shown.max(1) as f64;
+        let cut = CUT.min(ALL_CUTS / cuts.max(1) as f64);
+        let unit = (1.0 - cut * cuts as f64) / shown.max(1) as f64;
         let mut x = 0.0;
         let parts = parts.into_iter().map(|(from, to)| {
             let left = x;
-            let right = left + (to - from) as f64 * unit;
-            x = right + width * CUT;
-            (from, to, left, right)
+            let right = left + to.saturating_sub(from) as f64 * unit;
+            x = right + cut;
+            Part {
+                from,
+                to,
+                left,
+                right,
+            }
         });
         Some(Self {
             parts: parts.collect(),
-            zero,
-            width,
         })
     }
 
-    /// Returns the x coordinate of a time. A time inside a cut is at its left edge.
-    pub(super) fn x(&self, at: i64) -> f64 {
-        let part = self
-            .parts
-            .partition_point(|part| part.0 <= at)
-            .saturating_sub(1);
-        let Some((from, to, left, right)) = self.parts.get(part) else {
-            return 0.0;
-        };
-        left + (right - left) * (at.clamp(*from, *to) - from) as f64 / (to - from).max(1) as f64
-    }
-
-    /// Returns the x coordinate of the middle of each cut, and the duration that it skips.
-    pub(super) fn cuts(&self) -> Vec<(f64, String)> {
-        let cut = |pair: &[(i64, i64, f64, f64)]| match pair {
-            [a, b] => Some(((a.3 + b.2) / 2.0, micros(b.0 - a.1))),
-            _ => None,
-        };
-        self.parts.windows(2).filter_map(cut).collect()
-    }
-
-    /// Returns tick marks at round times: the x coordinate, and the time since the start of the
-    /// run.
-    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
-        const STEPS: [i64; 13] = [
-            1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
-        ];
-        let shown: i64 = self.parts.iter().map(|part| part.1 - part.0).sum();
-        // Round numbers of milliseconds, seconds, minutes and hours.
-        let units = [1_000, 1_000_000, 60_000_000, 3_600_000_000_i64];
-        let steps = units
+    /// Returns the points between which time and position are proportional.
+    fn points(&self) -> impl DoubleEndedIterator<Item = (i64, f64)> {
+        self.parts
             .iter()
-            .flat_map(|unit| STEPS.iter().map(move |step| unit * step));
-        let step = steps
-            .filter(|step| *step as f64 >= shown as f64 * APART)
-            .min()
+            .flat_map(|part| [(part.from, part.left), (part.to, part.right)])
+    }
+
+    /// Returns the position of a time.
+    pub(super) fn x(&self, at: i64) -> f64 {
+        let before = self.points().rfind(|(time, _)| *time <= at);
+        let after = self.points().find(|(time, _)| *time > at);
+        match (before, after) {
+            (Some((t0, x0)), Some((t1, x1))) => {
+                x0 + (x1 - x0) * at.saturating_sub(t0) as f64 / t1.saturating_sub(t0) as f64
+            }
+            (Some((_, x)), None) | (None, Some((_, x))) => x,
+            (None, None) => 0.0,
+        }
+    }
+
+    /// Returns the time at a position.
+    pub(super) fn at(&self, place: f64) -> i64 {
+        let before = self.points().rfind(|(_, x)| *x <= place);
+        let after = self.points().find(|(_, x)| *x > place);
+        match (before, after) {
+            (Some((t0, x0)), Some((t1, x1))) => {
+                t0 + (t1.saturating_sub(t0) as f64 * (place - x0) / (x1 - x0)) as i64
+            }
+            (Some((time, _)), None) | (None, Some((time, _))) => time,
+            (None, None) => 0,
+        }
+    }
+
+    /// Returns the window that shows the times `from..to`, at least a ten-thousandth of the scale.
+    pub(super) fn window(&self, from: Option<i64>, to: Option<i64>) -> Window {
+        const LEAST: f64 = 1e-4;
+        let left = from.map_or(0.0, |from| self.x(from)).clamp(0.0, 1.0);
+        let right = to.map_or(1.0, |to| self.x(to)).clamp(0.0, 1.0);
+        if right - left >= LEAST {
+            return Window { left, right };
+        }
+        let left = left.min(right).min(1.0 - LEAST);
+        Window {
+            left,
+            right: left + LEAST,
+        }
+    }
+
+    /// Returns each cut: its position, and the times that it skips.
+    pub(super) fn cuts(&self) -> impl Iterator<Item = (f64, f64, i64, i64)> {
+        self.parts.windows(2).filter_map(|pair| match pair {
+            [a, b] => Some((a.right, b.left, a.to, b.from)),
+            _ => None,
+        })
+    }
+
+    /// Returns the points of the scale for a script: `position,micros` since `zero`.
+    pub(super) fn for_script(&self, zero: i64) -> String {
+        let point = |(time, x): (i64, f64)| format!("{x:.6},{}", time.saturating_sub(zero));
+        self.points().map(point).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns tick marks at round times that are visible in a window: the position in the window
+    /// and the time since the last of `origins`, which are in order.
+    pub(super) fn ticks(&self, window: Window, origins: &[i64]) -> Vec<(f64, String)> {
+        const STEPS: [i64; 31] = [
+            1,
+            10,
+            100,
+            1_000,
+            2_000,
+            5_000,
+            10_000,
+            20_000,
+            50_000,
+            100_000,
+            200_000,
+            500_000,
+            1_000_000,
+            2_000_000,
+            5_000_000,
+            10_000_000,
+            15_000_000,
+            30_000_000,
+            60_000_000,
+            120_000_000,
+            300_000_000,
+            600_000_000,
+            900_000_000,
+            1_800_000_000,
+            3_600_000_000,
+            7_200_000_000,
+            14_400_000_000,
+            43_200_000_000,
+            86_400_000_000,
+            864_000_000_000,
+            8_640_000_000_000,
+        ];
+        let unit = self
+            .parts
+            .iter()
+            .map(|part| (part.right - part.left) / part.to.saturating_sub(part.from).max(1) as f64)
+            .fold(0.0, f64::max)
+            / window.width();
+        let step = STEPS
+            .into_iter()
+            .find(|step| *step as f64 * unit >= APART)
             .unwrap_or(i64::MAX);
         let mut ticks: Vec<(f64, String)> = Vec::new();
-        for (from, to, ..) in &self.parts {
-            let mut at = self.zero
-                + (from - self.zero)
+        let last = self.parts.last().map_or(0, |part| part.to);
+        let (first, end) = (self.at(window.left), self.at(window.right));
+        let ends = origins.iter().skip(1).copied().chain([last.max(end)]);
+        for (origin, next) in origins.iter().zip(ends) {
+            for part in &self.parts {
+                let from = part.from.max(*origin).max(first);
+                let to = part.to.min(next).min(end);
+                let since = from.saturating_sub(*origin);
+                let mut since = since
+                    .saturating_sub(1)
                     .div_euclid(step)
                     .saturating_add(1)
                     .saturating_mul(step);
-            if ticks.is_empty() {
-                at = *from;
-            }
-            while at <= *to {
-                let x = self.x(at);
-                let is_free = ticks
-                    .last()
-                    .is_none_or(|(last, _)| x - last >= self.width * APART * 0.9);
-                if is_free && x <= self.width * 0.94 {
-                    let since = at - self.zero;
-                    ticks.push((x, short(&format::offset(since))));
+                // The origin is marked by itself where there are several.
+                if since == 0 && origins.len() > 1 {
+                    since = step;
                 }
-                at = self.zero + ((at - self.zero).div_euclid(step) + 1).saturating_mul(step);
+                loop {
+                    let at = origin.saturating_add(since);
+                    if at > to || step == i64::MAX {
+                        break;
+                    }
+                    let x = window.x(self.x(at));
+                    let is_free = ticks.last().is_none_or(|(last, _)| x - last >= APART * 0.9);
+                    if is_free && (0.0..=0.985).contains(&x) {
+                        ticks.push((x, clock(since, step)));
+                    }
+                    since = since.saturating_add(step);
+                }
             }
         }
         ticks
     }
-
-    /// Formats an x coordinate as a percentage of the width, for pictures without a view box.
-    pub(super) fn percent(&self, x: f64) -> String {
-        format!("{:.2}%", 100.0 * x / self.width)
-    }
 }
 
-/// Drops the zeros at the end of the seconds: `+1 min 40 s`, `+0.045 s`.
-fn short(offset: &str) -> String {
-    let number = offset.strip_suffix(" s").unwrap_or(offset);
-    let number = number.trim_end_matches('0').trim_end_matches('.');
-    // The number isn't all zeros, because it has a decimal point.
-    format!("{number} s")
+/// Joins spans whose gap isn't longer than `gap`. The spans are in order of their beginning.
+fn joined(spans: &[(i64, i64)], gap: i64) -> Vec<(i64, i64)> {
+    let mut parts: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in spans {
+        match parts.last_mut() {
+            Some(last) if from.saturating_sub(last.1) <= gap => last.1 = last.1.max(*to),
+            _ => parts.push((*from, *to)),
+        }
+    }
+    parts
+}
+
+/// Formats a time on the scale: `1:30`, `2:05:00`, `0.25 s`. `step` is the distance between marks.
+pub(super) fn clock(micros: i64, step: i64) -> String {
+    let sign = if micros < 0 { "\u{2212}" } else { "" };
+    let size = micros.unsigned_abs();
+    if size == 0 {
+        return "0".to_owned();
+    }
+    if step < 1_000 {
+        return format!("{sign}{size} µs");
+    }
+    if step < 1_000_000 && size < 1_000_000 {
+        return format!("{sign}{} ms", size / 1_000);
+    }
+    let (minutes, seconds) = (size / 60_000_000, size / 1_000_000 % 60);
+    if step < 1_000_000 {
+        let parts = size / 1_000 % 1_000;
+        return match minutes {
+            0 => format!("{sign}{seconds}.{parts:03} s"),
+            _ => format!("{sign}{minutes}:{seconds:02}.{parts:03}"),
+        };
+    }
+    match (minutes / 60 / 24, minutes / 60 % 24, minutes % 60) {
+        (0, 0, minutes) => format!("{sign}{minutes}:{seconds:02}"),
+        (0, hours, minutes) => format!("{sign}{hours}:{minutes:02}:{seconds:02}"),
+        (days, 0, 0) => format!("{sign}{days} d"),
+        (days, hours, minutes) => format!("{sign}{days} d {hours}:{minutes:02}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MINUTE: i64 = 60_000_000;
+
     #[test]
     fn long_silences_are_cut_and_named() {
-        let minute = 60_000_000;
-        let scale = Scale::over(
-            &[
-                (0, minute),
-                (11 * minute, 12 * minute),
-                (minute, 2 * minute),
-            ],
-            0,
-            1_000.0,
-        )
-        .unwrap();
-        assert_eq!(
-            scale.cuts(),
-            [(2.0 * 970.0 / 3.0 + 15.0, "9 min".to_owned())]
-        );
-        assert!(
-            (scale.x(minute) - 970.0 / 3.0).abs() < 0.01,
-            "{}",
-            scale.x(minute)
-        );
-        assert_eq!(scale.x(5 * minute), scale.x(2 * minute), "in a cut");
-        assert_eq!(scale.x(12 * minute), 1_000.0);
-        assert_eq!(Scale::over(&[], 0, 1_000.0), None);
+        let spans = vec![
+            (0, MINUTE),
+            (11 * MINUTE, 12 * MINUTE),
+            (MINUTE, 2 * MINUTE),
+        ];
+        let scale = Scale::over(spans.clone(), true).unwrap();
+        let cuts: Vec<_> = scale.cuts().collect();
+        let [(left, right, 120_000_000, 660_000_000)] = cuts[..] else {
+            panic!("{cuts:?}")
+        };
+        assert!((left - 0.966 * 2.0 / 3.0).abs() < 1e-9, "{left}");
+        assert!((right - left - 0.034).abs() < 1e-9, "{right}");
+        assert!((scale.x(MINUTE) - 0.322).abs() < 1e-9);
+        let middle = scale.x(390 * 1_000_000);
+        assert!((middle - (left + right) / 2.0).abs() < 1e-9, "in a cut");
+        assert!((scale.x(12 * MINUTE) - 1.0).abs() < 1e-9);
+        assert_eq!(Scale::over(Vec::new(), true), None);
+        let whole = Scale::over(spans, false).unwrap();
+        assert_eq!(whole.cuts().count(), 0);
+        assert!((whole.x(6 * MINUTE) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_gap_that_is_a_small_part_of_the_run_is_not_cut() {
+        let cuts = |gap: i64| {
+            let spans = vec![(0, 30 * MINUTE), (30 * MINUTE + gap, 60 * MINUTE + gap)];
+            Scale::over(spans, true).unwrap().cuts().count()
+        };
+        assert_eq!((cuts(6 * MINUTE), cuts(6 * MINUTE + 1)), (0, 1));
+    }
+
+    #[test]
+    fn cuts_leave_room_for_the_steps() {
+        let spans = (0..500).map(|n| (n * 100 * MINUTE, n * 100 * MINUTE + MINUTE));
+        let scale = Scale::over(spans.collect(), true).unwrap();
+        let cut: f64 = scale.cuts().map(|(left, right, ..)| right - left).sum();
+        assert!(cut < 0.41 && scale.cuts().count() <= CUTS, "{cut}");
     }
 
     #[test]
     fn what_takes_no_time_has_a_place() {
-        let scale = Scale::over(&[(7, 7)], 7, 1_000.0).unwrap();
+        let scale = Scale::over(vec![(7, 7)], true).unwrap();
         assert_eq!(
             (scale.x(7), scale.x(i64::MAX), scale.x(i64::MIN)),
             (0.0, 0.0, 0.0)
         );
-        assert_eq!(scale.ticks().len(), 1);
+        assert_eq!(scale.at(0.5), 7);
+        scale.ticks(Window::ALL, &[7]);
+    }
+
+    #[test]
+    fn times_far_apart_do_not_overflow() {
+        let scale = Scale::over(vec![(i64::MIN, i64::MIN), (i64::MAX, i64::MAX)], true).unwrap();
+        assert!((0.0..=1.0).contains(&scale.x(0)));
+        scale.ticks(Window::ALL, &[i64::MIN]);
+        scale.ticks(scale.window(Some(i64::MIN), Some(0)), &[i64::MAX]);
+    }
+
+    #[test]
+    fn positions_and_times_convert_to_each_other() {
+        let scale = Scale::over(vec![(0, MINUTE), (60 * MINUTE, 61 * MINUTE)], true).unwrap();
+        for at in [0, MINUTE / 3, MINUTE, 30 * MINUTE, 61 * MINUTE - 1] {
+            assert!((scale.at(scale.x(at)) - at).abs() <= 1_000, "{at}");
+        }
+        let window = scale.window(Some(0), Some(MINUTE));
+        assert!((window.x(scale.x(MINUTE / 2)) - 0.5).abs() < 1e-6);
+        assert!(window.scaled(100.0).is_all());
+        assert!((window.scaled(0.5).width() - window.width() / 2.0).abs() < 1e-9);
     }
 
     #[test]
@@ -178,13 +380,26 @@ mod tests {
             3_000_000_000,
             90_000_000_000_000,
         ] {
-            let scale = Scale::over(&[(123, 123 + length)], 123, 1_000.0).unwrap();
-            let ticks = scale.ticks();
-            assert!((2..=8).contains(&ticks.len()), "{length}: {ticks:?}");
+            let scale = Scale::over(vec![(123, 123 + length)], true).unwrap();
+            let ticks = scale.ticks(Window::ALL, &[123]);
+            assert!((3..=16).contains(&ticks.len()), "{length}: {ticks:?}");
             assert!(
-                ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 > 100.0),
+                ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 > 0.05),
                 "{ticks:?}"
             );
         }
+    }
+
+    #[test]
+    fn times_read_like_a_clock() {
+        let shown = |micros| clock(micros, 1_000_000);
+        assert_eq!(shown(90_000_000), "1:30");
+        assert_eq!(shown(-90_000_000), "\u{2212}1:30");
+        assert_eq!(shown(7_505_000_000), "2:05:05");
+        assert_eq!(shown(86_400_000_000), "1 d");
+        assert_eq!(shown(0), "0");
+        assert_eq!(clock(250_000, 50_000), "250 ms");
+        assert_eq!(clock(1_250_000, 50_000), "1.250 s");
+        assert_eq!(clock(20, 10), "20 µs");
     }
 }

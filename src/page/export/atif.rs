@@ -23,7 +23,7 @@ const VERSION: &str = "ATIF-v1.7";
 ///
 /// # Errors
 /// Returns errors from writing.
-pub(super) fn write(view: &RunView<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write(view: &RunView<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (summary, index) = (view.summary, view.index);
     let manifest = index.manifest().get();
     let agent = summary.agents.first().map_or_else(

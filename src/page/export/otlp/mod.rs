@@ -27,7 +27,7 @@ use span::{Ids, Span, Time, flag, number, text, whole};
 const SOME_ERROR: &str = "_OTHER";
 
 /// The trace of a run.
-pub(super) struct Trace<'a> {
+pub(crate) struct Trace<'a> {
     view: RunView<'a>,
     ids: Ids,
     /// When the run began and ended, as far as known.
@@ -40,7 +40,7 @@ impl<'a> Trace<'a> {
     ///
     /// # Errors
     /// The run records no times.
-    pub(super) fn new(view: RunView<'a>) -> Result<Self, Error> {
+    pub(crate) fn new(view: RunView<'a>) -> Result<Self, Error> {
         let (summary, index) = (view.summary, view.index);
         let recorded = index
             .segments()
@@ -78,12 +78,12 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns the trace's id.
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         self.ids.trace()
     }
 
     /// Returns the parts of the document before and after the spans.
-    pub(super) fn around(&self) -> (String, &'static str) {
+    pub(crate) fn around(&self) -> (String, &'static str) {
         let summary = self.view.summary;
         let service = summary
             .agents
@@ -106,7 +106,7 @@ impl<'a> Trace<'a> {
     ///
     /// # Errors
     /// Returns errors from `each`.
-    pub(super) fn spans(&self, each: &mut dyn FnMut(String) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn spans(&self, each: &mut dyn FnMut(String) -> io::Result<()>) -> io::Result<()> {
         each(self.root().json())?;
         let index = self.view.index;
         let (mut before, mut tokens) = ((self.began, self.began), None);
@@ -490,15 +490,11 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Writes the newest run of `view` as one document.
+/// Writes a trace as one document.
 ///
 /// # Errors
-/// Fails if the run records no times, or with errors from writing.
-pub(super) fn write(
-    view: &RunView<'_>,
-    out: &mut dyn Write,
-) -> Result<(), crate::cli::command::Failure> {
-    let trace = Trace::new(*view)?;
+/// Returns errors of the writer.
+pub(crate) fn write(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (before, after) = trace.around();
     write!(out, "{before}")?;
     let mut comma = "";

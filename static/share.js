@@ -1,0 +1,25 @@
+// Completes the form that shares a run when it's opened: the step that is shown, and what will be redacted.
+
+const sheet = () => document.querySelector("#share #sheet");
+
+document.addEventListener(
+  "toggle",
+  ({ target }) => {
+    if (target.id !== "share" || !target.open || !sheet() || sheet().querySelector("table")) return;
+    const step = document.getElementById("stepview")?.dataset.n ?? sheet().elements.step?.value ?? "";
+    htmx.ajax("GET", `${sheet().dataset.more}?step=${step}`, { source: "#share", target: "#sheet", select: "#sheet", swap: "outerHTML" });
+  },
+  { capture: true },
+);
+
+document.addEventListener("keydown", ({ key, target }) => {
+  const open = target.closest?.("#share[open]");
+  if (key !== "Escape" || !open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
+});
+
+document.addEventListener("click", ({ target }) => {
+  const open = document.querySelector("#share[open]");
+  if (open && target.isConnected && !open.contains(target)) open.open = false;
+});
