@@ -96,7 +96,7 @@ fn a_walk_through_a_run() {
     at(1);
     assert!(page.location().contains("step=1"), "{}", page.location());
     page.press("v");
-    page.wait("document.activeElement.id === 'verdict' || document.activeElement.closest('.why')");
+    page.wait("document.querySelector('#verdict-line').open && document.activeElement.matches('#verdict-line > summary')");
     for (key, tab) in [("2", 1), ("3", 2), ("1", 0)] {
         let target = page.eval(&format!(
             "document.querySelectorAll('nav.tabs a')[{tab}].href"
@@ -117,10 +117,10 @@ fn tabs_leave_the_room_to_what_they_show_and_a_key_leads_back_to_the_verdict() {
     ] {
         page.goto(&site.url(&format!("/runs/q060_handoff?tab={tab}&step=2")));
         page.wait("document.readyState === 'complete'");
-        let kept = "[...document.querySelectorAll('nav.tabs a, .acts [data-at-step], dd.verdict a')].every(a => a.search.includes('step=2'))";
+        let kept = "[...document.querySelectorAll('nav.tabs a, .acts a[data-at-step]')].every(a => a.search.includes('step=2'))";
         assert_eq!(page.eval(kept), true, "{tab} keeps the step");
         assert_eq!(
-            page.text("#runhead dd.verdict"),
+            page.text("#verdict-line > summary b"),
             "Answered at step 6",
             "{tab}"
         );
@@ -130,7 +130,7 @@ fn tabs_leave_the_room_to_what_they_show_and_a_key_leads_back_to_the_verdict() {
             "{tab} begins at {top}"
         );
         page.press("v");
-        page.wait("location.search === '?step=2' && document.querySelector('#verdict')");
+        page.wait("document.querySelector('#verdict-line').open && document.querySelector('#verdict').checkVisibility()");
     }
 }
 

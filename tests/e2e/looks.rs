@@ -389,7 +389,7 @@ fn hostile_text_does_nothing() {
         page.goto(&site.url(&format!("/runs/q060_html_injection?step={n}")));
         let own = json!(site.url("/"));
         let foreign = format!(
-            "[...document.querySelectorAll('main script, main iframe, main form:not(#tabs > form, #pick)')].length +
+            "[...document.querySelectorAll('main script, main iframe, main form:not(#tabs > form, #pick, #sheet)')].length +
             [...document.querySelectorAll('[src]')].filter(e => !e.src.startsWith({own})).length"
         );
         assert_eq!(page.eval(&foreign), 0, "step {n}");

@@ -45,7 +45,7 @@ fn a_page_of_a_thousand_steps_is_small() {
     let site = long(1_000);
     let page = site.open("/runs/long");
     page.wait("document.readyState === 'complete'");
-    assert_eq!(page.count("#steprows li"), 60);
+    assert_eq!(page.count("#steprows li"), 50);
     assert!(page.count("*") <= 1_200, "{} elements", page.count("*"));
     let html = site.board.get("/runs/long").body.len();
     assert!(html <= 100_000, "{html} bytes of HTML");
@@ -174,7 +174,7 @@ fn without_scripts_links_lead_to_the_other_rows() {
     let page = Page::open();
     page.without_scripts();
     page.goto(&site.url("/runs/long"));
-    assert_eq!(page.count("#steprows li"), 60);
+    assert_eq!(page.count("#steprows li"), 50);
     assert_eq!(
         page.eval("document.querySelector('#steps').scrollHeight < 28 * 70"),
         true,

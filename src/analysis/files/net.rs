@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use similar::DiffTag;
 
-use super::{Edited, FILE, File, Net, NetHunk, NetLine, NetStatus, Writer, with_edit};
+use super::change::{Edited, FILE, File, Net, NetHunk, NetLine, NetStatus, Writer, with_edit};
 use crate::analysis::edits::{edits, numbered};
 use crate::analysis::patch::{Edit, EditKind, Request, Sign, hunk_start};
 use crate::model::json::walk;
@@ -1053,57 +1053,59 @@ fn undone(text: &str, op: &Op, work: &mut usize) -> Option<String> {
     }
 }
 
-/// Returns a unified diff, as `git apply` and `patch` read it. `path` is relative. Returns `None` if
-/// the line numbers aren't known, or if the path needs quotes.
-pub(super) fn patch(net: &Net, path: &str) -> Option<String> {
-    let is_plain = |c: char| match c {
-        '"' | '\\' => false,
-        ' '..='~' => true,
-        c => c.is_alphanumeric(),
-    };
-    if !net.is_patch || !path.chars().all(is_plain) || net.hunks.is_empty() {
-        return None;
-    }
-    let path = path.trim_start_matches('/');
-    let mut out = format!("diff --git a/{path} b/{path}\n");
-    let side = |is_there: bool, name: String| {
-        if is_there {
-            name
-        } else {
-            "/dev/null".to_owned()
-        }
-    };
-    match net.status {
-        NetStatus::Added => out.push_str("new file mode 100644\n"),
-        NetStatus::Deleted => out.push_str("deleted file mode 100644\n"),
-        NetStatus::Modified | NetStatus::Written => {}
-    }
-    let old = side(net.status != NetStatus::Added, format!("a/{path}"));
-    let new = side(net.status != NetStatus::Deleted, format!("b/{path}"));
-    out.push_str(&format!("--- {old}\n+++ {new}\n"));
-    for hunk in &net.hunks {
-        let count = |other: Sign| hunk.lines.iter().filter(|line| line.sign != other).count();
-        let (old, new) = (count(Sign::Ins), count(Sign::Del));
-        // An empty side is named by the line before it.
-        let at = |at: Option<usize>, count: usize| {
-            at.map(|at| at.saturating_sub(usize::from(count == 0)))
+impl Net {
+    /// Returns a unified diff, as `git apply` and `patch` read it. `path` is relative. Returns `None` if
+    /// the line numbers aren't known, or if the path needs quotes.
+    pub fn patch(&self, path: &str) -> Option<String> {
+        let is_plain = |c: char| match c {
+            '"' | '\\' => false,
+            ' '..='~' => true,
+            c => c.is_alphanumeric(),
         };
-        let (old_at, new_at) = (at(hunk.old, old)?, at(hunk.new, new)?);
-        out.push_str(&format!("@@ -{old_at},{old} +{new_at},{new} @@\n"));
-        for line in &hunk.lines {
-            out.push(match line.sign {
-                Sign::Same => ' ',
-                Sign::Del => '-',
-                Sign::Ins => '+',
-            });
-            out.push_str(&line.text);
-            out.push('\n');
-            if !line.has_end {
-                out.push_str("\\ No newline at end of file\n");
+        if !self.is_patch || !path.chars().all(is_plain) || self.hunks.is_empty() {
+            return None;
+        }
+        let path = path.trim_start_matches('/');
+        let mut out = format!("diff --git a/{path} b/{path}\n");
+        let side = |is_there: bool, name: String| {
+            if is_there {
+                name
+            } else {
+                "/dev/null".to_owned()
+            }
+        };
+        match self.status {
+            NetStatus::Added => out.push_str("new file mode 100644\n"),
+            NetStatus::Deleted => out.push_str("deleted file mode 100644\n"),
+            NetStatus::Modified | NetStatus::Written => {}
+        }
+        let old = side(self.status != NetStatus::Added, format!("a/{path}"));
+        let new = side(self.status != NetStatus::Deleted, format!("b/{path}"));
+        out.push_str(&format!("--- {old}\n+++ {new}\n"));
+        for hunk in &self.hunks {
+            let count = |other: Sign| hunk.lines.iter().filter(|line| line.sign != other).count();
+            let (old, new) = (count(Sign::Ins), count(Sign::Del));
+            // An empty side is named by the line before it.
+            let at = |at: Option<usize>, count: usize| {
+                at.map(|at| at.saturating_sub(usize::from(count == 0)))
+            };
+            let (old_at, new_at) = (at(hunk.old, old)?, at(hunk.new, new)?);
+            out.push_str(&format!("@@ -{old_at},{old} +{new_at},{new} @@\n"));
+            for line in &hunk.lines {
+                out.push(match line.sign {
+                    Sign::Same => ' ',
+                    Sign::Del => '-',
+                    Sign::Ins => '+',
+                });
+                out.push_str(&line.text);
+                out.push('\n');
+                if !line.has_end {
+                    out.push_str("\\ No newline at end of file\n");
+                }
             }
         }
+        Some(out)
     }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! A row has only the beginning of a long answer. The whole answer is a text in one of the last
 //! records.
 
-use super::{Net, net};
+use super::change::Net;
+use super::net;
 use crate::analysis::patch::unified_diff;
 use crate::format::uncut;
 use crate::model::json::Json;

@@ -8,16 +8,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use askama::Template;
-use askama::filters::HtmlSafe;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
-use crate::analysis::format;
-use crate::analysis::turns::turns;
 use crate::live::Run;
-use crate::model::Index;
-use crate::model::redact::{Blanked, Kind, Sample};
 use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
@@ -26,128 +21,11 @@ use crate::page::export::{Export, atif, file_name, otlp, write_export};
 use crate::page::extract::{RunParam, no_such_step};
 use crate::page::params::Params;
 use crate::page::part::href;
-use crate::page::part::text::Line;
+use crate::page::part::share_form::{Check, ShareForm, turn_of};
 use crate::page::run::handler::{related_runs, shell};
 use crate::page::run::markdown;
 use crate::page::run_view::RunView;
 use crate::page::shell::{Shell, now};
-
-/// Values in the preview, at most.
-const PREVIEW: usize = 8;
-
-/// The form that saves a run (`#sheet`).
-#[derive(Template)]
-#[template(path = "export/share_form.html")]
-pub(crate) struct ShareForm {
-    run: String,
-    /// The current step, and its turn if the run has several.
-    step: Option<(usize, Line)>,
-    turn: Option<usize>,
-    /// What will be redacted. `None` if it wasn't looked for yet.
-    check: Option<Check>,
-}
-
-impl HtmlSafe for ShareForm {}
-
-/// What will be redacted.
-struct Check {
-    rows: Vec<CheckRow>,
-    total: String,
-    preview: Vec<Change>,
-}
-
-struct CheckRow {
-    kind: &'static str,
-    to: &'static str,
-    count: usize,
-}
-
-/// A value in the preview, with the text around it.
-struct Change {
-    before: Line,
-    value: Line,
-    to: &'static str,
-    after: Line,
-}
-
-impl ShareForm {
-    pub(crate) fn new(view: &RunView<'_>, step: Option<usize>) -> Self {
-        let step = step.filter(|n| *n < view.index.steps().len());
-        let turn = step.and_then(|n| turn_of(view.index, n)).map(|(k, _)| k);
-        Self {
-            run: href::run(view.key()),
-            step: step.map(|n| (n, view.label(n).into())),
-            turn,
-            check: None,
-        }
-    }
-
-    /// Returns the address of the page that says what will be redacted.
-    fn more(&self) -> String {
-        let step = self.step.as_ref().map(|(n, _)| n.to_string());
-        href::with_query(
-            &format!("{}/share", self.run),
-            &[("step", &step.unwrap_or_default())],
-        )
-    }
-}
-
-/// Returns the turn of a step, counted from 1, and its steps. `None` if the run has only one turn.
-fn turn_of(index: &Index, n: usize) -> Option<(usize, Range<usize>)> {
-    let turns = turns(index);
-    if turns.len() < 2 {
-        return None;
-    }
-    let at = turns.iter().rposition(|turn| turn.first <= n)?;
-    let turn = turns.get(at)?;
-    Some((at + 1, turn.first..turn.end))
-}
-
-impl Check {
-    fn new(blanked: Blanked, samples: &[Sample]) -> Self {
-        let row = |(kind, count): (Kind, usize)| CheckRow {
-            kind: kind.name(),
-            to: kind.replacement(),
-            count,
-        };
-        let mut preview: Vec<&Sample> = samples.iter().collect();
-        // One of each kind comes first.
-        preview.sort_by_key(|sample| {
-            let same = samples.iter().filter(|other| other.kind == sample.kind);
-            (
-                same.take_while(|other| *other != *sample).count(),
-                sample.kind,
-            )
-        });
-        let change = |sample: &Sample| Change {
-            before: sample.before.as_str().into(),
-            value: masked(sample).into(),
-            to: sample.kind.replacement(),
-            after: sample.after.as_str().into(),
-        };
-        Self {
-            rows: blanked.each().map(row).collect(),
-            total: format::counted(blanked.found(), "value"),
-            preview: preview.into_iter().take(PREVIEW).map(change).collect(),
-        }
-    }
-}
-
-/// Returns the value for the preview. Of a secret, only the ends are shown.
-fn masked(sample: &Sample) -> String {
-    const ENDS: usize = 4;
-    let is_secret = sample.kind.replacement() == Kind::Named.replacement();
-    let letters: Vec<char> = sample.value.chars().collect();
-    match letters.as_slice() {
-        _ if !is_secret => sample.value.clone(),
-        [first @ .., a, b, c, d] if first.len() >= 3 * ENDS => {
-            let start: String = first.iter().take(ENDS).collect();
-            format!("{start}…{a}{b}{c}{d}")
-        }
-        [first, ..] => format!("{first}…"),
-        [] => String::new(),
-    }
-}
 
 /// The page that says what will be redacted.
 #[derive(Template)]
@@ -188,10 +66,7 @@ pub(crate) async fn page(
         Ok::<_, WebError>(SharePage {
             shell,
             run: href::run(view.key()),
-            form: ShareForm {
-                check: Some(Check::new(copy.blanked(), copy.samples())),
-                ..ShareForm::new(&view, step)
-            },
+            form: ShareForm::new(&view, step).checked(Check::new(copy.blanked(), copy.samples())),
         })
     });
     html(&page.await.flatten()?)
@@ -327,42 +202,5 @@ fn write_as(
             let trace = otlp::Trace::new(*view).map_err(io::Error::other)?;
             otlp::write(&trace, out)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample(kind: Kind, value: &str) -> Sample {
-        Sample {
-            kind,
-            before: String::new(),
-            value: value.to_owned(),
-            after: String::new(),
-        }
-    }
-
-    #[test]
-    fn a_preview_doesnt_show_secrets() {
-        assert_eq!(
-            masked(&sample(Kind::Token, "ghp_0123456789abcdef")),
-            "ghp_…cdef"
-        );
-        assert_eq!(masked(&sample(Kind::Named, "swordfish")), "s…");
-        assert_eq!(masked(&sample(Kind::Named, "")), "");
-        assert_eq!(masked(&sample(Kind::Home, "/home/ann")), "/home/ann");
-    }
-
-    #[test]
-    fn a_preview_begins_with_one_of_each_kind() {
-        let samples = [
-            sample(Kind::Home, "/home/a"),
-            sample(Kind::Home, "/home/b"),
-            sample(Kind::Email, "a@b.org"),
-        ];
-        let check = Check::new(Blanked::default(), &samples);
-        let shown: Vec<&str> = check.preview.iter().map(|one| one.value.as_str()).collect();
-        assert_eq!(shown, ["/home/a", "a@b.org", "/home/b"]);
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod job;
 pub(crate) mod json_tree;
 pub(crate) mod markdown;
 pub(crate) mod prompt;
+pub(crate) mod share_form;
 pub(crate) mod sign;
 pub(crate) mod state_diff;
 pub(crate) mod strip;

@@ -4,10 +4,10 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
+use crate::model::RunKey;
 use crate::model::time::Stamp;
-use crate::model::{Manifest, RunKey};
-use crate::page::export::share::ShareForm;
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
+use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
@@ -76,7 +76,32 @@ impl<'a> RunHead<'a> {
             .prose()
     }
 
-    /// Lists the model, agent, start, duration, tokens, and other known facts.
+    /// Returns the project, the tool and the model, which say what kind of run it is: the term, the
+    /// words and the whole of what they shorten.
+    fn badges(&self) -> Vec<(&'static str, text::Line, text::Line)> {
+        let summary = self.view.summary;
+        let manifest = self.view.index.manifest().get();
+        let mut badges = Vec::new();
+        let mut add = |term, words: &str, whole: &str| {
+            badges.push((term, text::shown(words), text::shown(whole)));
+        };
+        if let Some(project) = manifest.and_then(|manifest| manifest.project.as_deref()) {
+            let name = project.trim_end_matches('/').rsplit('/').next();
+            let name = name.filter(|name| !name.is_empty());
+            add("project", name.unwrap_or(project), project);
+        }
+        if let Some(manifest) = manifest {
+            let format = manifest.format.name;
+            let tool = manifest.tool.as_deref().unwrap_or(format);
+            add("written by", tool, format);
+        }
+        if let Some(model) = summary.models_words() {
+            add("model", &model, &model);
+        }
+        badges
+    }
+
+    /// Lists the agent, start, duration, tokens, and other known facts.
     fn facts(&self) -> Vec<Fact> {
         let (view, summary) = (self.view, self.view.summary);
         let manifest = view.index.manifest().get();
@@ -98,7 +123,6 @@ impl<'a> RunHead<'a> {
         };
         let title = summary.recorded_title().filter(|title| !is_heading(title));
         add("title", text(title));
-        add("model", summary.models_words().map(Phrase::from));
         add(
             "agent",
             (!summary.agents.is_empty()).then(|| Phrase::from(summary.agents.join(", "))),
@@ -347,20 +371,6 @@ impl<'a> RunHead<'a> {
                         words.text(" · ").link(key.name(), href::run(key.as_str()))
                     })
             }),
-        );
-        let writer = |manifest: &Manifest| {
-            let known = manifest
-                .tool
-                .as_deref()
-                .map(|tool| format!("{tool} · {}", manifest.format.name));
-            Phrase::new().dim(known.unwrap_or_else(|| manifest.format.name.to_owned()))
-        };
-        add("written by", manifest.map(writer));
-        add(
-            "project",
-            manifest
-                .and_then(|manifest| manifest.project.as_deref())
-                .map(Phrase::from),
         );
         add(
             "turns",

@@ -17,7 +17,7 @@ use crate::page::part::{href, text};
 use crate::page::run_view::RunView;
 
 /// Rows of a new page.
-pub(crate) const WINDOW: usize = 60;
+pub(crate) const WINDOW: usize = 50;
 
 /// The sort orders: the name in the address and the label on the page.
 const SORTS: [(&str, &str); 5] = [

@@ -206,7 +206,7 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
                 "{target} replaces itself: {part}"
             );
         }
-        assert_eq!(html.contains("#verdict-panel"), targets.len() > 2, "{html}");
+        assert_eq!(html.contains("#verdict-line"), targets.len() > 2, "{html}");
     }
 }
 
@@ -340,11 +340,11 @@ fn the_tabs_show_their_contents() {
 #[test]
 fn a_window_is_where_the_reader_is() {
     let window = |first, end| Window { first, end };
-    assert_eq!(Window::new(1_000, None, None), window(940, 1_000));
-    assert_eq!(Window::new(1_000, Some(0), None), window(0, 60));
-    assert_eq!(Window::new(1_000, Some(500), None), window(470, 530));
-    assert_eq!(Window::new(1_000, Some(999), None), window(940, 1_000));
-    assert_eq!(Window::new(1_000, None, Some(100)), window(40, 100));
+    assert_eq!(Window::new(1_000, None, None), window(950, 1_000));
+    assert_eq!(Window::new(1_000, Some(0), None), window(0, 50));
+    assert_eq!(Window::new(1_000, Some(500), None), window(475, 525));
+    assert_eq!(Window::new(1_000, Some(999), None), window(950, 1_000));
+    assert_eq!(Window::new(1_000, None, Some(100)), window(50, 100));
     assert_eq!(Window::new(7, Some(3), None), window(0, 7));
     assert_eq!(Window::around(10, 20_000), window(0, 120));
     assert_eq!(Window::around(20_000, 20_000), window(19_880, 20_000));

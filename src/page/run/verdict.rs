@@ -146,6 +146,17 @@ impl<'a> Verdict<'a> {
 
     /// Describes the first error.
     fn trouble(&self) -> Option<Phrase> {
+        self.told_trouble(|place, href| Phrase::new().link(place, href))
+    }
+
+    /// Returns the same for the line that opens the panel. A link inside it couldn't be reached by
+    /// all readers.
+    fn trouble_in_line(&self) -> Option<Phrase> {
+        self.told_trouble(|place, _| Phrase::from(place))
+    }
+
+    /// Describes the first trouble. `at` returns its place, with the address given.
+    fn told_trouble(&self, at: impl FnOnce(String, String) -> Phrase) -> Option<Phrase> {
         let trouble = self.why.first_trouble.as_ref()?;
         // The evidence already has the repetition, with its steps.
         let is_told = |evidence: &Evidence| evidence.repeats && evidence.step == trouble.step;
@@ -157,7 +168,7 @@ impl<'a> Verdict<'a> {
             .place(self.view.index)
             .zip(self.address(event, trouble.step));
         let mut phrase = match place {
-            Some((place, href)) => Phrase::new().link(capitalised(&place), href).text(": "),
+            Some((place, href)) => at(capitalised(&place), href).text(": "),
             None => Phrase::new(),
         };
         let (command, text) = trouble.parts();

@@ -6,7 +6,7 @@ use crate::analysis::timing::{Stretch, began, stretches, took};
 use crate::model::index::Group;
 use crate::page::part::sign::Link;
 use crate::page::part::text::{self, Line};
-use crate::page::run::timeline::Shown;
+use crate::page::run::timeline::shown::Shown;
 use crate::page::run_view::{RunView, micros, phase};
 
 /// Steps per page.
