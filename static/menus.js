@@ -6,9 +6,13 @@ let focused; // in a panel, before an update takes the panel away
 
 const menus = () => document.querySelectorAll("details.pick");
 
+/** Returns the panel in a <noscript>: text on a page that the browser loaded, elements in one that an update brought. */
+const markup = (noscript) =>
+  noscript.firstElementChild?.cloneNode(true) ?? new DOMParser().parseFromString(noscript.textContent, "text/html").body.firstElementChild;
+
 function build(menu) {
   if (menu.querySelector(":scope > .panel")) return;
-  const panel = open.get(menu.id) ?? new DOMParser().parseFromString(menu.querySelector("noscript").textContent, "text/html").body.firstElementChild;
+  const panel = open.get(menu.id) ?? markup(menu.querySelector("noscript"));
   open.set(menu.id, panel);
   menu.append(panel);
 }

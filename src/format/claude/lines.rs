@@ -103,6 +103,18 @@ impl Lines {
         is_misplaced
     }
 
+    /// Returns a hash of the line that a summary names, and whether that line was read.
+    pub(super) fn summarised(&self, line: &Line<'_>) -> Option<(u64, bool)> {
+        let leaf = line.leaf.filter(|leaf| is_text(Some(leaf)))?;
+        let id = hash(&leaf);
+        Some((id, self.nodes.contains_key(&id)))
+    }
+
+    /// Returns a hash of the line's id, as [`summarised`](Self::summarised) does of the one named.
+    pub(super) fn id(line: &Line<'_>) -> Option<u64> {
+        line.uuid.map(|uuid| hash(&uuid))
+    }
+
     /// Adds a line that belongs to `step`. Returns the steps that it abandons (`true`) and the ones
     /// that it returns to (`false`).
     pub(super) fn add(&mut self, line: &Line<'_>, step: Option<usize>) -> Vec<(usize, bool)> {

@@ -121,6 +121,9 @@ fn is_bare_message(line: &Line<'_>) -> bool {
     is_message && is_nobodys && is_spoken && micros(line.timestamp).is_some()
 }
 
+/// Summaries that wait for the lines they name, at most.
+const MAX_SUMMARIES: usize = 64;
+
 /// A session while it is being read.
 #[derive(Debug, Default)]
 struct Session {
@@ -156,6 +159,9 @@ struct Session {
     /// Titles, ranked by who chose them: the user (2), the program (1), or a summary (0). The first
     /// one is shown.
     titles: Vec<(u8, Box<str>)>,
+    /// Summaries of lines that haven't been read yet, with a hash of the line. Most are about other
+    /// sessions, and their lines never come.
+    summaries: Vec<(u64, Box<str>)>,
     /// Whether another program runs this one and gave it its prompt. The session then ends with the
     /// turn.
     is_driven: bool,
@@ -179,6 +185,7 @@ impl Reader for Session {
         }
         let is_misplaced = self.lines.is_misplaced(&line);
         self.about(&line, record.name(), draft);
+        self.summary_of(&line, draft);
         let message = line.message.map(Message::of).unwrap_or_default();
         let mut step = None;
         match &*kind {
@@ -276,7 +283,7 @@ impl Session {
     }
 
     /// Sets the title of the session: the user's, otherwise the program's. A summary is the title
-    /// of the branch whose last message it names.
+    /// of the branch whose last message it names, if that message is in this file.
     fn title(&mut self, kind: &str, line: &Line<'_>, draft: &mut Draft<'_>) {
         let (rank, title) = match kind {
             "custom-title" => (2, line.custom_title),
@@ -286,6 +293,32 @@ impl Session {
         let Some(title) = filled(title).map(|title| cut(&title)) else {
             return;
         };
+        // A file begins with summaries of other sessions of its project.
+        if rank == 0 {
+            match self.lines.summarised(line) {
+                Some((_, true)) => {}
+                Some((id, false)) => {
+                    if self.summaries.len() == MAX_SUMMARIES {
+                        self.summaries.remove(0);
+                    }
+                    return self.summaries.push((id, title));
+                }
+                None => return,
+            }
+        }
+        self.set_title(rank, title, draft);
+    }
+
+    /// Takes the summary that was waiting for this line.
+    fn summary_of(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
+        let named = |(id, _): &(u64, Box<str>)| Some(*id) == Lines::id(line);
+        if let Some(at) = self.summaries.iter().rposition(named) {
+            let (_, title) = self.summaries.remove(at);
+            self.set_title(0, title, draft);
+        }
+    }
+
+    fn set_title(&mut self, rank: u8, title: Box<str>, draft: &mut Draft<'_>) {
         // The newest title of each rank is shown.
         match self.titles.iter_mut().find(|(known, _)| *known == rank) {
             Some((_, known)) => *known = title,

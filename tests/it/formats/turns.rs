@@ -271,3 +271,39 @@ fn nobody_works_between_a_result_and_the_next_prompt() {
         [Some(1_777_885_200_000_000), Some(1_777_885_800_000_000)]
     );
 }
+
+#[test]
+fn a_summary_is_the_title_only_of_the_session_that_has_its_last_message() {
+    let summary =
+        |words: &str, leaf: &str| json!({"type": "summary", "summary": words, "leafUuid": leaf});
+    let title = |lines: &[Value]| {
+        let run = session(lines);
+        run.row.titles.first().cloned()
+    };
+    // The lines are named u0, u1 and so on.
+    assert_eq!(
+        title(&[
+            summary("Mine", "u3"),
+            summary("Another session's", "x9"),
+            user("Go."),
+            says("m1", "end_turn", "Done."),
+        ])
+        .as_deref(),
+        Some("Mine")
+    );
+    assert_eq!(
+        title(&[
+            summary("Another session's", "x9"),
+            user("Go."),
+            says("m1", "end_turn", "Done."),
+        ]),
+        None
+    );
+    // A summary may also follow its message.
+    let after = [
+        user("Go."),
+        says("m1", "end_turn", "Done."),
+        summary("Mine", "u1"),
+    ];
+    assert_eq!(title(&after).as_deref(), Some("Mine"));
+}

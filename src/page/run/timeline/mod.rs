@@ -288,10 +288,17 @@ fn tool_note(view: &RunView<'_>, lanes: &Lanes) -> String {
     if !lanes.is_tool_time_measured || !format.is_session {
         return String::new();
     }
+    let mut steps = view.index.steps().iter();
+    let is_recorded = steps.any(|step| step.calls.iter().any(|call| call.ms().is_some()));
+    let recorded = if is_recorded {
+        " The table has the durations that calls record; the lanes also have the time around them."
+    } else {
+        ""
+    };
     let permissions = if format.name.starts_with("Claude Code") {
         "Tool time includes permission prompts: Claude Code doesn't record them."
     } else {
         "Tool time runs from the call to its result, so it includes any permission prompts."
     };
-    format!("{permissions} Model time runs from the record before a reply to the reply.")
+    format!("{permissions} Model time runs from the record before a reply to the reply.{recorded}")
 }

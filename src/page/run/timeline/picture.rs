@@ -473,7 +473,10 @@ impl<'a> Names<'a> {
                 href::run(child.key.as_str()),
                 format!("Child run {}", child.key.name()),
                 vec![
-                    ("Took", span(child).map(|(from, to)| micros(to - from))),
+                    (
+                        "Took",
+                        span(child).map(|(from, to)| micros(to.saturating_sub(from))),
+                    ),
                     ("Ended", Some(child.verdict.sentence.to_string())),
                 ],
                 None,

@@ -42,7 +42,8 @@ pub(super) struct ToolRow {
     pub href: String,
     pub failed_href: String,
     pub calls: Line,
-    pub failed: usize,
+    /// `None` if no call records its outcome.
+    pub failed: Option<usize>,
     pub median: Line,
     pub max: Line,
     pub total: Line,
@@ -107,7 +108,7 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
 #[derive(Default)]
 struct Sum {
     calls: usize,
-    failed: usize,
+    failed: Option<usize>,
     micros: Vec<i64>,
 }
 
@@ -121,14 +122,19 @@ pub(super) fn tools(view: &RunView<'_>, lanes: &Lanes) -> Vec<ToolRow> {
         for call in &step.calls {
             let sum = sums.entry(call.name).or_default();
             sum.calls += 1;
-            sum.failed += usize::from(call.is_ok() == Some(false));
+            if let Some(is_ok) = call.is_ok() {
+                *sum.failed.get_or_insert_default() += usize::from(!is_ok);
+            }
             let recorded = call.ms().map(|ms| (f64::from(ms) * 1e3) as i64);
             // The time of several calls together says nothing about each.
             let only = || took.get(&n).copied().filter(|_| step.actions == 1);
             sum.micros.extend(recorded.or_else(only));
         }
     }
-    let total = |sum: &Sum| sum.micros.iter().sum::<i64>();
+    let total = |sum: &Sum| {
+        let times = sum.micros.iter().copied();
+        times.fold(0_i64, i64::saturating_add)
+    };
     let mut rows: Vec<(&str, &Symbol, &mut Sum)> = sums
         .iter_mut()
         .map(|(name, sum)| (index.name(*name), name, sum))
