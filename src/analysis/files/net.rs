@@ -6,7 +6,7 @@
 //! doesn't match the known text is never applied by guessing: it's listed apart, with the reason.
 //! Must not know pages.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use similar::DiffTag;
 
@@ -143,6 +143,10 @@ impl Text {
         self.lines.concat()
     }
 
+    fn len(&self) -> usize {
+        self.lines.iter().map(String::len).sum()
+    }
+
     /// Replaces the text. Lines that stay keep their writer.
     fn rewrite(&mut self, new: &str, by: impl Fn(&str) -> Option<Writer>, work: &mut usize) {
         let lines = split(new);
@@ -162,7 +166,7 @@ impl Text {
 }
 
 /// A known part of the file, or all of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Piece {
     base: Vec<String>,
     now: Text,
@@ -187,6 +191,26 @@ impl Piece {
 
     fn is_changed(&self) -> bool {
         self.base != self.now.lines
+    }
+
+    /// Returns whether the part can lie in a text of these lines of the first version.
+    fn can_lie_in(&self, at: Option<usize>, lines: usize) -> bool {
+        let (Some(own), Some(at)) = (self.base_at, at) else {
+            return true;
+        };
+        let moved = self.base.len().abs_diff(self.now.lines.len());
+        let end = at.saturating_add(lines).saturating_add(moved);
+        own.saturating_add(moved) >= at && own < end
+    }
+
+    /// Returns whether a text at this line of the first version can lie in the part. Lines in a
+    /// changed part have no exact number there.
+    fn can_have(&self, at: Option<usize>) -> bool {
+        let (Some(own), Some(at)) = (self.base_at, at) else {
+            return true;
+        };
+        let (old, new) = (self.base.len(), self.now.lines.len());
+        at.saturating_add(old.abs_diff(new)) >= own && at < own.saturating_add(old.max(new))
     }
 }
 
@@ -262,7 +286,7 @@ fn op(edit: &Edit<'_>) -> Op {
         Request::Replace { old, new, all } => Op::Replace((*old).into(), (*new).into(), *all),
         Request::Write(text) | Request::Recorded(_, text) => Op::Write((*text).into()),
         Request::Append(text) => Op::Append((*text).into()),
-        Request::Insert(at, text) => Op::Insert(*at, (*text).into()),
+        Request::Insert(at, text) => Op::Insert(at.filter(|at| is_number(*at)), (*text).into()),
         Request::Lines(range, old, new) => Op::Lines(
             *range.start() as usize,
             range.clone().count(),
@@ -326,19 +350,31 @@ fn events(file: &File, index: &Index, lines: &dyn Lines, left: &mut Work) -> (Ve
     (events, left_out)
 }
 
-/// Returns the recorded texts of a file before and after each change in a step.
+/// Returns the recorded texts of a file before and after each change in a step. The record may name
+/// the file by the end of its path, unless that fits several of its files.
 fn sides(path: &str, step: &Step<'_>) -> Vec<(Option<String>, Option<String>)> {
-    let is_same = |short: &str| {
+    let is_end = |short: &str| {
         path.strip_suffix(short)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
     };
-    let changes = step.changes.into_iter().flat_map(|changes| changes.iter());
-    let own = changes.filter(|change| change.key.strip_prefix(FILE).is_some_and(is_same));
+    let changes = || {
+        let all = step.changes.into_iter().flat_map(|changes| changes.iter());
+        all.filter_map(|change| Some((change.key.strip_prefix(FILE)?.to_owned(), change)))
+    };
+    let names: HashSet<String> = changes()
+        .map(|(name, _)| name)
+        .filter(|name| is_end(name))
+        .collect();
+    let is_own = |name: &str| match names.contains(path) {
+        true => name == path,
+        false => names.len() == 1 && names.contains(name),
+    };
+    let own = changes().filter(|(name, _)| is_own(name));
     let text = |side: Option<&str>| {
         let text = walk::string(side?)?.into_owned();
         (text.len() <= MAX_TEXT).then_some(text)
     };
-    own.map(|change| (text(change.before()), text(change.after())))
+    own.map(|(_, change)| (text(change.before()), text(change.after())))
         .collect()
 }
 
@@ -348,18 +384,20 @@ fn event(at: usize, edit: &Edited, step: &Step<'_>) -> Event {
             Request::Recorded(before, _) => before.map(|before| Some(before.to_owned())),
             _ => None,
         };
-        (op(found), recorded, found.kind == EditKind::Added)
+        let is_added = found.kind == EditKind::Added;
+        (op(found), recorded, is_added, found.path.to_string())
     };
-    let unknown = || (Op::Unknown("it's too large or can't be read"), None, false);
-    let (op, mut before, is_added) = with_edit(edit, step, read).unwrap_or_else(unknown);
+    let unknown = || {
+        let op = Op::Unknown("it's too large or can't be read");
+        (op, None, false, String::new())
+    };
+    let (op, mut before, is_added, path) = with_edit(edit, step, read).unwrap_or_else(unknown);
     let said = edit
         .call
         .and_then(|call| step.results.get(call)?.output)
-        .map(|output| output.plain().chars().take(200).collect::<String>())
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let is_new = is_added
-        || matches!(op, Op::Write(_)) && said.contains("created") && !said.contains("updated");
+        .map(|output| output.plain().into_owned())
+        .unwrap_or_default();
+    let is_new = is_added || matches!(op, Op::Write(_)) && says_created(&said, &path);
     if is_new {
         before = before.or(Some(None));
     }
@@ -370,6 +408,30 @@ fn event(at: usize, edit: &Edited, step: &Step<'_>) -> Event {
         before,
         after: None,
     }
+}
+
+/// Returns whether the result of a writing tool says that the file is new.
+fn says_created(said: &str, path: &str) -> bool {
+    const CREATED: [&str; 6] = [
+        "file created",
+        "created file",
+        "created successfully",
+        "successfully created",
+        "created new file",
+        "created a new file",
+    ];
+    // The path may have the same words.
+    let path = path.to_ascii_lowercase();
+    let beginning = said.chars().take(200 + 2 * path.len());
+    let mut said = beginning.collect::<String>().to_ascii_lowercase();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    for part in [path.as_str(), name] {
+        if !part.is_empty() {
+            said = said.replace(part, "\0");
+        }
+    }
+    let is_said = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    is_said(&CREATED) && !is_said(&["updated", "overw", "already exists"])
 }
 
 impl Event {
@@ -423,7 +485,7 @@ fn numbered_lines(output: &str, is_part: bool) -> Option<Read> {
         let digits = line.bytes().take_while(u8::is_ascii_digit).count();
         let (number, rest) = line.split_at_checked(digits)?;
         let rest = rest.strip_prefix('→').or_else(|| rest.strip_prefix('\t'))?;
-        Some((number.parse::<usize>().ok()?, rest.to_owned()))
+        Some((number.parse::<u32>().ok()? as usize, rest.to_owned()))
     };
     if output.len() > MAX_TEXT {
         return None;
@@ -431,20 +493,50 @@ fn numbered_lines(output: &str, is_part: bool) -> Option<Read> {
     let mut lines = output.lines().skip_while(|line| numbered(line).is_none());
     let (from, first) = numbered(lines.next()?)?;
     let mut found = vec![first];
-    for line in lines {
-        match numbered(line) {
-            Some((number, text)) if number == from + found.len() => found.push(text),
-            _ => break,
+    let mut lines = lines.peekable();
+    while let Some((number, text)) = lines.peek().and_then(|line| numbered(line)) {
+        if number != from + found.len() {
+            break;
         }
+        found.push(text);
+        lines.next();
     }
+    // Other words after the lines may say that there are more.
+    let rest = lines.collect::<Vec<_>>().join("\n");
     if from == 0 || found.iter().any(|line| line.len() > MAX_READ_LINE) {
         return None;
     }
     Some(Read {
         from,
-        is_whole: from == 1 && !is_part && found.len() < MAX_READ_LINES,
+        is_whole: from == 1
+            && !is_part
+            && found.len() < MAX_READ_LINES
+            && has_only_reminders(&rest),
         lines: found.into_iter().map(|line| line + "\n").collect(),
     })
+}
+
+/// Returns whether a text is blank apart from the reminders that a tool adds for the model.
+fn has_only_reminders(mut text: &str) -> bool {
+    loop {
+        text = text.trim();
+        let Some(reminder) = text.strip_prefix("<system-reminder>") else {
+            return text.is_empty();
+        };
+        let Some((_, rest)) = reminder.split_once("</system-reminder>") else {
+            return false;
+        };
+        text = rest;
+    }
+}
+
+/// Returns the numbers of a hunk, if a file can have such lines.
+fn start_of(place: &str) -> Option<(usize, usize)> {
+    hunk_start(place).filter(|(old, new)| is_number(*old) && is_number(*new))
+}
+
+fn is_number(line: usize) -> bool {
+    u32::try_from(line).is_ok()
 }
 
 /// Replays the edits.
@@ -489,7 +581,7 @@ impl Replay {
         let Some(at) = events.iter().position(known) else {
             let mut seen: Vec<(usize, usize)> = Vec::new();
             for read in reads {
-                let range = (read.from, read.from + read.lines.len());
+                let range = (read.from, read.from.saturating_add(read.lines.len()));
                 if seen
                     .iter()
                     .all(|other| range.1 <= other.0 || other.1 <= range.0)
@@ -527,7 +619,9 @@ impl Replay {
         self.apart
             .extend(before.iter().map(|event| (event.edit, why.to_owned())));
         let existed = first < at || event.before.as_ref().is_some_and(Option::is_some);
-        self.whole(&text, Some(existed));
+        // Earlier edits show that there was a file, whose text isn't known.
+        let is_known = existed || first == 0;
+        self.whole(&text, is_known.then_some(existed));
         first
     }
 
@@ -565,23 +659,17 @@ impl Replay {
 
     fn on_pieces(&mut self, event: &Event) -> Result<(), String> {
         match &event.op {
-            Op::Replace(old, new, all) => self.replace(old, new, *all, None, event, false),
+            Op::Replace(old, new, all) => {
+                self.replace(old, new, *all, None, event, false)?;
+                Ok(())
+            }
             Op::Hunks(hunks) => {
-                let mut result = Ok(());
-                for (place, lines) in hunks {
-                    let side = |own: Sign| {
-                        let lines = lines
-                            .iter()
-                            .filter(|line| line.0 == Sign::Same || line.0 == own);
-                        lines
-                            .map(|line| format!("{}\n", line.1))
-                            .collect::<String>()
-                    };
-                    let at = place.as_deref().and_then(hunk_start).map(|(old, _)| old);
-                    // A hunk without old lines follows the line that it names.
-                    let (old, new) = (side(Sign::Del), side(Sign::Ins));
-                    let at = at.map(|at| if old.is_empty() { at + 1 } else { at });
-                    result = result.and(self.replace(&old, &new, false, at, event, true));
+                let size = self.pieces.iter().map(|piece| piece.now.len()).sum();
+                take(&mut self.work, size)?;
+                let before = self.pieces.clone();
+                let result = self.patch(hunks, event);
+                if result.is_err() {
+                    self.pieces = before;
                 }
                 result
             }
@@ -594,6 +682,7 @@ impl Replay {
                 }
                 let work = &mut self.work;
                 if let Some(piece) = self.pieces.iter_mut().find(|piece| piece.is_end) {
+                    take(work, piece.now.len().saturating_add(text.len()))?;
                     let text = piece.now.text() + text;
                     piece
                         .now
@@ -602,7 +691,7 @@ impl Replay {
                 Ok(())
             }
             Op::Insert(at, text) => {
-                let base_at = at.and_then(|at| self.in_base(at + 1));
+                let base_at = at.and_then(|at| self.in_base(at.saturating_add(1)));
                 self.add("", text, base_at, event, true);
                 Ok(())
             }
@@ -621,7 +710,44 @@ impl Replay {
         }
     }
 
-    /// Replaces a text in the known parts of the file. Adds a part if none has it.
+    /// Applies the hunks of a patch to the known parts. After an error, only some are applied.
+    fn patch(&mut self, hunks: &[Hunk], event: &Event) -> Result<(), String> {
+        // The numbers of all hunks are those before the patch.
+        let place = |place: &Option<String>| {
+            let (at, _) = place.as_deref().and_then(start_of)?;
+            Some(at)
+        };
+        let hunks: Vec<_> = hunks
+            .iter()
+            .map(|(at, lines)| {
+                let side = |own: Sign| {
+                    let lines = lines
+                        .iter()
+                        .filter(|line| line.0 == Sign::Same || line.0 == own);
+                    lines
+                        .map(|line| format!("{}\n", line.1))
+                        .collect::<String>()
+                };
+                let (old, new) = (side(Sign::Del), side(Sign::Ins));
+                // A hunk without old lines follows the line that it names.
+                let at = place(at).map(|at| at + usize::from(old.is_empty()));
+                (at.and_then(|at| self.in_base(at)), old, new)
+            })
+            .collect();
+        // No hunk changes a text that another hunk of the same patch added as a part.
+        let mut made = Vec::new();
+        for (at, old, new) in hunks {
+            if self.replace(&old, &new, false, at, event, true)? {
+                made.extend(self.pieces.pop());
+            }
+        }
+        self.pieces.extend(made);
+        Ok(())
+    }
+
+    /// Replaces a text in the known parts of the file. Adds a part at the end of the list if none
+    /// has it, and returns whether it did. `at` is the number of its first line in the first
+    /// version, if known.
     fn replace(
         &mut self,
         old: &str,
@@ -630,36 +756,41 @@ impl Replay {
         at: Option<usize>,
         event: &Event,
         is_lines: bool,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let texts: Vec<String> = self.pieces.iter().map(|piece| piece.now.text()).collect();
         take(&mut self.work, texts.iter().map(String::len).sum())?;
-        let found = if old.is_empty() {
+        let found: Vec<(usize, usize)> = if old.is_empty() {
             Vec::new()
         } else {
-            let counts = texts.iter().map(|text| text.matches(old).take(2).count());
-            counts.enumerate().filter(|(_, count)| *count > 0).collect()
+            let here = self.pieces.iter().zip(&texts).enumerate();
+            here.filter(|(_, (piece, _))| piece.can_have(at))
+                .map(|(n, (_, text))| (n, text.matches(old).take(2).count()))
+                .filter(|(_, count)| *count > 0)
+                .collect()
         };
         let by = Some(Writer::Step(event.step));
         match found.as_slice() {
             [] => {
-                let base_at = at.and_then(|at| self.in_base(at));
-                self.absorb(old, new, base_at, event, is_lines);
-                Ok(())
+                self.absorb(old, new, at, event, is_lines)?;
+                Ok(true)
             }
             [(_, 2..), ..] | [_, _, ..] if !all => {
                 Err("its old text occurs more than once in the known text".to_owned())
             }
             places => {
+                // All or none of the places change.
+                let mut changed = Vec::new();
                 for (place, _) in places {
-                    if let (Some(piece), Some(text)) =
-                        (self.pieces.get_mut(*place), texts.get(*place))
-                    {
-                        let text = text.replace(old, new);
+                    let text = texts.get(*place).map_or("", String::as_str);
+                    changed.push((*place, replaced(text, old, new, &mut self.work)?));
+                }
+                for (place, text) in changed {
+                    if let Some(piece) = self.pieces.get_mut(place) {
                         piece.now.rewrite(&text, |_| by, &mut self.work);
                         piece.is_lines &= is_lines || piece.base_at.is_some();
                     }
                 }
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -672,10 +803,17 @@ impl Replay {
         base_at: Option<usize>,
         event: &Event,
         is_lines: bool,
-    ) {
+    ) -> Result<(), String> {
+        // Each part that fits is searched for in the old text.
+        let fits = |piece: &Piece| piece.now.len() <= old.len();
+        let fitting = self.pieces.iter().filter(|piece| fits(piece)).count();
+        take(&mut self.work, old.len().saturating_mul(fitting))?;
+        let count = old.split_inclusive('\n').count();
         let is_inside = |piece: &Piece| {
             let text = piece.now.text();
-            !text.trim().is_empty()
+            fits(piece)
+                && piece.can_lie_in(base_at, count)
+                && !text.trim().is_empty()
                 && piece.is_changed()
                 && old.matches(&*text).take(2).count() == 1
         };
@@ -684,7 +822,8 @@ impl Replay {
             .partition(is_inside);
         self.pieces = rest;
         if inside.is_empty() {
-            return self.add(old, new, base_at, event, is_lines);
+            self.add(old, new, base_at, event, is_lines);
+            return Ok(());
         }
         let (mut base, mut writers) = (old.to_owned(), HashMap::new());
         let mut last = None;
@@ -710,6 +849,7 @@ impl Replay {
             is_lines,
             ..Piece::of(&base, base_at)
         });
+        Ok(())
     }
 
     fn add(&mut self, old: &str, new: &str, base_at: Option<usize>, event: &Event, is_lines: bool) {
@@ -764,6 +904,8 @@ impl Replay {
                 .count()
         };
         let status = match (self.existed, self.exists) {
+            // A file that the run made and deleted was there neither before nor after.
+            (Some(false), false) => NetStatus::Modified,
             (_, false) => NetStatus::Deleted,
             (Some(false), true) => NetStatus::Added,
             (None, true) if self.is_whole => NetStatus::Written,
@@ -782,6 +924,7 @@ impl Replay {
                 && self.apart.is_empty()
                 && !is_empty
                 && status != NetStatus::Written
+                && (status != NetStatus::Deleted || self.is_whole)
                 && (self.is_end_known || !is_at_end),
             is_whole: self.is_whole,
             is_numbered,
@@ -808,8 +951,8 @@ fn of_piece(
         text: text.strip_suffix('\n').unwrap_or(text).to_owned(),
         has_end: text.ends_with('\n'),
         by,
-        old: old.and_then(|at| Some(numbers?.0 + at)),
-        new: new.and_then(|at| Some(numbers?.1? + at)),
+        old: old.and_then(|at| Some(numbers?.0.saturating_add(at))),
+        new: new.and_then(|at| Some(numbers?.1?.saturating_add(at))),
     };
     let (mut old_at, mut new_at) = (0, 0);
     let mut all = Vec::new();
@@ -885,7 +1028,7 @@ fn applied(text: &str, op: &Op, work: &mut usize) -> Result<String, String> {
                 applied(text, &Op::Replace(ends(old), ends(new), *all), work)
             }
             (0, _) => Err("its old text isn't in the known text".to_owned()),
-            (1, _) | (_, true) => Ok(text.replace(&**old, new)),
+            (1, _) | (_, true) => replaced(text, old, new, work),
             _ => Err("its old text occurs more than once in the known text".to_owned()),
         },
         Op::Write(new) => Ok(new.clone()),
@@ -901,6 +1044,18 @@ fn applied(text: &str, op: &Op, work: &mut usize) -> Result<String, String> {
     }
 }
 
+/// Replaces every occurrence of a text. Checks the size before it writes anything.
+fn replaced(text: &str, old: &str, new: &str, work: &mut usize) -> Result<String, String> {
+    let count = text.matches(old).count();
+    let kept = text.len().saturating_sub(count.saturating_mul(old.len()));
+    let size = kept.saturating_add(count.saturating_mul(new.len()));
+    if size > MAX_TEXT {
+        return Err("the text after it is too large".to_owned());
+    }
+    take(work, size)?;
+    Ok(text.replace(old, new))
+}
+
 /// Replaces `count` lines after the first `at`, whose first one must be `expected`.
 fn lines_replaced(
     text: &str,
@@ -910,7 +1065,7 @@ fn lines_replaced(
     new: &str,
 ) -> Result<String, String> {
     let mut lines = split(text);
-    let is_inside = at + count <= lines.len();
+    let is_inside = at.saturating_add(count) <= lines.len();
     let is_expected =
         expected.is_none_or(|line| lines.get(at).is_some_and(|own| bare(own) == line));
     if !is_inside || !is_expected {
@@ -959,7 +1114,7 @@ fn patched(text: &str, hunks: &[Hunk], work: &mut usize) -> Result<String, Strin
         let place = place.as_deref().unwrap_or_default();
         let named = place.trim_start_matches('@').trim();
         // After earlier hunks, the line is at its new number.
-        let at = match hunk_start(place) {
+        let at = match start_of(place) {
             Some((old_at, new_at)) => {
                 let from = |at: usize| {
                     if old.is_empty() {

@@ -1,5 +1,4 @@
 //! Shows the Files tab: a tree of the files that a run changed or read, and next to it the net change of one file, then
-//! Shows the Files tab: a tree of the files that a run changed or read, and next to it the net change of one file, then
 //! its edits by step.
 
 use std::collections::HashSet;
@@ -376,14 +375,27 @@ fn entries<'a>(all: &'a Files, patches: &'a [Submitted], project: &str) -> Vec<E
             submitted: None,
         })
         .collect();
+    // The edits may name a file by a longer path than the patch.
+    let is_end = |entry: &Entry<'_>, found: &Submitted| {
+        let rest = entry.path.strip_suffix(found.path.as_str());
+        rest.is_some_and(|rest| rest.ends_with('/'))
+    };
+    let (mut left, files) = (Vec::new(), entries.len());
     for found in patches {
-        let is_same = |entry: &&mut Entry<'_>| {
-            let rest = entry.path.strip_suffix(found.path.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-        };
-        match entries.iter_mut().find(is_same) {
+        let own = entries.iter_mut().find(|entry| entry.path == found.path);
+        match own.filter(|entry| entry.submitted.is_none()) {
             Some(entry) => entry.submitted = Some(found),
-            None => entries.push(Entry {
+            None => left.push(found),
+        }
+    }
+    for found in left {
+        let mut own = entries
+            .iter_mut()
+            .take(files)
+            .filter(|entry| is_end(entry, found));
+        match (own.next(), own.next()) {
+            (Some(entry), None) if entry.submitted.is_none() => entry.submitted = Some(found),
+            _ => entries.push(Entry {
                 path: &found.path,
                 file: None,
                 submitted: Some(found),
@@ -485,7 +497,11 @@ impl Base<'_> {
                 .then(|| link(format!("{} more", counted(left, "line")), earlier + shown)),
             edits: entry
                 .file
-                .map(|file| self.edits(file, net, first, fold))
+                .map(|file| {
+                    // What a submitted patch lacks isn't an edit of the run.
+                    let apart = entry.submitted.map_or(net.apart.as_slice(), |_| &[]);
+                    self.edits(file, apart, first, fold)
+                })
                 .unwrap_or_default(),
             count: entry
                 .file
@@ -520,6 +536,8 @@ impl Base<'_> {
                 true => "From the submitted patch. The trace has only its beginning.",
                 false => "From the submitted patch.",
             });
+            let why = net.apart.first();
+            notes.extend(why.map(|(_, why)| format!("The patch isn't shown: {why}.").into()));
             return notes;
         }
         let made = entry.file.map_or(0, |file| file.edits.len() - file.failed);
@@ -640,7 +658,13 @@ impl Base<'_> {
     }
 
     /// Reads the edits of a file from index `first`, out of the lines of their steps.
-    fn edits(&self, file: &File, net: &Net, first: usize, fold: &mut Fold) -> Vec<Shown> {
+    fn edits(
+        &self,
+        file: &File,
+        apart: &[(usize, String)],
+        first: usize,
+        fold: &mut Fold,
+    ) -> Vec<Shown> {
         let (mut shown, mut left) = (Vec::new(), EDIT_ELEMENTS);
         for (at, edit) in file.edits.iter().enumerate().skip(first).take(EDITS) {
             let label = self.view.label(edit.step);
@@ -651,7 +675,7 @@ impl Base<'_> {
             if let Some(word) = note(edit) {
                 head = head.dim(format!(" {word}"));
             }
-            let apart = net.apart.iter().find(|(apart, _)| *apart == at);
+            let apart = apart.iter().find(|(apart, _)| *apart == at);
             if apart.is_some() {
                 head = head.dim(" not in the net change");
             }
@@ -769,4 +793,62 @@ fn file_edit(view: &RunView<'_>, edit: &Edited, fold: &mut Fold) -> Option<FileE
     let record = view.lines.record(TraceFile::Steps, span).ok()?;
     let step = crate::format::step(&record)?;
     with_edit(edit, &step, |found| FileEdit::new(found, edit.ok, fold))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str) -> File {
+        File {
+            path: path.to_owned(),
+            added: None,
+            removed: None,
+            failed: 0,
+            uncounted: 0,
+            edits: Vec::new(),
+        }
+    }
+
+    fn patch(path: &str) -> Submitted {
+        Submitted {
+            path: path.to_owned(),
+            net: Net::default(),
+            is_cut: false,
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_submitted_patch_is_in_the_tree() {
+        let joined = |files: &[&str], patches: &[&str]| -> Vec<String> {
+            let all = Files {
+                files: files.iter().map(|path| file(path)).collect(),
+                ..Files::default()
+            };
+            let patches: Vec<_> = patches.iter().map(|path| patch(path)).collect();
+            let entries = entries(&all, &patches, "/p");
+            let words = entries.iter().map(|entry| {
+                let submitted = entry.submitted.map_or("-", |found| &found.path);
+                let is_edited = if entry.file.is_some() {
+                    "edited"
+                } else {
+                    "not edited"
+                };
+                format!("{} {is_edited} {submitted}", entry.path)
+            });
+            words.collect()
+        };
+        assert_eq!(
+            joined(&["/p/a/x.py"], &["x.py", "a/x.py"]),
+            ["x.py not edited x.py", "a/x.py edited a/x.py"]
+        );
+        assert_eq!(
+            joined(&["/q/a/x.py", "/q/b/x.py"], &["a/x.py", "x.py"]),
+            [
+                "x.py not edited x.py",
+                "/q/a/x.py edited a/x.py",
+                "/q/b/x.py edited -"
+            ]
+        );
+    }
 }

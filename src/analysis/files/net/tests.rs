@@ -224,7 +224,10 @@ fn edits_before_the_first_known_text_are_undone_in_it() {
 #[test]
 fn a_text_that_was_read_gives_numbers() {
     let read = |output: &str, is_part| numbered_lines(output, is_part).unwrap();
-    let whole = read("     1→a\n     2→b\n\n<reminder>\n", false);
+    let whole = read(
+        "     1→a\n     2→b\n\n<system-reminder>\nx\n</system-reminder>\n",
+        false,
+    );
     assert!(whole.is_whole && whole.lines == ["a\n", "b\n"]);
     let net = replayed(
         &[replace(3, "b\n", "B\n")],
@@ -286,6 +289,159 @@ fn hostile_texts_take_bounded_work() {
     let marks = "<script>\u{202e}\u{0}\n\"'</pre>";
     let net = net_of(&[on(marks, replace(0, "<script>", "</script>"))]);
     assert!(net.patch("a\nb").is_none() && net.patch("x").is_some());
+}
+
+#[test]
+fn a_replacement_that_grows_too_much_is_listed_apart() {
+    let all = |n| event(n, Op::Replace("a".into(), "b".repeat(32 * 1024), true));
+    let text = "a".repeat(100_000);
+    let whole = net_of(&[on(&text, all(0))]);
+    let parts = net_of(&[replace(0, "x", &text), all(1)]);
+    for (net, edit) in [(whole, 0), (parts, 1)] {
+        let why = "the text after it is too large".to_owned();
+        assert_eq!(net.apart, [(edit, why)]);
+    }
+}
+
+#[test]
+fn the_search_for_parts_inside_an_old_text_is_bounded() {
+    let mut events: Vec<_> = (0..50)
+        .map(|n| replace(n, &format!("<{n}>"), &format!("({n})")))
+        .collect();
+    events.push(replace(50, &"x".repeat(50_000), "y"));
+    let net = replayed(&events, Vec::new(), &mut 1_000_000);
+    let why = "the file has too many edits to replay".to_owned();
+    assert_eq!(net.apart, [(50, why)]);
+    assert_eq!(net.hunks.len(), 50);
+}
+
+/// Returns a hunk that replaces a line.
+fn hunk(place: &str, old: &str, new: &str) -> Hunk {
+    let lines = vec![(Sign::Del, old.to_owned()), (Sign::Ins, new.to_owned())];
+    (Some(place.to_owned()), lines)
+}
+
+#[test]
+fn hunks_of_one_patch_stay_apart() {
+    let hunks = vec![
+        hunk("@@ -1 +1 @@", "x = 1", "x = 2"),
+        hunk("@@ -9 +9 @@", "x = 2", "x = 3"),
+    ];
+    let net = net_of(&[event(0, Op::Hunks(hunks))]);
+    assert_eq!(
+        net.patch("x").unwrap(),
+        "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-x = 1\n+x = 2\n@@ -9,1 +9,1 @@\n-x = 2\n+x = 3\n"
+    );
+    let later = net_of(&[
+        event(0, Op::Hunks(vec![hunk("@@ -1 +1 @@", "x = 1", "x = 2")])),
+        event(1, Op::Hunks(vec![hunk("@@ -9 +9 @@", "x = 2", "x = 3")])),
+        event(2, Op::Hunks(vec![hunk("@@ -1 +1 @@", "x = 2", "x = 4")])),
+    ]);
+    assert_eq!(
+        shown(&later),
+        "@1 1\n-x = 1\n+x = 4 [2]\n@9 9\n-x = 2\n+x = 3 [1]\n"
+    );
+}
+
+#[test]
+fn the_numbers_of_all_hunks_are_those_before_their_patch() {
+    let more = vec![
+        (Sign::Ins, "new".to_owned()),
+        (Sign::Same, "one".to_owned()),
+    ];
+    let hunks = vec![
+        (Some("@@ -5,1 +5,2 @@".to_owned()), more),
+        hunk("@@ -20 +21 @@", "two", "zwei"),
+    ];
+    let net = net_of(&[event(0, Op::Hunks(hunks))]);
+    assert_eq!(
+        shown(&net),
+        "@5 5\n+new [0]\n one\n@20 21\n-two\n+zwei [0]\n"
+    );
+}
+
+#[test]
+fn a_patch_with_a_failing_hunk_changes_nothing() {
+    let hunks = vec![
+        hunk("@@", "other", "autre"),
+        hunk("@@", "a", "b"),
+        hunk("@@", "last", "fin"),
+    ];
+    let net = net_of(&[replace(0, "one\n", "a\na\n"), event(1, Op::Hunks(hunks))]);
+    assert_eq!(shown(&net), "@? ?\n-one\n+a [0]\n+a [0]\n");
+    assert_eq!(net.apart.len(), 1);
+}
+
+#[test]
+fn a_path_does_not_say_that_a_file_is_new() {
+    for said in [
+        "File created successfully at: /a/x.py",
+        "Successfully created and wrote to new file: /a/x.py.",
+    ] {
+        assert!(says_created(said, "/a/x.py"), "{said}");
+    }
+    for (said, path) in [
+        ("Wrote 3 lines to /a/created_at.py", "/a/created_at.py"),
+        ("Wrote file created.py", "/a/file created.py"),
+        ("The file /a/x.py has been updated.", "/a/x.py"),
+        ("Wrote the column created_at", "/a/x.py"),
+    ] {
+        assert!(!says_created(said, path), "{said}");
+    }
+}
+
+#[test]
+fn the_status_is_that_of_the_first_and_the_last_version() {
+    let new = |n| Event {
+        before: Some(None),
+        ..event(n, Op::Write("x\n".into()))
+    };
+    let nothing = net_of(&[new(0), event(1, Op::Delete)]);
+    assert_eq!(
+        (nothing.status, nothing.hunks.len()),
+        (NetStatus::Modified, 0)
+    );
+    let again = net_of(&[replace(0, "a", "b"), event(1, Op::Delete), new(2)]);
+    assert_eq!(again.status, NetStatus::Written);
+    let hunks = Op::Hunks(vec![hunk("@@ -3 +3 @@", "a", "b")]);
+    let part = net_of(&[event(0, hunks), event(1, Op::Delete)]);
+    assert_eq!(part.status, NetStatus::Deleted);
+    assert!(part.patch("x").is_none(), "most of its lines aren't known");
+}
+
+#[test]
+fn a_truncated_read_is_not_the_whole_file() {
+    let is_whole = |rest: &str| {
+        let output = format!("     1→a\n     2→b\n{rest}");
+        numbered_lines(&output, false).unwrap().is_whole
+    };
+    let reminder = "<system-reminder>\nx\n</system-reminder>";
+    assert!(is_whole("") && is_whole("\n \n") && is_whole(reminder));
+    assert!(!is_whole("… 500 more lines"));
+    assert!(!is_whole("     9→c"));
+    assert!(!is_whole(&format!("{reminder}\n… 500 more lines")));
+}
+
+#[test]
+fn hostile_line_numbers_do_no_harm() {
+    let most = usize::MAX;
+    assert!(numbered_lines(&format!("{most}→a\n"), true).is_none());
+    assert!(numbered_lines(&format!("{}→a\n{most}→b\n", u32::MAX), true).is_some());
+    let place = format!("@@ -{most} +{most} @@");
+    let hunks = || Op::Hunks(vec![hunk(&place, "a", "b")]);
+    let lines = || Op::Lines(most, most, None, "x".into());
+    for op in [
+        hunks(),
+        lines(),
+        Op::Lines(most, 0, None, "x".into()),
+        Op::Insert(Some(most), "x".into()),
+    ] {
+        net_of(&[event(0, op)]);
+    }
+    for op in [hunks(), lines(), Op::Insert(Some(most), "x".into())] {
+        let net = net_of(&[on("a\n", event(0, op))]);
+        assert!(net.apart.len() + net.hunks.len() == 1);
+    }
 }
 
 /// Applies a patch to a text, by the numbers of its hunks alone.
