@@ -56,23 +56,18 @@ const COMMON: [&str; 20] = [
     "session",
 ];
 
-/// The values kept of each kind as samples, their longest length, and the text kept on both sides of
-/// them; bytes.
+/// The values kept of each kind as samples, and their longest length; bytes.
 const MAX_SAMPLES: usize = 3;
 const MAX_SAMPLE: usize = 60;
-const AROUND: usize = 30;
 
-/// A value that is blanked, for a preview.
+/// A value that is blanked, for a preview. The text around it isn't kept, because it may be part of
+/// another secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// Its kind.
     pub kind: Kind,
-    /// The text before it, as far as it's known.
-    pub before: String,
     /// The value, or its beginning.
     pub value: String,
-    /// The text after it.
-    pub after: String,
 }
 
 /// How much of a trace was blanked.
@@ -104,7 +99,7 @@ pub struct Search {
     /// Values after the first [`MAX_SOUGHT`], as hashes, because they may be arbitrarily long.
     beyond: BTreeSet<u64>,
     kinds: [usize; Kind::ALL.len()],
-    /// A few values of each kind, with what's around them.
+    /// A few values of each kind.
     samples: Vec<Sample>,
 }
 
@@ -179,16 +174,25 @@ impl Search {
         });
         for (range, kind) in private::found(text) {
             let value = text.get(range.clone()).unwrap_or_default();
-            self.count(kind, value, text.get(..range.start), text.get(range.end..));
+            self.count(kind, value);
+            // In `postgres://postgres:postgres@host`, the password is also a common word.
+            let is_user = || {
+                text.get(..range.start)
+                    .and_then(|before| before.strip_suffix(':')?.strip_suffix(value))
+                    .is_some_and(|before| before.ends_with('/'))
+            };
+            if kind == Kind::InAddress && !may_be_word(value) && !is_user() {
+                self.seek(value);
+                if let Ok(decoded) = percent_encoding::percent_decode_str(value).decode_utf8() {
+                    self.seek(&decoded);
+                }
+            }
         }
-        for found in text::values(text) {
-            let value = text.get(found.range).unwrap_or_default();
-            // A short unquoted word may be part of the sentence or of a program.
-            if found.bare
-                && value.len() < MIN_INSIDE_BYTES
-                && value.chars().all(char::is_alphabetic)
-            {
-                self.count(Kind::Named, value, None, None);
+        let keyless = private::without_keys(text);
+        for found in text::values(&keyless) {
+            let value = keyless.get(found.range).unwrap_or_default();
+            if found.bare && may_be_word(value) {
+                self.count(Kind::Named, value);
                 continue;
             }
             self.find(value, Kind::Named);
@@ -200,32 +204,22 @@ impl Search {
 
     fn find(&mut self, value: &str, kind: Kind) {
         if !value.is_empty() && value != BLANK {
-            self.count(kind, value, None, None);
+            self.count(kind, value);
             self.seek(value.trim());
         }
     }
 
     /// Counts a value, and keeps it as a sample if there are few of its kind.
-    fn count(&mut self, kind: Kind, value: &str, before: Option<&str>, after: Option<&str>) {
+    fn count(&mut self, kind: Kind, value: &str) {
         if let Some(count) = self.kinds.get_mut(kind as usize) {
             *count += 1;
         }
+        let value = cut_at(value, MAX_SAMPLE);
         let own = || self.samples.iter().filter(|sample| sample.kind == kind);
-        if own().count() >= MAX_SAMPLES || own().any(|sample| sample.value == value) {
-            return;
+        if own().count() < MAX_SAMPLES && !own().any(|sample| sample.value == value) {
+            let value = value.to_owned();
+            self.samples.push(Sample { kind, value });
         }
-        let before = before.unwrap_or_default();
-        let from = before.len().saturating_sub(AROUND);
-        let from = (from..=before.len()).find(|at| before.is_char_boundary(*at));
-        self.samples.push(Sample {
-            kind,
-            before: from
-                .and_then(|from| before.get(from..))
-                .unwrap_or_default()
-                .to_owned(),
-            value: cut_at(value, MAX_SAMPLE).to_owned(),
-            after: cut_at(after.unwrap_or_default(), AROUND).to_owned(),
-        });
     }
 
     fn seek(&mut self, value: &str) {
@@ -323,7 +317,9 @@ impl Secrets {
     }
 
     fn without(&self, text: &str) -> String {
-        private::without_private(&self.without_sought(text::without_values(text)))
+        // After `private_key=`, only the first word of a key is its value.
+        let keyless = private::without_keys(text);
+        private::without_private(&self.without_sought(text::without_values(&keyless)))
     }
 
     fn without_sought(&self, mut text: String) -> String {
@@ -340,6 +336,12 @@ impl Secrets {
         }
         text
     }
+}
+
+/// Returns whether a value without quotes may be part of the sentence or of a program, because it's
+/// a short word.
+fn may_be_word(value: &str) -> bool {
+    value.len() < MIN_INSIDE_BYTES && value.chars().all(char::is_alphabetic)
 }
 
 /// Returns whether a value is searched for elsewhere.

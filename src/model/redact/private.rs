@@ -4,6 +4,7 @@
 //! Looks around a few marks (`@`, `/home/`, `://`), and no further than a fixed number of bytes, so
 //! that a long line takes no more than linear time.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::text::BLANK;
@@ -11,11 +12,14 @@ use super::text::BLANK;
 /// The longest name of a user, part of an address before `@`, and host name; bytes.
 const MAX_NAME: usize = 64;
 const MAX_HOST: usize = 253;
+/// The longest user and password in an address, together; bytes.
+const MAX_LOGIN: usize = 1 << 10;
 /// The longest private key. A key without an end is blanked up to there.
 const MAX_KEY: usize = 16 << 10;
 /// The directories of all users. Case counts, because `/users/` is often part of an address.
-const HOMES: [&str; 6] = [
+const HOMES: [&str; 7] = [
     "/home/",
+    "/var/home/",
     "/Users/",
     ":/Users/",
     ":\\Users\\",
@@ -106,9 +110,23 @@ pub(super) fn found(text: &str) -> Vec<(Range<usize>, Kind)> {
 
 /// Returns the text with all such values replaced.
 pub fn without_private(text: &str) -> String {
+    replaced(text, found(text))
+}
+
+/// Returns the text with only the private keys replaced.
+pub(super) fn without_keys(text: &str) -> Cow<'_, str> {
+    let mut keys = Vec::new();
+    private_keys(text, &mut keys);
+    if keys.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(replaced(text, keys))
+}
+
+fn replaced(text: &str, values: Vec<(Range<usize>, Kind)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
-    for (range, kind) in found(text) {
+    for (range, kind) in values {
         out.push_str(text.get(done..range.start).unwrap_or_default());
         out.push_str(kind.replacement());
         done = range.end;
@@ -144,7 +162,7 @@ fn private_keys(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
 fn in_addresses(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
     for (at, mark) in text.match_indices("://") {
         let from = at + mark.len();
-        let rest = head(text.get(from..).unwrap_or_default(), MAX_HOST);
+        let rest = head(text.get(from..).unwrap_or_default(), MAX_LOGIN + MAX_HOST);
         let end = rest.find(|c: char| {
             c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '`' | '<' | '>' | '\\')
         });
@@ -155,17 +173,35 @@ fn in_addresses(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
         let Some((name, password)) = user.split_once(':') else {
             continue;
         };
-        // `$PASSWORD` and `{password}` are places for one.
-        let is_place = password.starts_with(['$', '{', '<', '%', '*']) || password == BLANK;
-        if !password.is_empty() && !is_place {
+        if !password.is_empty() && !is_place(password) {
             let start = from + name.len() + 1;
             all.push((start..start + password.len(), Kind::InAddress));
         }
     }
 }
 
+/// Returns whether a word is a place for a password: `%s`, `%(name)s`, `$NAME`, `${NAME}`, `{name}`
+/// or `***`.
+fn is_place(word: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let in_braces = |word: &str| word.starts_with('{') && word.ends_with('}');
+    word == BLANK
+        || word == "%s"
+        || word.starts_with("%(")
+        || in_braces(word)
+        || word
+            .strip_prefix('$')
+            .is_some_and(|name| is_name(name) || in_braces(name))
+        || word.bytes().all(|b| b == b'*')
+}
+
 fn emails(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
-    let is_local = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '%' | '+' | '-');
+    // Later scripts have no spaces between words, so that a sentence may end at the name.
+    let is_letter = |c: char| c.is_alphanumeric() && c < '\u{590}';
+    let is_local = |c: char| is_letter(c) || matches!(c, '.' | '_' | '%' | '+' | '-');
     let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     for (at, _) in text.match_indices('@') {
         let before = tail(text.get(..at).unwrap_or_default(), MAX_NAME + 1);
@@ -188,20 +224,28 @@ fn emails(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
         let is_example = domain.eq_ignore_ascii_case("example")
             || domain.to_ascii_lowercase().ends_with(".example")
             || ["example", "test", "invalid"].contains(&top);
-        // In `pip@git+https` and `name@version.tar` the host is no host.
-        let is_file = [
-            "js", "py", "rs", "ts", "md", "json", "png", "gz", "tgz", "service",
-        ]
-        .contains(&top);
-        let starts = local
-            .bytes()
-            .next()
-            .is_some_and(|b| b.is_ascii_alphanumeric());
+        // In `name@version.tar` and `tool@main.rs` the host is no host. Of these endings, some are
+        // also countries.
+        let is_file = ["js", "ts", "json", "png", "gz", "tgz", "service"].contains(&top)
+            || (["py", "rs", "md"].contains(&top) && !is_full_name(local));
+        // `self.a@b.reshape(1)` multiplies matrices.
+        let is_code = local.contains("self.")
+            || after
+                .get(host_end..)
+                .is_some_and(|rest| rest.starts_with('('));
+        let starts = local.starts_with(is_letter);
         let fits = local.len() <= MAX_NAME && !domain.is_empty() && !domain.starts_with(['.', '-']);
-        if is_top && is_person && !is_example && !is_file && starts && fits {
+        if is_top && is_person && !is_example && !is_file && !is_code && starts && fits {
             all.push((at - local.len()..at + 1 + host.len(), Kind::Email));
         }
     }
+}
+
+/// Returns whether the part of an address before `@` is a first and a last name: `ann.lee`.
+fn is_full_name(local: &str) -> bool {
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(char::is_alphabetic);
+    let words = local.trim_end_matches(|c: char| c.is_ascii_digit());
+    words.contains('.') && words.split('.').all(is_word)
 }
 
 /// Returns whether a character may be part of a user's name.
@@ -214,7 +258,9 @@ fn homes(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
         for (at, _) in text.match_indices(mark) {
             let before = text.get(..at).unwrap_or_default();
             let drive = mark.starts_with(':');
+            let mounted = (mark == "/Users/").then(|| before_drive(before)).flatten();
             let start = match (drive, before.chars().next_back()) {
+                (false, _) if mounted.is_some() => mounted.unwrap_or(at),
                 (true, Some(letter)) if letter.is_ascii_alphabetic() => at - 1,
                 (true, _) => continue,
                 // A directory inside another one isn't a home.
@@ -240,11 +286,45 @@ fn homes(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
     }
 }
 
+/// Returns where `/mnt/c`, `/cygdrive/c` or `/c` at the end of a text starts: a drive of Windows.
+fn before_drive(before: &str) -> Option<usize> {
+    let path = before
+        .strip_suffix(|c: char| c.is_ascii_alphabetic())?
+        .strip_suffix('/')?;
+    let path = path
+        .strip_suffix("/mnt")
+        .or_else(|| path.strip_suffix("/cygdrive"))
+        .unwrap_or(path);
+    is_free(path).then_some(path.len())
+}
+
+/// Returns whether a path can begin after this text. A directory inside another one isn't a home.
+fn is_free(before: &str) -> bool {
+    !before.ends_with(|c: char| is_name(c) || c == '~')
+}
+
+/// Returns whether the text ends with a drive as in `C--Users-me`, `-C--Users-me` and
+/// `-mnt-c-Users-me`.
+fn ends_with_drive(before: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic();
+    let colon = before
+        .strip_suffix('-')
+        .and_then(|text| text.strip_suffix(letter));
+    if let Some(rest) = colon {
+        return is_free(rest) || rest.strip_suffix('-').is_some_and(is_free);
+    }
+    before
+        .strip_suffix(letter)
+        .and_then(|text| text.strip_suffix('-'))
+        .is_some_and(|rest| is_free(rest.strip_suffix("-mnt").unwrap_or(rest)))
+}
+
 fn dashed(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
     for mark in DASHED {
         for (at, _) in text.match_indices(mark) {
             let before = text.get(..at).unwrap_or_default();
-            if before.chars().next_back().is_some_and(is_name) {
+            let in_var = before.strip_suffix("-var").is_some_and(is_free);
+            if before.ends_with(is_name) && !in_var && !ends_with_drive(before) {
                 continue;
             }
             let from = at + mark.len();
@@ -298,6 +378,15 @@ mod tests {
                 "~/.claude/projects/-Users-user-workspace-x/a.jsonl",
             ),
             ("a-home-run", "a-home-run"),
+            ("/mnt/c/Users/ann/x", "~/x"),
+            ("cd /c/Users/ann/x", "cd ~/x"),
+            ("a/c/Users/ann/x", "a/c/Users/ann/x"),
+            ("/var/home/ann/x", "~/x"),
+            ("-C--Users-ann-x", "-C--Users-user-x"),
+            ("a/C--Users-ann-x", "a/C--Users-user-x"),
+            ("-mnt-c-Users-ann-x", "-mnt-c-Users-user-x"),
+            ("-var-home-ann-x", "-var-home-user-x"),
+            ("abC--Users-ann-x", "abC--Users-ann-x"),
         ];
         for (text, expected) in cases {
             assert_eq!(without_private(text), expected);
@@ -317,7 +406,14 @@ mod tests {
             ("@app.route", "@app.route"),
             ("vue@next.js", "vue@next.js"),
             ("a@b", "a@b"),
-            ("ééé@mail.org", "ééé@mail.org"),
+            ("ééé@mail.org", "[e-mail]"),
+            ("an André: andré@mail.org", "an André: [e-mail]"),
+            ("请写信给ann@mail.org", "请写信给[e-mail]"),
+            ("ann.lee@firma.rs, b.lee2@x.md", "[e-mail], [e-mail]"),
+            ("ann.lee@firma.py", "[e-mail]"),
+            ("tool@main.rs, v1.2@x.py", "tool@main.rs, v1.2@x.py"),
+            ("x@y.transpose(1)", "x@y.transpose(1)"),
+            ("self.w@x.weight", "self.w@x.weight"),
         ];
         for (text, expected) in cases {
             assert_eq!(without_private(text), expected);
@@ -341,6 +437,21 @@ mod tests {
             without_private("postgres://app:s3cret@db.local/x and https://u:$P@h/"),
             format!("postgres://app:{BLANK}@db.local/x and https://u:$P@h/")
         );
+    }
+
+    #[test]
+    fn only_places_for_a_password_stay_in_addresses() {
+        for place in ["%s", "%(pw)s", "$PW", "${PW}", "{pw}", "***", BLANK] {
+            let text = format!("postgres://app:{place}@db/x");
+            assert_eq!(without_private(&text), text);
+        }
+        let long = "x1".repeat(400);
+        for password in ["%40dminpassword1", "$1x-y", "*a*", "{ab", &long] {
+            assert_eq!(
+                without_private(&format!("postgres://app:{password}@db/x")),
+                format!("postgres://app:{BLANK}@db/x")
+            );
+        }
     }
 
     #[test]

@@ -292,8 +292,52 @@ fn who_wrote_a_trace_is_replaced_in_texts_and_keys() {
         .iter()
         .find(|sample| sample.kind == Kind::Email)
         .unwrap();
+    assert_eq!(sample.value, "ann@lee.org");
+}
+
+#[test]
+fn a_private_key_after_its_name_is_blanked_as_a_whole() {
+    let (begin, end) = (
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "-----END RSA PRIVATE KEY-----",
+    );
+    for name in ["private_key=", "SSH_PRIVATE_KEY=", "key=", "key: '"] {
+        for newline in ["\n", "\\n"] {
+            let key = format!("{begin}{newline}MIIEabc+/={newline}{end}");
+            assert_eq!(
+                said(&format!("{name}{key}{newline}more")),
+                format!("{name}{BLANK}{newline}more")
+            );
+            let json = format!(r#"{{"cmd": "export {name}{key}"}}"#).replace('\n', "\\n");
+            assert_eq!(said(&json), format!(r#"{{"cmd": "export {name}{BLANK}"}}"#));
+            // A key that isn't closed, too.
+            assert_eq!(
+                said(&format!("{name}{begin}{newline}MIIEabc")),
+                format!("{name}{BLANK}")
+            );
+        }
+    }
+    let public = "-----BEGIN PUBLIC KEY-----";
     assert_eq!(
-        (&*sample.before, &*sample.value, &*sample.after),
-        ("mail ", "ann@lee.org", " from C:\\Users\\ann\\p")
+        blanked(&[
+            &quote(&format!("private_key={begin}MII{end}")),
+            &quote(public)
+        ])[1],
+        quote(public)
+    );
+}
+
+#[test]
+fn a_password_of_an_address_is_blanked_elsewhere() {
+    let lines = [
+        r#"{"url": "postgres://app:%40dmin-pass1@db/x", "same": "postgres://postgres:postgres@db"}"#,
+        r#"{"said": "use @dmin-pass1 or %40dmin-pass1 for postgres"}"#,
+    ];
+    assert_eq!(
+        blanked(&lines),
+        [
+            r#"{"url": "postgres://app:__redacted__@db/x", "same": "postgres://postgres:__redacted__@db"}"#,
+            r#"{"said": "use __redacted__ or __redacted__ for postgres"}"#,
+        ]
     );
 }

@@ -222,7 +222,8 @@ struct ExportHead<'a> {
     notes: Vec<String>,
     head: RunHead<'a>,
     verdict: Verdict<'a>,
-    strip: Strip,
+    /// The steps of the run. `None` if the file contains only a part of them.
+    strip: Option<Strip>,
     scores: Option<ScoresBody<'a>>,
     /// The child runs.
     started: Vec<Phrase>,
@@ -287,6 +288,12 @@ pub(crate) fn write_export(
         None => 0..total,
     };
     let is_whole = steps == (0..total);
+    let has_pending = steps.end == total && view.index.unfinished_group().is_some();
+    let links = Links {
+        run: href::run(view.key()),
+        steps: steps.clone(),
+        has_pending,
+    };
     let nonce = nonce(view);
     let scored = !view.summary.critics.is_empty();
     let children = view.children();
@@ -304,12 +311,12 @@ pub(crate) fn write_export(
             ..RunHead::new(view)
         },
         verdict: Verdict::new(view),
-        strip: Strip::new(view, "", None),
+        strip: is_whole.then(|| Strip::new(view, "", None)),
         scores: scored.then(|| ScoresBody::new(view, Query::default())),
         started: started(view, &children),
         steps: index_rows(view, steps.clone()),
     };
-    let mut written = write_head(out, &page, view.key())?;
+    let mut written = write_head(out, &page, &links)?;
     let mut pictures = 0;
     for n in steps.clone() {
         let mut step_view = step_view(&alone, n, StepPlace::Alone).unwrap_or_default();
@@ -336,10 +343,10 @@ pub(crate) fn write_export(
         };
         let redacted = export.redacted.is_some();
         let mut picture = |address: &str| in_value(view, address, redacted, &mut pictures);
-        written += write_part(out, &step, view.key(), &mut picture)?;
+        written += write_part(out, &step, &links, &mut picture)?;
     }
-    if steps.end == total && view.index.unfinished_group().is_some() {
-        write_part(out, &PendingSlot { view }, view.key(), &mut |_| {
+    if has_pending {
+        write_part(out, &PendingSlot { view }, &links, &mut |_| {
             Err(String::new())
         })?;
     }
@@ -364,8 +371,11 @@ fn started(view: &RunView<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Ve
 /// Returns what the page states about itself.
 fn page_notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = notes(view, export);
+    if export.only.is_some() {
+        notes.push("The verdict and the scores are those of the whole run.".to_owned());
+    }
     notes.push(format!(
-        "Also left out if the file would grow too large: images after the first {}, step details after the first {}.",
+        "Also omitted if the file would grow too large: images after the first {}, step details after the first {}.",
         format::bytes(MAX_PICTURES as u64),
         format::bytes(MAX_TEXT as u64)
     ));
@@ -401,9 +411,9 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     // The prompts of a session are among the messages of its steps.
     notes.push(
         if view.index.format().is_one_file() {
-            "Left out: the system prompt, the definitions of tools, records outside of steps, and raw lines. Long texts are shortened and say by how much."
+            "Omitted: the system prompt, the definitions of tools, records outside of steps, and raw lines. Long texts are shortened and say by how much."
         } else {
-            "Left out: the messages to the model, observations and raw lines. Long texts are shortened and say by how much."
+            "Omitted: the messages to the model, observations and raw lines. Long texts are shortened and say by how much."
         }
         .to_owned(),
     );
@@ -624,17 +634,17 @@ fn nonce(view: &RunView<'_>) -> String {
 fn write_part(
     out: &mut dyn Write,
     part: &impl Template,
-    key: &str,
+    links: &Links,
     picture: &mut PictureAt<'_>,
 ) -> io::Result<usize> {
-    let html = in_place(&prepared(part, key)?, key, picture);
+    let html = in_place(&prepared(part, links)?, &links.run, picture);
     out.write_all(html.as_bytes())?;
     Ok(html.len())
 }
 
-fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
+fn prepared(part: &impl Template, links: &Links) -> io::Result<String> {
     let html = without(
-        &offline(&part.render().map_err(io::Error::other)?, key),
+        &offline(&part.render().map_err(io::Error::other)?, links),
         " data-value=\"",
     );
     // A page with all steps has too many scrollable sections for them to be landmarks.
@@ -646,8 +656,8 @@ fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
 ///
 /// # Errors
 /// Returns errors of the writer and of the template.
-fn write_head(out: &mut dyn Write, head: &ExportHead<'_>, key: &str) -> io::Result<usize> {
-    let html = prepared(head, key)?;
+fn write_head(out: &mut dyn Write, head: &ExportHead<'_>, links: &Links) -> io::Result<usize> {
+    let html = prepared(head, links)?;
     let style = crate::page::assets::find("export.css").map_or("", |asset| asset.text);
     // Text from traces is escaped, so the first `</head>` is the page's own.
     let (before, after) = html.split_once("</head>").unwrap_or((&html, ""));
@@ -679,15 +689,14 @@ type PictureAt<'r> = dyn FnMut(&str) -> Result<String, String> + 'r;
 
 /// Embeds the pictures found in this run's values, because the file can't request them from the
 /// board.
-fn in_place(html: &str, key: &str, picture: &mut PictureAt<'_>) -> String {
+fn in_place(html: &str, run: &str, picture: &mut PictureAt<'_>) -> String {
     const IMAGE: &str = "<img src=\"";
-    let run = href::run(key);
     let mut out = String::with_capacity(html.len());
     let mut rest = html;
     while let Some((before, found)) = rest.split_once(IMAGE) {
         out.push_str(before);
         let (address, after) = found.split_once('"').unwrap_or((found, ""));
-        if address.starts_with(&run) {
+        if address.starts_with(run) {
             match picture(&address.replace("&#38;", "&")) {
                 Ok(data) => out.push_str(&format!("{IMAGE}{data}\"")),
                 Err(why) => {
@@ -705,11 +714,39 @@ fn in_place(html: &str, key: &str, picture: &mut PictureAt<'_>) -> String {
     out
 }
 
+/// What links in the file can lead to.
+struct Links {
+    /// The address of the run on the board.
+    run: String,
+    /// The steps in the file.
+    steps: Range<usize>,
+    /// Whether the step that never finished is in the file.
+    has_pending: bool,
+}
+
+impl Links {
+    /// Returns the address within the file for one on the board. `None` if the file doesn't contain
+    /// what it leads to.
+    fn within(&self, address: &str) -> Option<String> {
+        let rest = match address.starts_with('#') {
+            true => address,
+            false => address.strip_prefix(&self.run)?,
+        };
+        let step = ["?step=", "/steps/", "#step-"]
+            .iter()
+            .find_map(|start| rest.strip_prefix(start)?.parse::<usize>().ok());
+        match step {
+            Some(step) => self.steps.contains(&step).then(|| format!("#step-{step}")),
+            None if rest == "#pending" => self.has_pending.then(|| rest.to_owned()),
+            None => address.starts_with('#').then(|| address.to_owned()),
+        }
+    }
+}
+
 /// Turns links to this run's steps into links within the file, keeps fragment links, and removes
 /// all others.
-fn offline(html: &str, key: &str) -> String {
+fn offline(html: &str, links: &Links) -> String {
     const ATTRIBUTE: &str = " href=\"";
-    let run = href::run(key);
     let mut out = String::with_capacity(html.len());
     let mut rest = html;
     while let Some(at) = rest.find(ATTRIBUTE) {
@@ -717,18 +754,8 @@ fn offline(html: &str, key: &str) -> String {
         let value = found.get(ATTRIBUTE.len()..).unwrap_or_default();
         let (value, after) = value.split_once('"').unwrap_or((value, ""));
         out.push_str(before);
-        let step = value
-            .strip_prefix(&run)
-            .and_then(|rest| rest.strip_prefix("?step=").or(rest.strip_prefix("/steps/")));
-        match step
-            .filter(|step| !step.is_empty() && step.bytes().all(|digit| digit.is_ascii_digit()))
-        {
-            Some(step) => out.push_str(&format!("{ATTRIBUTE}#step-{step}\"")),
-            None if value.strip_prefix(&run) == Some("#pending") => {
-                out.push_str(&format!("{ATTRIBUTE}#pending\""))
-            }
-            None if value.starts_with('#') => out.push_str(&format!("{ATTRIBUTE}{value}\"")),
-            None => {}
+        if let Some(value) = links.within(value) {
+            out.push_str(&format!("{ATTRIBUTE}{value}\""));
         }
         rest = after;
     }
@@ -761,20 +788,41 @@ pub(super) fn picture_type(name: &str) -> Option<&'static str> {
 mod tests {
     use crate::page::export::*;
 
+    fn links(steps: Range<usize>) -> Links {
+        Links {
+            run: href::run("a/b"),
+            steps,
+            has_pending: true,
+        }
+    }
+
     #[test]
     fn links_stay_inside_the_file_or_lead_nowhere() {
         let html = r##"<a href="/runs/a%2Fb?step=4">x</a> <a class="b" href="/runs/a%2Fb/steps/12">y</a> <a href="/runs/a%2Fb/steps/12/raw">w</a> <a href="/api/x" rel="next">z</a> <use href="#i-ok"></use>"##;
         assert_eq!(
-            offline(html, "a/b"),
+            offline(html, &links(0..20)),
             r##"<a href="#step-4">x</a> <a class="b" href="#step-12">y</a> <a>w</a> <a rel="next">z</a> <use href="#i-ok"></use>"##
         );
         assert_eq!(
-            offline("<a href=\"/runs/other?step=4\">x</a>", "a/b"),
+            offline("<a href=\"/runs/other?step=4\">x</a>", &links(0..20)),
             "<a>x</a>"
         );
         assert_eq!(
-            offline("<a href=\"/runs/a%2Fb#pending\">x</a>", "a/b"),
+            offline("<a href=\"/runs/a%2Fb#pending\">x</a>", &links(0..20)),
             "<a href=\"#pending\">x</a>"
+        );
+    }
+
+    #[test]
+    fn links_to_steps_that_arent_in_the_file_become_text() {
+        let html = r##"<a href="/runs/a%2Fb?step=4">x</a> <a href="/runs/a%2Fb/steps/12">y</a> <a href="#step-5">z</a> <a href="/runs/a%2Fb#pending">p</a>"##;
+        let part = Links {
+            has_pending: false,
+            ..links(12..13)
+        };
+        assert_eq!(
+            offline(html, &part),
+            r##"<a>x</a> <a href="#step-12">y</a> <a>z</a> <a>p</a>"##
         );
     }
 
@@ -793,16 +841,16 @@ mod tests {
             asked.push(address.to_owned());
             Ok("data:image/png;base64,BB".to_owned())
         };
-        let placed = in_place(html, "a/b", &mut picture);
+        let placed = in_place(html, &href::run("a/b"), &mut picture);
         assert_eq!(
             placed,
             r#"<a href="/x"><img src="data:image/png;base64,BB" alt="A" loading="lazy"></a> <img src="data:image/png;base64,AA" alt="B">"#
         );
         assert_eq!(asked, ["/runs/a%2Fb/steps/4/value?at=%2Fx&as=picture"]);
-        let named = in_place(html, "a/b", &mut |_| Err("left out".to_owned()));
+        let named = in_place(html, &href::run("a/b"), &mut |_| Err("omitted".to_owned()));
         assert_eq!(
             named,
-            r#"<a href="/x"><span class="odd">left out</span> </a> <img src="data:image/png;base64,AA" alt="B">"#
+            r#"<a href="/x"><span class="odd">omitted</span> </a> <img src="data:image/png;base64,AA" alt="B">"#
         );
     }
 

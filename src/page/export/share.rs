@@ -22,10 +22,14 @@ use crate::page::extract::{RunParam, no_such_step};
 use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::share_form::{Check, ShareForm, turn_of};
+use crate::page::part::text::{Line, one_line};
 use crate::page::run::handler::{related_runs, shell};
 use crate::page::run::markdown;
 use crate::page::run_view::RunView;
 use crate::page::shell::{Shell, now};
+
+/// Limits the characters of the run's title below the heading.
+const TITLE_CHARS: usize = 120;
 
 /// The page that says what will be redacted.
 #[derive(Template)]
@@ -34,6 +38,8 @@ struct SharePage {
     shell: Shell,
     form: ShareForm,
     run: String,
+    /// The title of the run, or its key.
+    of: Line,
 }
 
 /// `GET /runs/{key}/share`: the form, with what will be redacted.
@@ -66,6 +72,14 @@ pub(crate) async fn page(
         Ok::<_, WebError>(SharePage {
             shell,
             run: href::run(view.key()),
+            of: view
+                .summary
+                .session_title()
+                .map_or_else(
+                    || view.key().to_owned(),
+                    |title| one_line(title, TITLE_CHARS).0,
+                )
+                .into(),
             form: ShareForm::new(&view, step).checked(Check::new(copy.blanked(), copy.samples())),
         })
     });
@@ -193,7 +207,10 @@ fn write_as(
             let total = view.index.steps().len();
             let steps = export.only.clone().unwrap_or(0..total);
             let mut notes = super::notes(view, export);
-            notes.push("Pictures are left out too.".to_owned());
+            // A redacted file says so itself.
+            if export.redacted.is_none() {
+                notes.push("Pictures are omitted.".to_owned());
+            }
             markdown::write_about(out, view, steps.start..steps.end.min(total), &notes)?;
             markdown::write(out, view, export.only.clone())
         }

@@ -43,12 +43,10 @@ struct CheckRow {
     count: usize,
 }
 
-/// A value in the preview, with the text around it.
+/// A value in the preview.
 struct Change {
-    before: Line,
     value: Line,
     to: &'static str,
-    after: Line,
 }
 
 impl ShareForm {
@@ -109,10 +107,8 @@ impl Check {
             )
         });
         let change = |sample: &Sample| Change {
-            before: sample.before.as_str().into(),
             value: masked(sample).into(),
             to: sample.kind.replacement(),
-            after: sample.after.as_str().into(),
         };
         Self {
             rows: blanked.each().map(row).collect(),
@@ -145,9 +141,7 @@ mod tests {
     fn sample(kind: Kind, value: &str) -> Sample {
         Sample {
             kind,
-            before: String::new(),
             value: value.to_owned(),
-            after: String::new(),
         }
     }
 
