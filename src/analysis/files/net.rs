@@ -1079,10 +1079,11 @@ fn lines_replaced(
     {
         last.push('\n');
     }
-    if let Some(last) = at.checked_sub(1).and_then(|at| lines.get_mut(at)) {
-        if !last.ends_with('\n') && !new.is_empty() {
-            last.push('\n');
-        }
+    if let Some(last) = at.checked_sub(1).and_then(|at| lines.get_mut(at))
+        && !last.ends_with('\n')
+        && !new.is_empty()
+    {
+        last.push('\n');
     }
     lines.splice(at..at + count, new);
     Ok(lines.concat())
@@ -1169,10 +1170,11 @@ fn patched(text: &str, hunks: &[Hunk], work: &mut usize) -> Result<String, Strin
             }
         }
         cursor = at + new.len();
-        if let Some(last) = at.checked_sub(1).and_then(|at| lines.get_mut(at)) {
-            if !last.ends_with('\n') && !new.is_empty() {
-                last.push('\n');
-            }
+        if let Some(last) = at.checked_sub(1).and_then(|at| lines.get_mut(at))
+            && !last.ends_with('\n')
+            && !new.is_empty()
+        {
+            last.push('\n');
         }
         lines.splice(at..at + old.len(), new);
     }

@@ -380,7 +380,7 @@ pub(crate) async fn page(
                     after: after.unwrap_or_default(),
                     line,
                 };
-                Content::Files(ChangedTab::new(view, lists.of(view), &place))
+                Content::Files(Box::new(ChangedTab::new(view, lists.of(view), &place)))
             }
             _ => {
                 let is_all = pick.is_all();

@@ -69,7 +69,7 @@ pub(crate) enum Content<'a> {
     Events(EventsTab<'a>),
     Manifest(ManifestTab<'a>),
     Issues(IssuesTab<'a>),
-    Files(ChangedTab<'a>),
+    Files(Box<ChangedTab<'a>>),
     Setup(SetupTab),
     Transcript(Box<Transcript<'a>>),
 }

@@ -16,6 +16,9 @@ use crate::page::runs::fill::list::{List, ListContext};
 use crate::page::runs::fill::row::line;
 use crate::page::shell::Status;
 
+/// A word with the number of runs that have it.
+type Counted = (String, usize);
+
 /// Filters in a menu, at most, in addition to the active ones. A sweep may record a different model
 /// for each run.
 const MAX_CHIPS: usize = 60;
@@ -337,8 +340,8 @@ impl List<'_> {
     fn ranked<'w>(
         &self,
         field: &'static Column,
-        words: &'w [(String, usize)],
-    ) -> (Vec<&'w (String, usize)>, Option<Vec<&'w (String, usize)>>) {
+        words: &'w [Counted],
+    ) -> (Vec<&'w Counted>, Option<Vec<&'w Counted>>) {
         let ranked = words.iter().enumerate();
         let (shown, others): (Vec<_>, Vec<_>) =
             ranked.partition(|(rank, (word, _))| *rank < MAX_CHIPS || self.query.has(field, word));
