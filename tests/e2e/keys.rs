@@ -188,6 +188,8 @@ fn back_leads_to_where_one_was() {
     };
     page.click("#step-4 a");
     at(4);
+    // The rows move up when the verdict closes.
+    page.wait("!document.querySelector('#verdict-line').open");
     page.click("#step-2 a");
     at(2);
     page.eval("history.back()");

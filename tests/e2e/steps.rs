@@ -181,9 +181,9 @@ fn without_scripts_links_lead_to_the_other_rows() {
         "no room for absent rows"
     );
     page.click("#steps a.window");
-    page.wait("document.querySelector('#step-89') && document.querySelector('#step-30') && !document.querySelector('#step-90')");
-    page.click("#step-31 a");
-    page.wait("document.querySelector('#stepview')?.dataset.n === '31'");
+    page.wait("document.querySelector('#step-99') && document.querySelector('#step-50') && !document.querySelector('#step-100')");
+    page.click("#step-51 a");
+    page.wait("document.querySelector('#stepview')?.dataset.n === '51'");
     page.click("a[data-keys]");
     page.wait("location.pathname === '/keys' && document.querySelector('dl.keys')");
 }
