@@ -1,5 +1,7 @@
 //! Divides a session into turns: the steps from one prompt of a person to the next.
 
+use std::ops::Range;
+
 use super::replay::{StepFlag, has};
 use super::timing::{began, took};
 use crate::model::Index;
@@ -21,9 +23,9 @@ pub struct Turn {
     pub took: Option<i64>,
 }
 
-/// Returns the steps that follow a prompt, in order. Empty if the trace doesn't record which records
-/// are prompts.
-pub fn turn_starts(index: &Index) -> Vec<usize> {
+/// Returns the prompts in order: the step that follows each, and its time. Empty if the trace
+/// doesn't record which records are prompts.
+pub fn prompts(index: &Index) -> Vec<(usize, Option<i64>)> {
     let Some(prompt) = index
         .names()
         .find("prompt")
@@ -31,22 +33,34 @@ pub fn turn_starts(index: &Index) -> Vec<usize> {
     else {
         return Vec::new();
     };
-    let prompts = index
-        .events()
-        .iter()
-        .enumerate()
+    let events = index.events().iter().enumerate();
+    let prompts: Vec<_> = events
         .filter(|(_, event)| event.stage == prompt)
-        .map(|(at, _)| at);
-    // The step after a prompt is the step of the first group after it.
-    let step = |at: usize| index.step_of(index.groups().partition_point(|group| group.first <= at));
-    let mut steps: Vec<usize> = prompts.filter_map(step).collect();
+        .filter_map(|(at, event)| Some((index.step_after(at)?, event.ts)))
+        .collect();
+    if prompts.is_sorted_by_key(|(step, _)| *step) {
+        prompts
+    } else {
+        Vec::new()
+    }
+}
+
+/// Returns the steps that follow a prompt, in order. Empty if that isn't known.
+pub fn turn_starts(index: &Index) -> Vec<usize> {
+    let mut steps: Vec<usize> = prompts(index).into_iter().map(|(step, _)| step).collect();
     steps.dedup();
-    if steps.is_sorted() { steps } else { Vec::new() }
+    steps
 }
 
 /// Returns the turns of the run. Steps before the first prompt form a turn of their own. Empty if
 /// the run has no steps.
 pub fn turns(index: &Index) -> Vec<Turn> {
+    let turns = turn_steps(index).into_iter();
+    turns.map(|steps| Turn::new(index, steps)).collect()
+}
+
+/// Returns the steps of each turn.
+pub fn turn_steps(index: &Index) -> Vec<Range<usize>> {
     let steps = index.steps().len();
     let mut starts = turn_starts(index);
     if starts.first() != Some(&0) {
@@ -57,27 +71,32 @@ pub fn turns(index: &Index) -> Vec<Turn> {
         .iter()
         .zip(ends)
         .filter(|(first, end)| *first < end)
-        .map(|(first, end)| turn(index, *first, end))
+        .map(|(first, end)| *first..end)
         .collect()
 }
 
-fn turn(index: &Index, first: usize, end: usize) -> Turn {
-    let is_failed = |n: &usize| has(index, *n, StepFlag::Error) || has(index, *n, StepFlag::Code);
-    let group = |n: usize| index.round_of(n);
-    let started = group(first).and_then(|group| began(index, group));
-    let last = end.checked_sub(1).and_then(group);
-    let until = last.and_then(|last| Some(began(index, last)? + took(last).unwrap_or_default()));
-    Turn {
-        first,
-        end,
-        failed: (first..end).filter(is_failed).count(),
-        tokens: (first..end)
-            .filter_map(|n| index.tokens_of(n))
-            .reduce(u64::saturating_add),
-        started,
-        took: started
-            .zip(until)
-            .map(|(from, to)| to - from)
-            .filter(|took| *took >= 0),
+impl Turn {
+    /// Sums up the steps of a turn.
+    pub fn new(index: &Index, Range { start: first, end }: Range<usize>) -> Self {
+        let is_failed =
+            |n: &usize| has(index, *n, StepFlag::Error) || has(index, *n, StepFlag::Code);
+        let group = |n: usize| index.round_of(n);
+        let started = group(first).and_then(|group| began(index, group));
+        let last = end.checked_sub(1).and_then(group);
+        let until =
+            last.and_then(|last| Some(began(index, last)? + took(last).unwrap_or_default()));
+        Self {
+            first,
+            end,
+            failed: (first..end).filter(is_failed).count(),
+            tokens: (first..end)
+                .filter_map(|n| index.tokens_of(n))
+                .reduce(u64::saturating_add),
+            started,
+            took: started
+                .zip(until)
+                .map(|(from, to)| to.saturating_sub(from))
+                .filter(|took| *took >= 0),
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::newest::copied;
 use super::timing::{began, stretches, took};
-use super::turns::turn_starts;
+use super::turns::prompts;
 use crate::model::event::EventKind;
 use crate::model::index::Group;
 use crate::model::{Index, NO_REPLY, StepHead, Symbol};
@@ -394,25 +394,6 @@ fn block(lane: Lane, from: i64, to: i64) -> Block {
 
 fn has_failed(step: &StepHead) -> bool {
     step.is_failed() || step.returncode.is_some()
-}
-
-/// Returns the prompts of the run: the step that follows each, and its time.
-fn prompts(index: &Index) -> Vec<(usize, Option<i64>)> {
-    let starts = turn_starts(index);
-    let Some(prompt) = index.names().find("prompt").filter(|_| !starts.is_empty()) else {
-        return Vec::new();
-    };
-    let groups = index.groups();
-    index
-        .events()
-        .iter()
-        .enumerate()
-        .filter(|(_, event)| event.stage == prompt)
-        .filter_map(|(at, event)| {
-            let step = index.step_of(groups.partition_point(|group| group.first <= at))?;
-            Some((step, event.ts))
-        })
-        .collect()
 }
 
 #[cfg(test)]

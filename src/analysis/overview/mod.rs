@@ -165,13 +165,8 @@ impl Overview {
 fn compacted(index: &Index) -> Vec<usize> {
     let all = index.manifest().get();
     let all = all.map(|manifest| manifest.compactions.as_slice());
-    // The step after a compaction is the step of the first group after it.
-    let step = |at: usize| {
-        let group = index.groups().partition_point(|group| group.first <= at);
-        index.step_of(group)
-    };
     let all = all.unwrap_or_default().iter();
-    let mut steps: Vec<usize> = all.filter_map(|one| step(one.event)).collect();
+    let mut steps: Vec<usize> = all.filter_map(|one| index.step_after(one.event)).collect();
     steps.sort_unstable();
     steps.dedup();
     steps

@@ -434,6 +434,11 @@ impl Index {
         id_runs::matching(&self.group_ids(), &self.step_ids(), at, id)
     }
 
+    /// Returns the ordinal of the step of the first group after event `at`.
+    pub fn step_after(&self, at: usize) -> Option<usize> {
+        self.step_of(self.groups.partition_point(|group| group.first <= at))
+    }
+
     /// Returns the group that contains event `at`, or `None` for events that belong to the run as a
     /// whole.
     pub fn group_at(&self, at: usize) -> Option<usize> {

@@ -152,8 +152,9 @@ impl HitSink for FoundSteps<'_> {
         let index = self.view.index;
         // A prompt is shown above the step that follows it.
         let after = |event: usize| {
-            let group = index.groups().partition_point(|group| group.first <= event);
-            index.step_of(group).or(index.steps().len().checked_sub(1))
+            index
+                .step_after(event)
+                .or(index.steps().len().checked_sub(1))
         };
         let step = found.place.step.or_else(|| after(found.place.event?));
         self.steps.extend(step);
