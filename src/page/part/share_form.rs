@@ -6,7 +6,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::turns::turns;
+use crate::analysis::turns::turn_steps;
 use crate::model::Index;
 use crate::model::redact::{Blanked, Kind, Sample};
 use crate::page::part::href;
@@ -81,13 +81,12 @@ impl ShareForm {
 
 /// Returns the turn of a step, counted from 1, and its steps. `None` if the run has only one turn.
 pub(crate) fn turn_of(index: &Index, n: usize) -> Option<(usize, Range<usize>)> {
-    let turns = turns(index);
+    let turns = turn_steps(index);
     if turns.len() < 2 {
         return None;
     }
-    let at = turns.iter().rposition(|turn| turn.first <= n)?;
-    let turn = turns.get(at)?;
-    Some((at + 1, turn.first..turn.end))
+    let at = turns.iter().rposition(|turn| turn.start <= n)?;
+    Some((at + 1, turns.get(at)?.clone()))
 }
 
 impl Check {

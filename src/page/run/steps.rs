@@ -4,13 +4,15 @@
 //! they scroll into view. A line is a step, or a heading where a turn or another run in the same
 //! directory begins.
 
+use std::ops::Range;
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
 use crate::analysis::run_result::ShownStatus;
 use crate::analysis::timing::{longest, stretches, took};
-use crate::analysis::turns::{Turn, turns};
+use crate::analysis::turns::{Turn, turn_steps};
 use crate::model::Fate;
 use crate::model::index::Group;
 use crate::page::part::chart::series_of;
@@ -96,8 +98,8 @@ struct ListLines {
     /// The steps that begin a run or a turn, in order. Each has a heading. Empty if there is only
     /// one run and one turn.
     headed: Vec<usize>,
-    /// The turns. Empty if there is only one.
-    turns: Vec<Turn>,
+    /// The steps of each turn. Empty if there is only one.
+    turns: Vec<Range<usize>>,
     steps: usize,
 }
 
@@ -106,9 +108,9 @@ impl ListLines {
         let steps = view.index.steps().len();
         let several = |starts: &[usize]| starts.len() > 1;
         let runs = Some(view.index.lap_starts()).filter(|starts| several(starts));
-        let turns = Some(turns(view.index)).filter(|turns| turns.len() > 1);
+        let turns = Some(turn_steps(view.index)).filter(|turns| turns.len() > 1);
         let turns = turns.unwrap_or_default();
-        let mut headed: Vec<usize> = turns.iter().map(|turn| turn.first).collect();
+        let mut headed: Vec<usize> = turns.iter().map(|turn| turn.start).collect();
         headed.extend(runs.into_iter().flatten().filter(|start| **start < steps));
         headed.sort_unstable();
         headed.dedup();
@@ -250,10 +252,19 @@ impl HtmlSafe for StepRows<'_> {}
 impl<'a> StepRows<'a> {
     /// Returns the rows of a window. `current` is the current step.
     pub(crate) fn new(view: &'a RunView<'a>, window: Window, current: Option<usize>) -> Self {
+        Self::between(view, window, ListLines::of(view), current)
+    }
+
+    fn between(
+        view: &'a RunView<'a>,
+        window: Window,
+        lines: ListLines,
+        current: Option<usize>,
+    ) -> Self {
         let steps: Vec<usize> = (window.first..window.end.min(view.index.steps().len())).collect();
         Self {
             window,
-            lines: ListLines::of(view),
+            lines,
             ..Self::of(view, &steps, None, current)
         }
         .with_drawings()
@@ -344,11 +355,8 @@ impl<'a> StepRows<'a> {
     /// Returns the rows around line `line` of the list.
     pub(crate) fn at_line(view: &'a RunView<'a>, line: usize, current: Option<usize>) -> Self {
         let lines = ListLines::of(view);
-        Self::new(
-            view,
-            Window::around(lines.step_on(line), lines.steps),
-            current,
-        )
+        let window = Window::around(lines.step_on(line), lines.steps);
+        Self::between(view, window, lines, current)
     }
 
     /// Returns the number of lines above the rows.
@@ -371,8 +379,11 @@ impl<'a> StepRows<'a> {
             .filter(|_| runs.len() > 1);
         let run = run.map(|run| format!("run {} of {} in this directory", run + 1, runs.len()));
         let turns = &self.lines.turns;
-        let turn = turns.binary_search_by_key(&row.n(), |turn| turn.first);
-        let turn = turn.ok().and_then(|at| Some((at, turns.get(at)?)));
+        let turn = turns.binary_search_by_key(&row.n(), |turn| turn.start);
+        let turn = turn.ok().and_then(|at| {
+            let steps = turns.get(at)?.clone();
+            Some((at, Turn::new(self.view.index, steps)))
+        });
         let Some((at, turn)) = turn else {
             return Some(Heading {
                 name: run.unwrap_or_default().into(),
