@@ -15,7 +15,7 @@ use crate::page::part::sign::Sign;
 use crate::page::part::text::{self, Line};
 use crate::page::part::tool::ToolLine;
 use crate::page::run_view::{RunView, micros};
-use crate::page::step::fill::{COPIED, LEFT, about, calls_of};
+use crate::page::step::fill::{COPIED, LEFT, about, first_call};
 use crate::page::step::messages::{compaction_in_words, compactions_before};
 
 /// A row of the step list (`#step-{n}`).
@@ -157,9 +157,8 @@ impl<'a> Did<'a> {
             };
         }
         if step.actions > 0 {
-            let calls = calls_of(view, n).unwrap_or_default().pairs;
             let more = (step.actions as usize).saturating_sub(1);
-            if let Some(first) = calls.into_iter().next() {
+            if let Some(first) = first_call(view, n) {
                 let project = view.summary.project.as_deref().unwrap_or_default();
                 let line = ToolLine::new(first, &view.label(n), project);
                 return Did::Tool(Box::new(line), more);

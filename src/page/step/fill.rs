@@ -14,7 +14,7 @@ use crate::model::{
     CriticAction, EventHead, EventKind, Fate, MAX_LINE_BYTES, Record, Span, StateRecord, Step,
     StepHead, TraceFile,
 };
-use crate::page::part::action::Actions;
+use crate::page::part::action::{Actions, Pair};
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::find;
@@ -99,9 +99,9 @@ pub(crate) fn about(child: &Summary) -> String {
 /// Steps with longer records aren't read for a row in a list; bytes.
 const MAX_LISTED_BYTES: u64 = 256 << 10;
 
-/// Reads the calls of a step, for its row in a list. `None` if the record is too long for that, or
-/// can't be read.
-pub(crate) fn calls_of(view: &RunView<'_>, n: usize) -> Option<Actions> {
+/// Reads the first call of a step, for its row in a list. `None` if the record is too long for that,
+/// or can't be read.
+pub(crate) fn first_call(view: &RunView<'_>, n: usize) -> Option<Pair> {
     let step = view.index.steps().get(n)?;
     let parts = view.index.parts_of(n).flatten();
     let parts = parts.filter_map(|at| view.index.events().get(at));
@@ -112,7 +112,7 @@ pub(crate) fn calls_of(view: &RunView<'_>, n: usize) -> Option<Actions> {
     let bytes = line(view, step.span).ok()?;
     let record = Record::of(&bytes);
     let step = crate::format::step(&record)?;
-    Some(Actions::new(&step, &mut Fold::brief(ValueLinks::default())))
+    Actions::first(&step, &mut Fold::brief(ValueLinks::default()))
 }
 
 /// Returns the view without reference material: prompt, events, and raw lines.

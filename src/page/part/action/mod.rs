@@ -288,8 +288,18 @@ pub(crate) struct Env {
 }
 
 impl Actions {
+    /// Joins the first call of a step with its invocation and result.
+    pub(crate) fn first(step: &Step<'_>, fold: &mut Fold) -> Option<Pair> {
+        Self::up_to(1, step, fold).pairs.into_iter().next()
+    }
+
     /// Joins the calls of a step with their invocations and results.
     pub(crate) fn new(step: &Step<'_>, fold: &mut Fold) -> Self {
+        Self::up_to(usize::MAX, step, fold)
+    }
+
+    /// Joins at most `most` calls.
+    fn up_to(most: usize, step: &Step<'_>, fold: &mut Fold) -> Self {
         let mut invocations: VecDeque<&Invocation<'_>> = step.invocations.iter().collect();
         let (env, results): (Vec<_>, Vec<_>) =
             step.results.iter().partition(|result| result.env.is_some());
@@ -298,7 +308,7 @@ impl Actions {
         let mut out = Self::default();
         let mut left = call_count;
         for (index, call) in step.calls.iter().enumerate() {
-            if !fold.takes(out.pairs.len()) {
+            if out.pairs.len() == most || !fold.takes(out.pairs.len()) {
                 break;
             }
             left -= 1;
