@@ -311,8 +311,12 @@ impl Session {
 
     /// Takes the summary that was waiting for this line.
     fn summary_of(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
-        let named = |(id, _): &(u64, Box<str>)| Some(*id) == Lines::id(line);
-        if let Some(at) = self.summaries.iter().rposition(named) {
+        if self.summaries.is_empty() {
+            return;
+        }
+        let id = Lines::id(line);
+        let is_named = |(named, _): &(u64, Box<str>)| Some(*named) == id;
+        if let Some(at) = self.summaries.iter().rposition(is_named) {
             let (_, title) = self.summaries.remove(at);
             self.set_title(0, title, draft);
         }
