@@ -190,13 +190,7 @@ impl Row<'_> {
     /// Returns the verdict and its note. A run that is still being read has no verdict yet.
     pub(crate) fn verdict(&self) -> (String, Option<String>) {
         if self.run.partial {
-            return (
-                format!(
-                    "Indexing, {} so far",
-                    format::counted(self.run.steps, "step")
-                ),
-                None,
-            );
+            return (self.run.end_in_brief(), None);
         }
         match self.run.verdict.sentence.split_once(" · ") {
             Some((sentence, note)) => (line(sentence), Some(line(note))),
