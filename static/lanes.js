@@ -14,7 +14,7 @@ function reach(mark) {
   mark.focus({ preventScroll: true });
 }
 
-/** Shows what a block is, or hides the panel. */
+/** Describes a block in the panel. Without one, hides the panel. */
 function tell(mark) {
   if (!tip()) return;
   tip().hidden = !mark;

@@ -124,7 +124,7 @@ impl<'a> Timeline<'a> {
         shown.address(self.view.key())
     }
 
-    /// Returns the link that cuts long waits, or shows them in full. `None` if there are none.
+    /// Returns the link that shortens long waits or shows them in full. `None` without long waits.
     fn waits(&self) -> Option<Link> {
         let is_cut = self.picture.as_ref()?.scale.cuts().next().is_some();
         let shown = Shown {
@@ -142,7 +142,7 @@ impl<'a> Timeline<'a> {
             .then(|| Link::new(label, shown.address(self.view.key())))
     }
 
-    /// States how many calls have no time of their own. May be empty.
+    /// States how many calls have no recorded time. Empty if all have one.
     fn without_time(&self) -> String {
         let calls: usize = self.tools.iter().map(|row| row.untimed).sum();
         match calls {

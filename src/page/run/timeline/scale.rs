@@ -68,8 +68,8 @@ impl Window {
 }
 
 impl Scale {
-    /// Builds a scale over these time spans. Returns `None` if there are none. `cuts` is whether long
-    /// gaps are cut.
+    /// Builds a scale over these time spans. Returns `None` without spans. With `cuts`, long
+    /// gaps are shortened.
     pub(super) fn over(mut spans: Vec<(i64, i64)>, cuts: bool) -> Option<Self> {
         spans.sort_unstable();
         let busy = joined(&spans, if cuts { SHORT } else { i64::MAX });
@@ -230,7 +230,7 @@ impl Scale {
                     .div_euclid(step)
                     .saturating_add(1)
                     .saturating_mul(step);
-                // The origin is marked by itself where there are several.
+                // With several origins, each has its own label.
                 if since == 0 && origins.len() > 1 {
                     since = step;
                 }

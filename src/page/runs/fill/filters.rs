@@ -106,8 +106,8 @@ fn sections(all: impl IntoIterator<Item = (&'static str, Vec<Chip>)>) -> Vec<Sec
         .collect()
 }
 
-/// Returns the column that a head sorts by. The title stands for the run's name, and the outcome
-/// begins with the status.
+/// Returns the column that a column head sorts by: the title for the run's name, and the status for
+/// the outcome.
 fn sort_of(column: &'static Column, width: Width) -> &'static Column {
     match width {
         Width::Name => TITLE,
@@ -355,7 +355,7 @@ impl List<'_> {
         )
     }
 
-    /// Returns a link that stands for words without a place in a menu.
+    /// Returns a link to the runs with any word that the menu has no room for.
     fn others(&self, others: &[&(String, usize)], by: &'static Column) -> Chip {
         let sort = Sort {
             by,
