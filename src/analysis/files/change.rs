@@ -207,21 +207,43 @@ pub fn with_edit<T>(
     step: &Step<'_>,
     read: impl FnOnce(&Edit<'_>) -> T,
 ) -> Option<T> {
-    match edit.call {
-        Some(call) => {
-            let call = step.calls.get(call)?;
-            let args = args(call);
-            let direct = requested_edits(call.name.as_deref().unwrap_or_default(), &args);
-            match in_scripts(&args).filter(|_| direct.edits.is_empty()) {
-                Some(patches) => requested_edits("", &patches).edits.get(edit.at).map(read),
-                None => direct.edits.get(edit.at).map(read),
+    let mut read = Some(read);
+    let mut found = None;
+    with_edits(&[edit], step, |_, edit| {
+        found = edit.zip(read.take()).map(|(edit, read)| read(edit));
+    });
+    found
+}
+
+/// Passes the edits of one call of a step to `read`, in order, each line by line. `None` is passed
+/// for an edit that is too large or doesn't exist any more. Reads the call once, because reading it
+/// aligns the texts of all its edits.
+pub(super) fn with_edits(
+    edits: &[&Edited],
+    step: &Step<'_>,
+    mut read: impl FnMut(&Edited, Option<&Edit<'_>>),
+) {
+    let Some(call) = edits.first().and_then(|edit| edit.call) else {
+        for edit in edits {
+            let change = step.changes.and_then(|changes| changes.iter().nth(edit.at));
+            let path = change.as_ref().and_then(|it| it.key.strip_prefix(FILE));
+            match change.as_ref().zip(path) {
+                Some((change, path)) => with_recorded(path, change, |found| read(edit, found)),
+                None => read(edit, None),
             }
         }
-        None => {
-            let change = step.changes?.iter().nth(edit.at)?;
-            with_recorded(change.key.strip_prefix(FILE)?, &change, |edit| {
-                edit.map(read)
-            })
-        }
+        return;
+    };
+    let call = step.calls.get(call);
+    let args = call.map_or(Json::Null, args);
+    let name = call.and_then(|call| call.name.as_deref());
+    let direct = requested_edits(name.unwrap_or_default(), &args).edits;
+    let scripts = in_scripts(&args).filter(|_| direct.is_empty());
+    let in_scripts = scripts
+        .as_ref()
+        .map(|patches| requested_edits("", patches).edits);
+    let all = in_scripts.unwrap_or(direct);
+    for edit in edits {
+        read(edit, all.get(edit.at));
     }
 }

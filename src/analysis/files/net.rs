@@ -6,11 +6,12 @@
 //! doesn't match the known text is never applied by guessing: it's listed apart, with the reason.
 //! Must not know pages.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use similar::DiffTag;
 
-use super::change::{Edited, FILE, File, Net, NetHunk, NetLine, NetStatus, Writer, with_edit};
+use super::change::{Edited, FILE, File, Net, NetHunk, NetLine, NetStatus, Writer, with_edits};
 use crate::analysis::edits::{edits, numbered};
 use crate::analysis::patch::{Edit, EditKind, Request, Sign, hunk_start};
 use crate::model::json::walk;
@@ -21,6 +22,9 @@ use crate::model::{Index, Lines, TraceFile};
 const MAX_TEXT: usize = 512 * 1024;
 /// The texts of all edits that one request reads; bytes.
 const MAX_TEXTS: usize = 32 * 1024 * 1024;
+/// The records that one request reads for them; bytes. A step that edits several files is read for
+/// each of them.
+const MAX_RECORDS: usize = 256 * 1024 * 1024;
 /// The edits that one request replays, at most.
 const MAX_EVENTS: usize = 4_000;
 /// The bytes that one request may rewrite or search, and the pairs of lines that it may compare.
@@ -37,6 +41,8 @@ const MAX_READ_LINES: usize = 1_990;
 /// What one request may still read and compute.
 #[derive(Debug, Clone)]
 pub struct Work {
+    /// The bytes of records.
+    records: usize,
     texts: usize,
     events: usize,
     pairs: usize,
@@ -45,6 +51,7 @@ pub struct Work {
 impl Default for Work {
     fn default() -> Self {
         Self {
+            records: MAX_RECORDS,
             texts: MAX_TEXTS,
             events: MAX_EVENTS,
             pairs: MAX_WORK,
@@ -241,12 +248,13 @@ pub(super) fn net(
     let reads = if is_known {
         Vec::new()
     } else {
-        read_before(reads, first, index, lines)
+        read_before(reads, first, index, lines, left)
     };
     let mut net = replayed(&events, reads, &mut left.pairs);
     net.left_out = left_out;
     net.outcome_unknown = file.edits.iter().filter(|edit| edit.ok.is_none()).count();
-    net.moved_to = file.edits.iter().rev().find_map(|edit| edit.to.clone());
+    let made = file.edits.iter().filter(|edit| edit.ok != Some(false));
+    net.moved_to = made.rev().find_map(|edit| edit.to.clone());
     net
 }
 
@@ -306,7 +314,8 @@ fn events(file: &File, index: &Index, lines: &dyn Lines, left: &mut Work) -> (Ve
             .iter()
             .filter(|edit| edit.1.ok != Some(false))
             .collect();
-        if done.len() > left.events || left.texts == 0 || left_out > 0 {
+        let is_spent = left.texts == 0 || left.records == 0;
+        if done.len() > left.events || is_spent || left_out > 0 {
             left_out += done.len();
             continue;
         }
@@ -315,6 +324,8 @@ fn events(file: &File, index: &Index, lines: &dyn Lines, left: &mut Work) -> (Ve
             .steps()
             .get(first.1.step)
             .and_then(|head| lines.record(TraceFile::Steps, head.span).ok());
+        let len = record.as_ref().map_or(0, |record| record.text.len());
+        left.records = left.records.saturating_sub(len);
         let Some(step) = record.as_ref().and_then(crate::format::step) else {
             left_out += done.len();
             continue;
@@ -331,9 +342,15 @@ fn events(file: &File, index: &Index, lines: &dyn Lines, left: &mut Work) -> (Ve
                 .filter(|_| is_paired)
                 .cloned()
                 .unwrap_or_default();
-            let mut own: Vec<_> = edits
-                .iter()
-                .map(|(at, edit)| event(*at, edit, &step))
+            let places = edits.iter().map(|(at, _)| *at);
+            let edits: Vec<&Edited> = edits.iter().map(|(_, edit)| *edit).collect();
+            let mut found = Vec::new();
+            with_edits(&edits, &step, |edit, read| {
+                found.push(event(edit, read, &step))
+            });
+            let mut own: Vec<_> = places
+                .zip(found)
+                .map(|(edit, event)| Event { edit, ..event })
                 .collect();
             if let (Some(first), Some(before)) = (own.first_mut(), before) {
                 first.before = Some(Some(before));
@@ -378,34 +395,25 @@ fn sides(path: &str, step: &Step<'_>) -> Vec<(Option<String>, Option<String>)> {
         .collect()
 }
 
-fn event(at: usize, edit: &Edited, step: &Step<'_>) -> Event {
-    let read = |found: &Edit<'_>| {
-        let recorded = match found.request {
-            Request::Recorded(before, _) => before.map(|before| Some(before.to_owned())),
-            _ => None,
-        };
-        let is_added = found.kind == EditKind::Added;
-        (op(found), recorded, is_added, found.path.to_string())
+/// Describes what an edit does. `found` is the edit, if it can be read.
+fn event(edit: &Edited, found: Option<&Edit<'_>>, step: &Step<'_>) -> Event {
+    let recorded = found.and_then(|found| match found.request {
+        Request::Recorded(before, _) => before.map(|before| Some(before.to_owned())),
+        _ => None,
+    });
+    let op = found.map_or(Op::Unknown("it's too large or can't be read"), op);
+    let says_new = |path: &str| {
+        let result = edit.call.and_then(|call| step.results.get(call)?.output);
+        result.is_some_and(|output| says_created(&output.plain(), path))
     };
-    let unknown = || {
-        let op = Op::Unknown("it's too large or can't be read");
-        (op, None, false, String::new())
-    };
-    let (op, mut before, is_added, path) = with_edit(edit, step, read).unwrap_or_else(unknown);
-    let said = edit
-        .call
-        .and_then(|call| step.results.get(call)?.output)
-        .map(|output| output.plain().into_owned())
-        .unwrap_or_default();
-    let is_new = is_added || matches!(op, Op::Write(_)) && says_created(&said, &path);
-    if is_new {
-        before = before.or(Some(None));
-    }
+    let is_new = found.is_some_and(|found| {
+        found.kind == EditKind::Added || matches!(op, Op::Write(_)) && says_new(&found.path)
+    });
     Event {
-        edit: at,
+        edit: 0,
         step: edit.step,
         op,
-        before,
+        before: recorded.or(is_new.then_some(None)),
         after: None,
     }
 }
@@ -458,12 +466,18 @@ fn read_before(
     first: usize,
     index: &Index,
     lines: &dyn Lines,
+    left: &mut Work,
 ) -> Vec<Read> {
     let before = reads.iter().rev().filter(|(step, _)| *step < first);
     let mut found = Vec::new();
     for (step, call) in before.take(MAX_READS) {
+        if left.records == 0 {
+            break;
+        }
         let head = index.steps().get(*step);
         let record = head.and_then(|head| lines.record(TraceFile::Steps, head.span).ok());
+        let len = record.as_ref().map_or(0, |record| record.text.len());
+        left.records = left.records.saturating_sub(len);
         let step = record.as_ref().and_then(crate::format::step);
         found.extend(step.and_then(|step| {
             let output = step.results.get(*call)?.output?.plain().into_owned();
@@ -691,12 +705,15 @@ impl Replay {
                 Ok(())
             }
             Op::Insert(at, text) => {
-                let base_at = at.and_then(|at| self.in_base(at.saturating_add(1)));
+                let base_at = match at {
+                    Some(at) => self.in_base(at.saturating_add(1))?,
+                    None => None,
+                };
                 self.add("", text, base_at, event, true);
                 Ok(())
             }
             Op::Lines(from, 0, _, text) => {
-                let base_at = self.in_base(*from);
+                let base_at = self.in_base(*from)?;
                 self.add("", text, base_at, event, true);
                 Ok(())
             }
@@ -717,21 +734,23 @@ impl Replay {
             let (at, _) = place.as_deref().and_then(start_of)?;
             Some(at)
         };
+        let moves = self.moves()?;
+        let moves = moves.as_deref();
+        take(
+            &mut self.work,
+            hunks.len().saturating_mul(moves.unwrap_or_default().len()),
+        )?;
         let hunks: Vec<_> = hunks
             .iter()
             .map(|(at, lines)| {
-                let side = |own: Sign| {
-                    let lines = lines
-                        .iter()
-                        .filter(|line| line.0 == Sign::Same || line.0 == own);
-                    lines
-                        .map(|line| format!("{}\n", line.1))
-                        .collect::<String>()
-                };
-                let (old, new) = (side(Sign::Del), side(Sign::Ins));
+                let (old, new) = (side(lines, Sign::Del), side(lines, Sign::Ins));
                 // A hunk without old lines follows the line that it names.
                 let at = place(at).map(|at| at + usize::from(old.is_empty()));
-                (at.and_then(|at| self.in_base(at)), old, new)
+                (
+                    at.zip(moves).and_then(|(at, moves)| in_base(moves, at)),
+                    old,
+                    new,
+                )
             })
             .collect();
         // No hunk changes a text that another hunk of the same patch added as a part.
@@ -860,23 +879,30 @@ impl Replay {
         self.pieces.push(piece);
     }
 
+    /// Returns the changed parts in order. `None` if the position of one isn't known.
+    fn moves(&mut self) -> Result<Option<Vec<Move>>, String> {
+        let lines = |piece: &Piece| piece.base.len() + piece.now.lines.len() + 1;
+        take(&mut self.work, self.pieces.iter().map(lines).sum())?;
+        let changed = self.pieces.iter().filter(|piece| piece.is_changed());
+        let of_piece = |piece: &Piece| {
+            Some(Move {
+                at: piece.base_at?,
+                old: piece.base.len(),
+                new: piece.now.lines.len(),
+            })
+        };
+        let mut moves: Option<Vec<Move>> = changed.map(of_piece).collect();
+        if let Some(moves) = &mut moves {
+            moves.sort_by_key(|one| one.at);
+        }
+        Ok(moves)
+    }
+
     /// Converts a number of a line now into its number in the first version. Returns `None` if that
     /// depends on parts whose position isn't known.
-    fn in_base(&self, now: usize) -> Option<usize> {
-        let mut changed: Vec<_> = self
-            .pieces
-            .iter()
-            .filter(|piece| piece.is_changed())
-            .collect();
-        changed.sort_by_key(|piece| piece.base_at);
-        let mut base = now;
-        for piece in changed {
-            let (at, old, new) = (piece.base_at?, piece.base.len(), piece.now.lines.len());
-            if at < base {
-                base = (base + old).checked_sub(new)?;
-            }
-        }
-        Some(base)
+    fn in_base(&mut self, now: usize) -> Result<Option<usize>, String> {
+        let moves = self.moves()?;
+        Ok(moves.and_then(|moves| in_base(&moves, now)))
     }
 
     fn net(mut self, events: &[Event]) -> (Net, usize) {
@@ -1004,11 +1030,35 @@ fn of_piece(
     is_at_end
 }
 
+/// A changed part of a file: its first line and its number of lines in the first version, and its
+/// number of lines now.
+struct Move {
+    at: usize,
+    old: usize,
+    new: usize,
+}
+
+/// Converts a number of a line now into its number in the first version.
+fn in_base(moves: &[Move], now: usize) -> Option<usize> {
+    moves.iter().try_fold(now, |base, one| match one.at < base {
+        true => (base + one.old).checked_sub(one.new),
+        false => Some(base),
+    })
+}
+
+/// Returns the lines of a hunk that are on one side, as a text.
+fn side(lines: &[(Sign, String)], own: Sign) -> String {
+    let lines = lines
+        .iter()
+        .filter(|line| line.0 == Sign::Same || line.0 == own);
+    lines.map(|line| format!("{}\n", line.1)).collect()
+}
+
 /// Takes work off what is left.
 fn take(work: &mut usize, cost: usize) -> Result<(), String> {
     match work.checked_sub(cost) {
         Some(left) => *work = left,
-        None => return Err("the file has too many edits to replay".to_owned()),
+        None => return Err("one request doesn't replay so many edits".to_owned()),
     }
     Ok(())
 }
@@ -1108,9 +1158,13 @@ fn patched(text: &str, hunks: &[Hunk], work: &mut usize) -> Result<String, Strin
             .map(|line| bare(&line.1))
             .collect();
         take(work, lines.len())?;
+        let left = Cell::new(*work);
         let is_at = |at: usize| {
             let own = lines.get(at..at + old.len()).unwrap_or_default();
-            own.len() == old.len() && own.iter().zip(&old).all(|(own, line)| bare(own) == *line)
+            let pairs = own.iter().zip(&old);
+            let same = pairs.take_while(|(own, line)| bare(own) == **line).count();
+            left.set(left.get().saturating_sub(same));
+            own.len() == old.len() && same == old.len()
         };
         let place = place.as_deref().unwrap_or_default();
         let named = place.trim_start_matches('@').trim();
@@ -1149,10 +1203,14 @@ fn patched(text: &str, hunks: &[Hunk], work: &mut usize) -> Result<String, Strin
                 };
                 from.and_then(|from| match old.is_empty() {
                     true => Some(from),
-                    false => (from..lines.len()).find(|at| is_at(*at)),
+                    false => (from..lines.len())
+                        .take_while(|_| left.get() > 0)
+                        .find(|at| is_at(*at)),
                 })
             }
         };
+        *work = left.get();
+        take(work, 1)?;
         let at = at.ok_or("the lines of its patch aren't in the known text")?;
         let mut own = lines
             .get(at..at + old.len())
@@ -1184,8 +1242,8 @@ fn patched(text: &str, hunks: &[Hunk], work: &mut usize) -> Result<String, Strin
 /// Returns the text before an edit, given the text after it. Returns `None` if the text doesn't show
 /// where the edit was.
 fn undone(text: &str, op: &Op, work: &mut usize) -> Option<String> {
-    take(work, text.len()).ok()?;
-    let once = |text: &str, new: &str, old: &str| {
+    let mut once = |text: &str, new: &str, old: &str| {
+        take(work, text.len()).ok()?;
         let is_once = !new.is_empty() && text.matches(new).take(2).count() == 1;
         is_once.then(|| text.replacen(new, old, 1))
     };
@@ -1196,15 +1254,7 @@ fn undone(text: &str, op: &Op, work: &mut usize) -> Option<String> {
             .iter()
             .rev()
             .try_fold(text.to_owned(), |text, (_, lines)| {
-                let side = |own: Sign| {
-                    let lines = lines
-                        .iter()
-                        .filter(|line| line.0 == Sign::Same || line.0 == own);
-                    lines
-                        .map(|line| format!("{}\n", line.1))
-                        .collect::<String>()
-                };
-                once(&text, &side(Sign::Ins), &side(Sign::Del))
+                once(&text, &side(lines, Sign::Ins), &side(lines, Sign::Del))
             }),
         _ => None,
     }

@@ -48,9 +48,13 @@ pub fn submitted(answer: &str, index: &Index, lines: &dyn Lines) -> Vec<Submitte
         let record = lines.record(file, span).ok()?;
         text_with(&Json::parse(&record.text)?, known, MAX_DEPTH)
     };
-    match events.chain(steps).find_map(found) {
-        Some(text) => of_text(&text, true),
-        None => of_text(known, false),
+    // A whole patch that is too long to be read shows its beginning, too.
+    let whole = events.chain(steps).find_map(found);
+    let whole = whole.map(|text| of_text(&text, true)).unwrap_or_default();
+    if whole.is_empty() {
+        of_text(known, false)
+    } else {
+        whole
     }
 }
 
@@ -76,7 +80,9 @@ fn of_text(text: &str, is_whole: bool) -> Vec<Submitted> {
     let of_edit = |(at, edit): (usize, &_)| {
         let mut net = net::of_patch(edit, &mut work);
         let is_cut = !is_whole && at + 1 == count;
-        net.is_patch &= !is_cut;
+        // The lines of such a patch don't tell how they end.
+        let is_plain = !text.contains("\n\\ ") && !text.contains('\r');
+        net.is_patch &= !is_cut && is_plain;
         Submitted {
             path: edit.path.clone().into_owned(),
             net,

@@ -570,8 +570,11 @@ impl Base<'_> {
         let mut add = |words: String| notes.push(Phrase::from(words));
         match net.apart.len() {
             0 => {}
-            1 => add("1 edit doesn't match the known text. It isn't part of this change; see the edits by step.".to_owned()),
-            n => add(format!("{} edits don't match the known text. They aren't part of this change; see the edits by step.", count(n as u64))),
+            1 => add("1 edit isn't part of this change; the edits by step say why.".to_owned()),
+            n => add(format!(
+                "{} edits aren't part of this change; the edits by step say why.",
+                count(n as u64)
+            )),
         }
         if net.left_out > 0 {
             let edits = counted(net.left_out, "edit");
