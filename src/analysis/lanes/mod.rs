@@ -53,7 +53,7 @@ pub struct Block {
 impl Block {
     /// Returns how long it took, in microseconds.
     pub fn took(&self) -> Option<i64> {
-        self.is_timed.then(|| self.to - self.from)
+        self.is_timed.then(|| self.to.saturating_sub(self.from))
     }
 }
 
@@ -309,7 +309,14 @@ impl Lanes {
             at = ts;
         }
         self.blocks.extend(open);
-        self.end_calls(step, group, first, first_result);
+        let own = self.blocks.get(first..).unwrap_or_default();
+        let has_call_time = own
+            .iter()
+            .any(|block| block.lane == Lane::Tools && block.took() > Some(0));
+        // A session records a result when its call ends, which is the end of the block already.
+        if !index.format().is_session || !has_call_time {
+            self.end_calls(step, group, first, first_result);
+        }
         let own = self.blocks.get_mut(first..).unwrap_or_default();
         // A reply whose request isn't recorded is no block.
         let lacks_model = !own
@@ -366,7 +373,9 @@ impl Lanes {
             _ => return,
         };
         match known {
-            Some(known) if group.until.is_none() && known.to - known.from >= to - from => {}
+            Some(known)
+                if group.until.is_none()
+                    && known.to.saturating_sub(known.from) >= to.saturating_sub(from) => {}
             Some(known) => (known.from, known.to, known.is_timed) = (from, to.max(known.to), true),
             None => {
                 let n = own.first().and_then(|block| block.step);

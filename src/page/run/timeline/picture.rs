@@ -245,10 +245,12 @@ impl Picture {
             .filter(|(x, _)| is_free(*x))
             .map(|(x, words)| (percent(x), words))
             .collect();
+        let waits = lanes.blocks.iter().filter(|block| block.lane == Lane::User);
+        let waits: Vec<&Block> = waits.collect();
         for (left, right, from, to) in self.scale.cuts() {
-            let is_wait = lanes.blocks.iter().any(|block| {
-                block.lane == Lane::User && block.from <= from + ROUNDING && block.to > from
-            });
+            let is_wait = waits
+                .iter()
+                .any(|block| block.from <= from.saturating_add(ROUNDING) && block.to > from);
             let (left, right) = (window.x(left), window.x(right));
             if !is_wait && right > 0.0 && left < 1.0 {
                 let words = clock(to.saturating_sub(from), 1_000_000);
@@ -659,7 +661,10 @@ impl<'a> Names<'a> {
         } else {
             count
         };
-        let took: i64 = blocks.iter().filter_map(|block| block.took()).sum();
+        let took: i64 = blocks
+            .iter()
+            .filter_map(|block| block.took())
+            .fold(0_i64, i64::saturating_add);
         let steps = || blocks.iter().filter_map(|block| block.step);
         let range = steps().min().zip(steps().max()).map(|(from, to)| {
             if from == to {

@@ -67,13 +67,19 @@ impl Window {
     }
 }
 
+/// Returns the sum of the lengths of time spans.
+fn length(spans: &[(i64, i64)]) -> i64 {
+    let lengths = spans.iter().map(|(from, to)| to.saturating_sub(*from));
+    lengths.fold(0, i64::saturating_add)
+}
+
 impl Scale {
     /// Builds a scale over these time spans. Returns `None` without spans. With `cuts`, long
     /// gaps are shortened.
     pub(super) fn over(mut spans: Vec<(i64, i64)>, cuts: bool) -> Option<Self> {
         spans.sort_unstable();
         let busy = joined(&spans, if cuts { SHORT } else { i64::MAX });
-        let shown: i64 = busy.iter().map(|(from, to)| to.saturating_sub(*from)).sum();
+        let shown = length(&busy);
         let mut gaps: Vec<i64> = busy
             .windows(2)
             .filter_map(|pair| match pair {
@@ -84,10 +90,7 @@ impl Scale {
         gaps.sort_unstable_by(|a, b| b.cmp(a));
         let longest = gaps.get(CUTS).copied().unwrap_or_default();
         let parts = joined(&busy, SHORT.max(shown / PART).max(longest));
-        let shown: i64 = parts
-            .iter()
-            .map(|(from, to)| to.saturating_sub(*from))
-            .sum();
+        let shown = length(&parts);
         let cuts = parts.len().checked_sub(1)?;
         let cut = CUT.min(ALL_CUTS / cuts.max(1) as f64);
         let unit = (1.0 - cut * cuts as f64) / shown.max(1) as f64;
@@ -117,13 +120,18 @@ impl Scale {
 
     /// Returns the position of a time.
     pub(super) fn x(&self, at: i64) -> f64 {
-        let before = self.points().rfind(|(time, _)| *time <= at);
-        let after = self.points().find(|(time, _)| *time > at);
-        match (before, after) {
-            (Some((t0, x0)), Some((t1, x1))) => {
-                x0 + (x1 - x0) * at.saturating_sub(t0) as f64 / t1.saturating_sub(t0) as f64
+        let next = self.parts.partition_point(|part| part.from <= at);
+        let before = next.checked_sub(1).and_then(|last| self.parts.get(last));
+        let between = |(t0, x0): (i64, f64), (t1, x1): (i64, f64)| {
+            x0 + (x1 - x0) * at.saturating_sub(t0) as f64 / t1.saturating_sub(t0) as f64
+        };
+        match (before, self.parts.get(next)) {
+            (Some(part), _) if at < part.to => {
+                between((part.from, part.left), (part.to, part.right))
             }
-            (Some((_, x)), None) | (None, Some((_, x))) => x,
+            (Some(part), Some(next)) => between((part.to, part.right), (next.from, next.left)),
+            (Some(part), None) => part.right,
+            (None, Some(next)) => next.left,
             (None, None) => 0.0,
         }
     }

@@ -58,7 +58,7 @@ pub(super) fn slowest(view: &RunView<'_>, lanes: &Lanes) -> Vec<Slow> {
         is_own && block.took().is_some_and(|took| took > 0)
     };
     let mut blocks: Vec<&Block> = lanes.blocks.iter().filter(is_work).collect();
-    blocks.sort_by_key(|block| (-(block.to - block.from), block.from));
+    blocks.sort_by_key(|block| (std::cmp::Reverse(block.took()), block.from));
     blocks.truncate(SLOWEST);
     let longest = blocks.first().and_then(|block| block.took());
     let row = |block: &Block| {
