@@ -5,7 +5,8 @@ const sheet = () => document.querySelector("#share #sheet");
 document.addEventListener(
   "toggle",
   ({ target }) => {
-    if (target.id !== "share" || !target.open || !sheet() || sheet().querySelector("table")) return;
+    if (target.id !== "share" || !target.open || !sheet() || sheet().dataset.asked || sheet().querySelector("table")) return;
+    sheet().dataset.asked = "1"; // searching a large run takes a while
     const step = document.getElementById("stepview")?.dataset.n ?? sheet().elements.step?.value ?? "";
     htmx.ajax("GET", `${sheet().dataset.more}?step=${step}`, { source: "#share", target: "#sheet", select: "#sheet", swap: "outerHTML" });
   },

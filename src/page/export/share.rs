@@ -204,6 +204,11 @@ fn write_as(
     match form {
         As::Html => write_export(view, export, out),
         As::Markdown => {
+            // Child runs would be searched for again for each step.
+            let view = &RunView {
+                related_runs: &Vec::new,
+                ..*view
+            };
             let total = view.index.steps().len();
             let steps = export.only.clone().unwrap_or(0..total);
             let mut notes = super::notes(view, export);
