@@ -1,8 +1,8 @@
 // The jump box: Ctrl-K opens a dialog that searches runs, steps, pages and commands. The server does the search. This
 // script shows the results as text, never as markup.
 
-const NAME = "Jump to a run, a step, a page or a command";
-const HINT = "Run, step number, page or command";
+const NAME = "Search, or jump to a run, a step, a page or a command";
+const HINT = "Text, run, step number, page or command";
 let box, field, list, says, asking; // `asking` is the controller of the open request
 let offers = []; // the items of the rows
 let chosen = 0;
@@ -15,7 +15,7 @@ function made(tag, attributes = {}, text = "") {
 }
 
 function build() {
-  box = made("dialog", { class: "jump", "aria-label": "Jump" });
+  box = made("dialog", { class: "jump", "aria-label": "Search or jump" });
   const combobox = { role: "combobox", "aria-label": NAME, "aria-expanded": "true", "aria-controls": "jump-list", "aria-autocomplete": "list" };
   field = made("input", { ...combobox, type: "text", placeholder: HINT, autocomplete: "off", spellcheck: "false" });
   list = made("ul", { id: "jump-list", role: "listbox", "aria-label": "Places" });
@@ -94,6 +94,5 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   if (!event.target.closest?.("[data-jump]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault(); // without scripts, the link leads to the filter of the run table
   open();
 });

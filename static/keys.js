@@ -48,6 +48,7 @@ function enter(field, event) {
 function press(key) {
   if (twin(key)) twin(key).click();
   else if (key === "?") help();
+  else if (key === "/") find("[data-jump]")?.click();
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();

@@ -4,6 +4,7 @@
 const open = new Map(); // id of a menu -> its panel
 let focused; // in a panel, before an update takes the panel away
 
+const ANY = ":is(details.pick, details.menu)[open]";
 const menus = () => document.querySelectorAll("details.pick");
 
 /** Returns the panel in a <noscript>: text on a page that the browser loaded, elements in one that an update brought. */
@@ -37,10 +38,10 @@ document.addEventListener("htmx:after:swap", () => {
 });
 
 document.addEventListener("click", ({ target }) => {
-  for (const menu of menus()) if (!menu.contains(target)) menu.open = false;
+  for (const menu of document.querySelectorAll(ANY)) if (!menu.contains(target)) menu.open = false;
 });
 document.addEventListener("keydown", (event) => {
-  const menu = event.target.closest?.("details.pick[open]");
+  const menu = event.target.closest?.(ANY);
   if (!menu || event.key !== "Escape") return;
   menu.open = false;
   menu.querySelector("summary").focus();

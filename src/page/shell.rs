@@ -12,6 +12,7 @@ use crate::analysis::run_result::ShownStatus;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::time::Stamp;
+use crate::page::part::href;
 
 /// Returns the current time, in microseconds since the epoch.
 pub(crate) fn now() -> i64 {
@@ -56,7 +57,7 @@ pub(crate) enum NavItem {
     Compare,
     Scores,
     WhatIf,
-    Search,
+    Edits,
     /// No item, as on an error page.
     #[default]
     None,
@@ -70,7 +71,55 @@ impl NavItem {
             own => (own == place).then_some("page"),
         }
     }
+
+    /// Returns whether the link to this page is in the menu *More*.
+    pub(crate) fn is_in_menu(self) -> bool {
+        MORE.iter().any(|link| link.place == self)
+    }
 }
+
+/// A link of the main navigation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NavLink {
+    pub place: NavItem,
+    pub label: &'static str,
+    /// What the page shows, for the jump box.
+    pub note: &'static str,
+    pub href: &'static str,
+    /// The key that follows `g` to open the page.
+    pub go: &'static str,
+}
+
+const fn link(
+    place: NavItem,
+    label: &'static str,
+    note: &'static str,
+    href: &'static str,
+    go: &'static str,
+) -> NavLink {
+    NavLink {
+        place,
+        label,
+        note,
+        href,
+        go,
+    }
+}
+
+/// The links of the bar, in order. The list of shortcuts and the jump box read these tables too.
+#[rustfmt::skip]
+pub(crate) const NAV: &[NavLink] = &[
+    link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
+];
+
+/// The links of the menu *More*.
+#[rustfmt::skip]
+pub(crate) const MORE: &[NavLink] = &[
+    link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
+    link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
+    link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),
+];
 
 /// The element that fetches changes. When a new revision arrives on the stream, it requests `url`,
 /// and the response contains the next pulse and an `<hx-partial>` for each changed part.

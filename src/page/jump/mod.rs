@@ -30,7 +30,7 @@ use crate::page::run::handler::with_view;
 use crate::page::run::head::Tabs;
 use crate::page::run_view::RunView;
 use crate::page::runs::fill::row::line;
-use crate::page::shell::Status;
+use crate::page::shell::{MORE, NAV, Status};
 
 /// Limits the suggested runs and steps.
 const MAX_RUNS: usize = 12;
@@ -113,35 +113,35 @@ fn offers(typed: &str, here: &Here, open: Option<&RunView<'_>>, runs: &[Arc<Summ
             .iter()
             .all(|word| word.within(&offer.label) || word.within(offer.kind))
     };
-    let mut items = Vec::new();
-    if let Some(view) = open {
-        items.extend(step_called(typed, view));
-        items.extend(parts_of(view, here.step).into_iter().filter(matches_words));
-    }
-    items.extend(pages().into_iter().filter(matches_words));
+    let parts = open.map_or_else(Vec::new, |view| parts_of(view, here.step));
+    let (called, other): (Vec<Offer>, Vec<Offer>) = parts
+        .into_iter()
+        .chain(pages())
+        .filter(matches_words)
+        .partition(|offer| words.is_empty() || starts_with(&offer.label, typed));
     let (found, count) = runs_with(&words, runs);
-    items.extend(found);
-    items.extend(open.into_iter().flat_map(|view| steps_with(&words, view)));
-    items.extend(
-        here.sections()
-            .into_iter()
-            .flat_map(commands)
-            .filter(matches_words),
-    );
+    let commands = here.sections().into_iter().flat_map(commands);
+    // Who types the start of a tab's name wants the tab. Anything else more likely names a run.
+    let mut items: Vec<Offer> = open
+        .and_then(|view| step_called(typed, view))
+        .into_iter()
+        .chain(called)
+        .chain(found)
+        .chain(open.into_iter().flat_map(|view| steps_with(&words, view)))
+        .chain(other)
+        .chain(commands.filter(matches_words))
+        .collect();
     if !typed.is_empty() {
-        items.push(Offer::to(
-            "filter",
-            format!("Runs with “{}”", line(typed)),
-            "the run table",
-            href::runs(typed),
-        ));
-        let search = format!("Search all runs for “{}”", line(typed));
+        let quoted = line(typed);
+        let search = format!("Search all runs for “{quoted}”");
         items.push(Offer::to(
             "search",
             search,
             "manifests, events and steps",
             href::search(typed, ""),
         ));
+        let filter = format!("Filter the list by “{quoted}”");
+        items.push(Offer::to("filter", filter, "the run table", href::runs(typed)));
     }
     Offers { items, runs: count }
 }
@@ -172,16 +172,22 @@ fn parts_of(view: &RunView<'_>, step: Option<usize>) -> Vec<Offer> {
     tabs.chain(more).collect()
 }
 
-fn pages() -> [Offer; 6] {
-    let page = |label, note, href| Offer::to("page", label, note, href);
-    [
-        page("Runs", "the run table", href::runs("")),
-        page("Scores", "of several runs", href::overlay("")),
-        page("Compare", "two runs", href::compare("", "")),
-        page("What-if", "other stop rules on all runs", href::sweep("")),
-        page("Search", "the text of all runs", href::search("", "")),
-        page("Keyboard", "all shortcuts", href::KEYS.to_owned()),
-    ]
+fn pages() -> impl Iterator<Item = Offer> {
+    let more = [
+        ("Search", "the text of all runs", href::search("", "")),
+        ("Keyboard", "all shortcuts", href::KEYS.to_owned()),
+    ];
+    NAV.iter()
+        .chain(MORE)
+        .map(|link| (link.label, link.note, link.href.to_owned()))
+        .chain(more)
+        .map(|(label, note, href)| Offer::to("page", label, note, href))
+}
+
+/// Returns whether `text` starts with `start`, ignoring ASCII case.
+fn starts_with(text: &str, start: &str) -> bool {
+    text.get(..start.len())
+        .is_some_and(|own| own.eq_ignore_ascii_case(start))
 }
 
 fn commands(section: &'static Section) -> impl Iterator<Item = Offer> {
@@ -203,24 +209,25 @@ fn commands(section: &'static Section) -> impl Iterator<Item = Offer> {
 
 /// Match rank; lower is better. `None` if a word isn't found.
 fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
-    let (key, name) = (run.key.as_str(), run.key.name());
+    let (key, name, title) = (run.key.as_str(), run.key.name(), run.title());
     if let [word] = words {
-        if name.eq_ignore_ascii_case(word.text()) || key.eq_ignore_ascii_case(word.text()) {
+        let word = word.text();
+        if name.eq_ignore_ascii_case(word) || key.eq_ignore_ascii_case(word) {
             return Some(0);
         }
-        if name
-            .get(..word.text().len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(word.text()))
-        {
+        if starts_with(name, word) || starts_with(title, word) {
             return Some(1);
         }
     }
-    if words.iter().all(|word| word.within(key)) {
+    if words.iter().all(|word| word.within(title)) {
         return Some(2);
     }
+    if words.iter().all(|word| word.within(key)) {
+        return Some(3);
+    }
     let also = [
+        Some(title),
         run.run_id.as_deref(),
-        run.recorded_title(),
         run.task.as_deref(),
         run.project.as_deref(),
         run.model.as_deref(),
@@ -231,7 +238,7 @@ fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
             .iter()
             .all(|word| word.within(key) || also.iter().any(|text| word.within(text)))
     };
-    all().then_some(3)
+    all().then_some(4)
 }
 
 /// Returns the best matching runs, newest first within a rank, and the number of matching runs.
@@ -254,16 +261,9 @@ fn runs_with(words: &[Needle], runs: &[Arc<Summary>]) -> (Vec<Offer>, usize) {
 }
 
 fn offer_of(run: &Summary) -> Offer {
-    let task = run
-        .task
-        .as_deref()
-        .map(line)
-        .filter(|task| !task.is_empty());
-    let key = line(run.key.as_str());
-    let (label, other) = match run.session_title() {
-        Some(title) => (line(title), Some(key)),
-        None => (key, task),
-    };
+    let (label, key) = (line(run.title()), line(run.key.as_str()));
+    // Runs of one task have the same title.
+    let other = Some(key).filter(|key| *key != label);
     let status = if run.partial {
         Status::Indexing
     } else {

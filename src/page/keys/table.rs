@@ -39,14 +39,15 @@ pub(crate) static EVERYWHERE: Section = Section {
     keys: &[
         key(
             &["Ctrl", "K"],
-            "jump to a run, a step, a page or a command (⌘ K on a Mac)",
+            "search, or jump to a run, a step, a page or a command (⌘ K on a Mac)",
         ),
         command(&["?"], "keyboard shortcuts"),
         command(&["/"], "filter or search"),
         key(&["g", "r"], "runs"),
-        key(&["g", "s"], "scores"),
         key(&["g", "c"], "compare"),
+        key(&["g", "s"], "scores"),
         key(&["g", "w"], "what-if"),
+        key(&["g", "e"], "recent edits"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
         key(&["Esc"], "close, clear, leave the field"),
@@ -108,3 +109,17 @@ pub(crate) static REPLAY: Section = Section {
 
 /// All sections in the order they are listed.
 pub(crate) static SECTIONS: [&Section; 4] = [&EVERYWHERE, &LISTS, &RUN, &REPLAY];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::shell::{MORE, NAV};
+
+    #[test]
+    fn every_link_of_the_navigation_has_its_own_key() {
+        let listed = |go: &str| EVERYWHERE.keys.iter().filter(|key| key.caps == ["g", go]);
+        for link in NAV.iter().chain(MORE) {
+            assert_eq!(listed(link.go).count(), 1, "g {}", link.go);
+        }
+    }
+}

@@ -58,6 +58,9 @@ pub(crate) fn search(text: &str, query: &str) -> String {
 
 pub(crate) const KEYS: &str = "/keys";
 
+/// The newest edits of files over all runs.
+pub(crate) const EDITS: &str = "/edits";
+
 /// Two runs side by side.
 pub(crate) const COMPARE: &str = "/compare";
 /// Two runs row by row.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::analysis::search::{Hit, LineMatch};
 use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
+use crate::page::runs::fill::row::line;
 use crate::page::shell::Status;
 
 /// How many other locations of a text are listed.
@@ -17,6 +18,8 @@ type HitPlace<'a> = (&'a LineMatch, &'a Hit);
 /// The hits of one run.
 pub(super) struct RunHits<'a> {
     pub(super) key: &'a str,
+    /// The run's title, or its key if the run is gone or has no title.
+    pub(super) title: String,
     /// The run's status and verdict, or `None` if the run is gone.
     pub(super) ended: Option<(Status, &'a str)>,
     /// The groups in step order. Hits outside of steps come last.
@@ -76,7 +79,13 @@ impl<'a> RunHits<'a> {
         }
         let groups = groups.into_values().map(|texts| Group { texts }).collect();
         let ended = run.map(|run| (Status::of(run), run.verdict.sentence.as_str()));
-        Self { key, ended, groups }
+        let title = line(run.map_or(key, Summary::title));
+        Self {
+            key,
+            title,
+            ended,
+            groups,
+        }
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
     };
     let shell = Shell {
         title: context.title(),
-        ..state.shell(NavItem::Search)
+        ..state.shell(NavItem::None)
     };
     let page = show(&state, context, job, move |body| {
         html(&SearchPage { shell, body })
