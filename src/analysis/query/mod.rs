@@ -9,6 +9,8 @@
 //! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` mean "equal"; either end may be open |
 //! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a bare number is seconds |
 //! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, minute or second in UTC |
+//! | `started:today`, `started:yesterday` | a day in the time zone of the clock |
+//! | `updated>7d`, `updated<2h`, `started:7d` | after or before that long ago; alone, since then |
 //! | `err:true`, `err:false` | yes or no |
 //! | `state.KEY changed` | a step that changed this key of the state, or a run with such a step |
 //! | `-term` | everything the term doesn't match |
@@ -29,7 +31,7 @@ mod tests;
 mod words;
 
 pub use sort::Sort;
-pub use words::{Amount, Bound, Needle};
+pub use words::{Amount, Bound, Clock, Needle};
 
 /// A parsed query.
 ///

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::words::{self, Amount, Bound, Key, Needle, Unit};
+use super::words::{self, Amount, Bound, Clock, Key, Needle, Unit};
 use super::{Ignored, Query, Term, Test};
 use crate::analysis::closest::closest;
 use crate::analysis::columns::{COLUMNS, Column, Kind};
@@ -16,8 +16,14 @@ const MAX_VALUES: usize = 64;
 type Parsed<T> = Result<T, String>;
 
 impl Query {
-    /// Parses a query. Never fails: see [`Query::ignored`].
+    /// Parses a query. Relative dates such as `today` refer to the current time in the zone of the
+    /// system. Never fails: see [`Query::ignored`].
     pub fn parse(text: &str) -> Self {
+        Self::parse_at(text, &Clock::system())
+    }
+
+    /// Parses a query whose relative dates refer to `clock`.
+    pub fn parse_at(text: &str, clock: &Clock) -> Self {
         let mut query = Self::default();
         let mut rest = text.trim();
         while !rest.is_empty() {
@@ -29,7 +35,7 @@ impl Query {
                 });
                 break;
             }
-            let (term, after) = term(rest);
+            let (term, after) = term(rest, clock);
             match term {
                 Ok(term) => query.terms.push(term),
                 Err(why) => {
@@ -79,7 +85,7 @@ fn misread(word: &str) -> Option<&'static str> {
 }
 
 /// Parses the first term of `text` and returns it with the rest of the text.
-fn term(text: &str) -> (Parsed<Term>, &str) {
+fn term<'a>(text: &'a str, clock: &Clock) -> (Parsed<Term>, &'a str) {
     let (negated, body) = match text.strip_prefix('-') {
         Some(body) => (true, body),
         None => (false, text),
@@ -99,7 +105,7 @@ fn term(text: &str) -> (Parsed<Term>, &str) {
         };
         (test.map(|words| Test::Text(Needle::new(words))), after)
     } else if let Some((head, after)) = head(body) {
-        field(head, after)
+        field(head, after, clock)
     } else {
         let (word, after) = split(body, char::is_whitespace);
         (
@@ -164,7 +170,7 @@ fn operator(text: &str) -> Option<(Operator, &str)> {
     .find_map(|(sign, operator)| Some((operator, text.strip_prefix(sign)?)))
 }
 
-fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
+fn field<'a>(head: Head<'_>, text: &'a str, clock: &Clock) -> (Parsed<Test>, &'a str) {
     let Some((operator, text)) = operator(text) else {
         return changed(head, text);
     };
@@ -181,7 +187,7 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
         Head::Name(name) => match Column::find(name) {
             Some(field) if field.is_text() => word(field, operator, values),
             Some(field) => match Unit::of(field) {
-                Some(unit) => number(field, unit, operator, &values),
+                Some(unit) => number(field, (unit, clock), operator, &values),
                 None => flag(field, operator, &values),
             },
             None => Err(unknown(name)),
@@ -244,7 +250,7 @@ fn word(field: &'static Column, operator: Operator, values: Vec<String>) -> Pars
 
 fn number(
     field: &'static Column,
-    unit: Unit,
+    (unit, clock): (Unit, &Clock),
     operator: Operator,
     values: &[String],
 ) -> Parsed<Test> {
@@ -263,7 +269,7 @@ fn number(
                 format!("{name} needs a time, such as {name}<90s, {name}>2m or {name}:250ms..1h")
             }
             Unit::Moment => format!(
-                "{name} needs a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
+                "{name} needs a date, such as {name}:today, {name}>7d, {name}:2026-02-22 or {name}>2026-02-22T09:15 (UTC)"
             ),
             Unit::Count => {
                 format!("{name} needs a number, such as {name}<5, {name}>=10k or {name}:2..8")
@@ -272,7 +278,7 @@ fn number(
     };
     let any: Option<Vec<Bound>> = values
         .iter()
-        .map(|value| bound(operator, value, unit))
+        .map(|value| bound(operator, value, (unit, clock)))
         .collect();
     match any {
         Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => {
@@ -287,26 +293,31 @@ fn takes_list(operator: Operator) -> bool {
 }
 
 /// Parses `5`, `2..8`, `2..`, `..8`, and after a colon also `<5`.
-fn bound(operator: Operator, text: &str, unit: Unit) -> Option<Bound> {
-    let amount = || Amount::parse(text, unit);
+fn bound(operator: Operator, text: &str, (unit, clock): (Unit, &Clock)) -> Option<Bound> {
+    let amount = || Amount::parse(text, unit, clock);
+    // `started:7d` means the last 7 days, not one moment.
+    let is = |amount: Amount| match amount.is_ago() {
+        true => Bound::Between(Some(amount), None),
+        false => Bound::Is(amount),
+    };
     match operator {
         Operator::Less => Some(Bound::Less(amount()?)),
         Operator::AtMost => Some(Bound::AtMost(amount()?)),
         Operator::More => Some(Bound::More(amount()?)),
         Operator::AtLeast => Some(Bound::AtLeast(amount()?)),
-        Operator::Equal => Some(Bound::Is(amount()?)),
+        Operator::Equal => Some(is(amount()?)),
         Operator::Colon => {
             if let Some((inner, text)) = self::operator(text) {
-                return (!takes_list(inner)).then(|| bound(inner, text, unit))?;
+                return (!takes_list(inner)).then(|| bound(inner, text, (unit, clock)))?;
             }
             let Some((low, high)) = text.split_once("..") else {
-                return Some(Bound::Is(amount()?));
+                return Some(is(amount()?));
             };
             let end = |text: &str| {
                 if text.is_empty() {
                     Some(None)
                 } else {
-                    Amount::parse(text, unit).map(Some)
+                    Amount::parse(text, unit, clock).map(Some)
                 }
             };
             match (end(low)?, end(high)?) {

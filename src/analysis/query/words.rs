@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 
 use crate::analysis::columns::{Column, Kind};
 
@@ -106,6 +107,63 @@ impl fmt::Display for Key<'_> {
     }
 }
 
+/// The current time and the time zone, which relative dates such as `today` and `7d` need.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    now: Zoned,
+}
+
+impl Clock {
+    /// Creates a clock that shows `micros` since the epoch in `zone`. A time that can't be
+    /// represented counts as the epoch.
+    pub fn at(micros: i64, zone: &TimeZone) -> Self {
+        let now = Timestamp::from_microsecond(micros).unwrap_or_default();
+        Self {
+            now: now.to_zoned(zone.clone()),
+        }
+    }
+
+    /// Creates a clock that shows the current time in the zone of the system.
+    pub fn system() -> Self {
+        Self { now: Zoned::now() }
+    }
+
+    fn micros(&self) -> i64 {
+        self.now.timestamp().as_microsecond()
+    }
+
+    /// Returns the first and last microsecond of the day that is `back` days before today.
+    fn day(&self, back: i64) -> Option<(f64, f64)> {
+        let day = self.now.date().checked_sub(jiff::Span::new().days(back));
+        let day = day.ok()?;
+        // A day of a time zone may have 23 or 25 hours.
+        let start = |day: jiff::civil::Date| {
+            let start = day.to_zoned(self.now.time_zone().clone()).ok()?;
+            Some(start.timestamp().as_microsecond())
+        };
+        let (first, next) = (start(day)?, start(day.tomorrow().ok()?)?);
+        Some((first as f64, next.saturating_sub(1) as f64))
+    }
+
+    /// Returns the time that lies `text` before now: `90s`, `30m`, `2h`, `7d` or `2w`.
+    fn ago(&self, text: &str) -> Option<f64> {
+        let units = [
+            ("s", 1.0),
+            ("min", 60.0),
+            ("m", 60.0),
+            ("h", 3_600.0),
+            ("d", 86_400.0),
+            ("w", 604_800.0),
+        ];
+        let (digits, seconds) = units
+            .into_iter()
+            .find_map(|(name, seconds)| Some((text.strip_suffix(name)?, seconds)))?;
+        let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let number = digits.parse::<f64>().ok().filter(|_| is_whole)?;
+        Some(self.micros() as f64 - number * seconds * 1e6)
+    }
+}
+
 /// The notation of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -113,7 +171,7 @@ pub(super) enum Unit {
     Count,
     /// `ms`, `s`, `m` or `h`; seconds without a unit.
     Seconds,
-    /// A day, minute or second in UTC.
+    /// A day, minute or second in UTC, `today`, `yesterday`, or a time before now such as `7d`.
     Moment,
 }
 
@@ -135,6 +193,8 @@ pub struct Amount {
     text: String,
     value: f64,
     last: f64,
+    /// Whether this is a time before now, such as `7d`. Alone it means the time since then.
+    is_ago: bool,
 }
 
 impl Amount {
@@ -143,14 +203,25 @@ impl Amount {
         self.value
     }
 
-    pub(super) fn parse(text: &str, unit: Unit) -> Option<Self> {
+    pub(super) fn is_ago(&self) -> bool {
+        self.is_ago
+    }
+
+    pub(super) fn parse(text: &str, unit: Unit, clock: &Clock) -> Option<Self> {
         let (digits, factor) = match unit {
             Unit::Moment => {
-                let (value, last) = moment(text)?;
+                let ago = clock.ago(text);
+                let (value, last) = match ago {
+                    Some(ago) => (ago, ago),
+                    None if text.eq_ignore_ascii_case("today") => clock.day(0)?,
+                    None if text.eq_ignore_ascii_case("yesterday") => clock.day(1)?,
+                    None => moment(text)?,
+                };
                 return Some(Self {
                     text: text.to_owned(),
                     value,
                     last,
+                    is_ago: ago.is_some(),
                 });
             }
             Unit::Count => match text.strip_suffix(['k', 'K']) {
@@ -186,6 +257,7 @@ impl Amount {
             text: text.to_owned(),
             value,
             last: value,
+            is_ago: false,
         })
     }
 }
