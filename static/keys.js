@@ -48,7 +48,6 @@ function enter(field, event) {
 function press(key) {
   if (twin(key)) twin(key).click();
   else if (key === "?") help();
-  else if (key === "/") find("[data-jump]")?.click();
   else if (key === "t") find("[data-theme-button]")?.click();
   else if (key === "f") find("[data-follow]")?.click();
   else if (key === "v") verdict();
@@ -57,7 +56,7 @@ function press(key) {
   else if (key === "E") document.dispatchEvent(new CustomEvent("steps:mark", { detail: "mark-back" }));
   else if (key === "[") find("a[data-change=prev]")?.click();
   else if (key === "]") find("a[data-change=next]")?.click();
-  else if (key === "x") document.dispatchEvent(new CustomEvent("runs:mark", { detail: document.activeElement?.closest("#rows tr:not(.grp)") }));
+  else if (key === "x" || key === "s") document.dispatchEvent(new CustomEvent(key === "x" ? "runs:mark" : "runs:star", { detail: document.activeElement?.closest("#rows tr:not(.grp)") }));
   else if (key === "c") find("[data-compare]")?.click();
   else if (key === "j" && find("#stepview, #statetab, #lockstep")) find("a[rel=next]")?.click();
   else if (key === "k" && find("#stepview, #statetab, #lockstep")) find("a[rel=prev]")?.click();
@@ -88,7 +87,7 @@ document.addEventListener("keydown", (event) => {
     if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // the space bar clicks the focused element
     event.preventDefault(); // otherwise the page would scroll
     press("Space");
-  } else if (key === "/" && find("input[type=search]")) enter(find("input[type=search]"), event);
+  } else if (key === "/") find("input[type=search]") ? enter(find("input[type=search]"), event) : find("[data-jump]")?.click();
   else if (twin(key)?.matches(FIELDS)) enter(twin(key), event);
   else press(key);
 });

@@ -23,6 +23,8 @@ function show() {
   for (const row of rows()) {
     const isMarked = marks.has(keyOf(row));
     row.classList.toggle("marked", isMarked);
+    if (isMarked) row.ariaSelected = "true";
+    else row.removeAttribute("aria-selected");
     const box = row.querySelector("input[name=run]");
     if (box) box.checked = isMarked;
   }
@@ -39,8 +41,11 @@ function changed() {
 
 function toggle(row) {
   const key = keyOf(row);
-  if (!marks.delete(key)) marks.add(key);
+  const had = marks.delete(key);
+  if (!had) marks.add(key);
   changed();
+  const said = document.querySelector("[data-say]");
+  if (said) said.textContent = `${had ? "Not marked" : "Marked"}: ${row.querySelector("th a").textContent}. ${marks.size} marked`;
 }
 
 document.addEventListener("change", ({ target }) => {

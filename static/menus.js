@@ -1,6 +1,7 @@
 // Builds the menus of the run table when they are opened, which keeps the page small. Without scripts, the browser shows
 // the same markup, which is in <noscript>. Updates of the page keep an open menu as it is.
 
+const MANY = 12; // longer menus have a field
 const open = new Map(); // id of a menu -> its panel
 let focused; // in a panel, before an update takes the panel away
 
@@ -11,10 +12,31 @@ const menus = () => document.querySelectorAll("details.pick");
 const markup = (noscript) =>
   noscript.firstElementChild?.cloneNode(true) ?? new DOMParser().parseFromString(noscript.textContent, "text/html").body.firstElementChild;
 
+/** Adds a field to a long menu that hides the entries without the typed text, and the headings without entries. */
+function filter(panel) {
+  if (panel.querySelector("input")) return;
+  const field = document.createElement("input");
+  Object.assign(field, { type: "text", placeholder: "Type to filter", ariaLabel: "Filter this menu", autocomplete: "off", spellcheck: false });
+  const none = Object.assign(document.createElement("p"), { className: "label", role: "status" });
+  field.addEventListener("input", () => {
+    let heading, shown = 0; // the entries shown below the last heading, and in all
+    for (const item of panel.querySelectorAll(":scope > .label:not([role]), :scope > .chip")) {
+      if (item.matches(".label")) (heading = item).hidden = true;
+      else {
+        item.hidden = !item.textContent.toLowerCase().includes(field.value.trim().toLowerCase());
+        if (!item.hidden) (shown += 1), heading && (heading.hidden = false);
+      }
+    }
+    none.textContent = shown ? "" : "No match";
+  });
+  panel.prepend(field, none);
+}
+
 function build(menu) {
   if (menu.querySelector(":scope > .panel")) return;
   const panel = open.get(menu.id) ?? markup(menu.querySelector("noscript"));
   open.set(menu.id, panel);
+  if (panel.matches(".chips") && panel.querySelectorAll(".chip").length > MANY) filter(panel);
   menu.append(panel);
 }
 
@@ -22,7 +44,10 @@ document.addEventListener(
   "toggle",
   ({ target }) => {
     if (!target.matches?.("details.pick")) return;
-    if (target.open) return build(target);
+    if (target.open) {
+      build(target);
+      return target.querySelector(".panel > input")?.focus();
+    }
     open.delete(target.id);
     target.querySelector(":scope > .panel")?.remove();
   },

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use toml::Spanned;
 
 use crate::error::{Error, Kind, Result, in_plain_words};
 use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
 use crate::model::repair::without_place;
+use crate::page::runs::views::{MAX_VIEWS, SavedViews, View};
 
 /// The files that contain the settings.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -35,6 +38,8 @@ pub(super) struct Config {
     pub(super) sessions: bool,
     /// The prices of models.
     pub(super) prices: Arc<Prices>,
+    /// The saved views of the run table.
+    pub(super) views: SavedViews,
 }
 
 impl Settings {
@@ -63,13 +68,16 @@ impl Settings {
                     roots,
                     sessions,
                     prices,
+                    views,
                 } = place.toml()?;
+                let views = place.views(views)?;
                 let home = home(&var);
                 let root = |root: String| place.root(&root, home.as_deref());
                 Config {
                     roots: roots.into_iter().map(root).collect::<Result<_>>()?,
                     sessions,
                     prices: Arc::new(place.prices(prices)?),
+                    views: SavedViews::new(views, &file.to_string_lossy()),
                 }
             }
         };
@@ -132,6 +140,16 @@ struct Written {
     roots: Vec<String>,
     sessions: bool,
     prices: BTreeMap<String, Price>,
+    views: Vec<Spanned<WrittenView>>,
+}
+
+/// A saved view as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenView {
+    name: Spanned<String>,
+    query: Spanned<String>,
+    columns: Option<Spanned<Vec<String>>>,
 }
 
 /// The price file as written.
@@ -195,7 +213,7 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{}: {key}{what}", self.file.display(), line + 1),
         );
-        error.hint("the keys are roots = [\"~/runs\"], sessions = true, and input, cached and output under [prices.\"MODEL*\"]")
+        error.hint("the keys are roots = [\"~/runs\"], sessions = true, input, cached and output under [prices.\"MODEL*\"], and name, query and columns under [[views]]")
     }
 
     /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the
@@ -223,6 +241,35 @@ impl ConfigText<'_> {
                 .parent()
                 .map_or_else(|| written.into(), |dir| dir.join(written)),
         })
+    }
+
+    fn views(&self, written: Vec<Spanned<WrittenView>>) -> Result<Vec<View>> {
+        let line = |span: Range<usize>| {
+            let before = self.text.get(..span.start).unwrap_or_default();
+            before.matches('\n').count()
+        };
+        if let Some(view) = written.get(MAX_VIEWS) {
+            let what = format!("at most {MAX_VIEWS} views");
+            return Err(self.wrong(line(view.span()), &what));
+        }
+        let mut views: Vec<View> = Vec::new();
+        for view in written {
+            let view = view.into_inner();
+            let at = |field: &str| match (field, &view.columns) {
+                ("query", _) => line(view.query.span()),
+                ("columns", Some(columns)) => line(columns.span()),
+                _ => line(view.name.span()),
+            };
+            let name = view.name.get_ref().clone();
+            if views.iter().any(|other| other.is_called(&name)) {
+                let what = format!("another view is called {name}");
+                return Err(self.wrong(at("name"), &what));
+            }
+            let columns = view.columns.as_ref().map(|columns| columns.get_ref().clone());
+            let made = View::new(name, view.query.get_ref().clone(), columns.unwrap_or_default());
+            views.push(made.map_err(|(field, why)| self.wrong(at(field), &why))?);
+        }
+        Ok(views)
     }
 
     fn prices(&self, rows: BTreeMap<String, Price>) -> Result<Prices> {
@@ -288,6 +335,7 @@ mod tests {
             ]
         );
         assert!(config.sessions);
+        assert_eq!(config.views.views.len(), 2, "the built-in ones");
         assert_eq!(
             config.prices.of("opus-5"),
             Some(Price {
@@ -306,7 +354,17 @@ mod tests {
         let (_, shown) = shown.split_once("```toml\n").unwrap();
         let config = config(shown.split_once("```").unwrap().0).unwrap();
         assert_eq!((config.roots.len(), config.sessions), (2, true));
+        assert_eq!(config.views.views.len(), 1);
         assert!(config.prices.of("claude-sonnet-4-5-20250929").is_some());
+    }
+
+    #[test]
+    fn the_lines_that_the_board_suggests_read_back() {
+        let (name, query) = ("a \"b\" \\ \u{7f} \u{202e} é", "task:\"two words\" -tool:x");
+        let columns = vec!["cost".to_owned(), "model".to_owned()];
+        let view = View::new(name.to_owned(), query.to_owned(), columns).unwrap();
+        let read = config(&crate::page::runs::views::lines(&view)).unwrap();
+        assert_eq!(*read.views.views, [view]);
     }
 
     #[test]
@@ -346,6 +404,27 @@ mod tests {
                 ":2: prices.\"a*b\": a name can contain one *, only at its end",
             ),
             ("[prices.a]\ninput = 1", "`output` is missing"),
+            (
+                "\n[[views]]\nname = \"a\"\nquery = \"err:true statsu:error\"\n",
+                ":4: query: `statsu:error`: no field is called statsu (did you mean status?)",
+            ),
+            (
+                "[[views]]\nname = \"a\"\nquery = \"\"\ncolumns = [\"coast\"]",
+                ":4: columns: no column is called coast (did you mean cost?)",
+            ),
+            (
+                "[[views]]\nname = \"\"\nquery = \"\"",
+                ":2: name: a view needs a name",
+            ),
+            (
+                "[[views]]\nname = \"a\"\nquery = \"\"\n[[views]]\nquery = \"x\"\nname = \"a\"",
+                ":6: name: another view is called a",
+            ),
+            (
+                "[[views]]\nname = \"a\"\nquery = \"\"\nsort = \"cost\"",
+                ":4: unknown key `sort`",
+            ),
+            ("[[views]]\nname = \"a\"", "`query` is missing"),
             ("sessions true", ":1: "),
         ] {
             let error = config(text).unwrap_err();

@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::analysis::format::visible_line;
 use crate::live::Library;
 use crate::page::error::WebError;
+use crate::page::runs::views::SavedViews;
 use crate::page::shell::{NavItem, Shell};
 use crate::page::turns::{Turn, Turns};
 use crate::page::{jobs, run, search, sweep};
@@ -50,6 +51,8 @@ pub struct AppState {
     pub(crate) streams: Arc<Semaphore>,
     /// The most recently requested lists of changed files.
     pub(crate) lists: Arc<run::lists::Lists>,
+    /// The saved views of the run table.
+    pub(crate) views: SavedViews,
     /// True once the server is to stop, which ends all streams.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -92,6 +95,7 @@ impl AppState {
             walks,
             streams,
             lists,
+            views: SavedViews::default(),
             stopping,
         }
     }

@@ -268,6 +268,15 @@ const ADDRESSES: &[Address] = &[
         gives: Gives::Json(of::<jump::Offers>),
     },
     Address {
+        path: "/api/complete",
+        about: "Complete a filter: fields, or values of a field with their counts",
+        query: &[
+            Param("q", Text, "The filter up to the caret."),
+            Param("rest", Text, "The filter after the caret."),
+        ],
+        gives: Gives::Json(of::<runs::complete::Completions>),
+    },
+    Address {
         path: "/api/openapi.json",
         about: "Get this document",
         query: &[],

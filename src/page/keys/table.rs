@@ -61,6 +61,7 @@ pub(crate) static LISTS: Section = Section {
         key(&["j", "k"], "next, previous row"),
         key(&["Enter"], "open"),
         key(&["x"], "mark for comparison"),
+        key(&["s"], "star, kept by this browser"),
         command(&["c"], "compare marked runs"),
         command(&["G"], "last row"),
     ],

@@ -1,5 +1,6 @@
 //! Serves the run table, and the error pages for unknown addresses.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{OriginalUri, State};
@@ -149,6 +150,7 @@ fn context(
         rows: Some(params.text("rows").to_owned()).filter(|rows| !rows.is_empty()),
         columns: params.text("columns").to_owned(),
         chosen: cols(params)?,
+        views: Arc::clone(&state.views.views),
         marking: !params.text("marking").is_empty(),
     })
 }

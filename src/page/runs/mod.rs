@@ -4,7 +4,9 @@
 //! table.
 
 pub(crate) mod api;
+pub(crate) mod complete;
 pub(crate) mod csv;
 pub(crate) mod fill;
 pub(crate) mod handler;
 pub(crate) mod named;
+pub(crate) mod views;

@@ -15,6 +15,7 @@ use crate::page::app::MAX_DOWNLOADS;
 pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
 pub(super) use crate::serve::listen::connections::connection_pool::in_turn;
 use crate::serve::listen::connections::{Limits, accept};
+use crate::page::runs::views::SavedViews;
 use crate::serve::token::Token;
 use crate::serve::{AppState, router};
 use crate::{Error, Kind, Result};
@@ -45,7 +46,7 @@ pub struct Ready<'a> {
     pub made: Option<&'a Token>,
 }
 
-/// Serves `library` until Ctrl-C or SIGTERM.
+/// Serves `library` with the saved `views` until Ctrl-C or SIGTERM.
 ///
 /// Requests need `token`. Without one, the server generates a token if other machines can reach the
 /// address. `ready` is called once the server accepts requests.
@@ -54,6 +55,7 @@ pub struct Ready<'a> {
 /// Fails if the address can't be used, or if the system refuses a resource the server needs.
 pub fn serve(
     library: Library,
+    views: SavedViews,
     address: &Address,
     token: Option<Token>,
     ready: impl FnOnce(&Ready<'_>) -> Result<()>,
@@ -74,6 +76,7 @@ pub fn serve(
         let state = AppState::new(Arc::clone(&library), &address.host, stopping.clone());
         let state = AppState {
             streams: Arc::new(Semaphore::new(limits.streams as usize)),
+            views,
             ..state
         };
         // Check the bound address, because a host name may resolve to any address.

@@ -8,10 +8,11 @@ use crate::analysis::columns::{
     COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP, Shown, TITLE, VERDICT, Width,
 };
 use crate::analysis::format;
-use crate::analysis::query::{Query, Sort, Term};
+use crate::analysis::query::{Clock, Query, Sort, Term, Test};
 use crate::analysis::run_result::ShownStatus;
 use crate::model::Outcome;
 use crate::page::part::chart::{Segment, Share, stack};
+use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext};
 use crate::page::runs::fill::row::line;
 use crate::page::shell::Status;
@@ -389,12 +390,26 @@ impl List<'_> {
         (*by == *sort_of(column, cell.width)).then(|| self.ctx.sort.is_descending())
     }
 
+    /// Returns the address of a search for the query's plain words in the text of all runs, if it
+    /// has any.
+    pub(crate) fn in_all_texts(&self) -> Option<String> {
+        let words = self.query.terms.iter().filter(|term| !term.negated);
+        let words: Vec<&str> = words
+            .filter_map(|term| match &term.test {
+                Test::Text(needle) => Some(needle.text()),
+                _ => None,
+            })
+            .collect();
+        (!words.is_empty()).then(|| href::search(&words.join(" "), ""))
+    }
+
     /// If nothing matches: returns the terms that could be dropped, how many runs would then match,
     /// and the address.
     pub(crate) fn drops(&self) -> Vec<(String, String, String)> {
         let drop = |(at, term): (usize, &Term)| {
             let without = self.query.without(at);
-            let query = Query::parse(&without);
+            let clock = Clock::at(self.ctx.now, &self.ctx.zone);
+            let query = Query::parse_at(&without, &clock);
             let left = self
                 .runs
                 .iter()

@@ -7,11 +7,12 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::columns::{Column, Kind, Shown as ShownColumn, shown as shown_columns};
 use crate::analysis::format;
-use crate::analysis::query::{Query, Sort};
+use crate::analysis::query::{Clock, Query, Sort};
 use crate::analysis::select::{Groups, Selection, Survey, Window, groups, select, survey};
 use crate::analysis::summary::Summary;
 use crate::live::{MirrorStatus, Skipped, SkippedTotal};
 use crate::page::part::href;
+use crate::page::runs::views::View;
 use crate::page::shell::Pulse;
 
 /// Rows in a window by default.
@@ -72,6 +73,8 @@ pub(crate) struct ListContext {
     pub columns: String,
     /// `cols`: the columns that the user chose. Empty for the default columns.
     pub chosen: Vec<ShownColumn>,
+    /// The saved views.
+    pub views: Arc<[View]>,
     /// `marking`: whether the rows have checkboxes, for users without scripts or a mouse.
     pub marking: bool,
 }
@@ -231,7 +234,7 @@ pub(super) fn optional(columns: &[ShownColumn]) -> String {
 
 impl<'a> List<'a> {
     pub(super) fn new(ctx: &'a ListContext, runs: &'a [Listed]) -> Self {
-        let query = Query::parse(&ctx.query);
+        let query = Query::parse_at(&ctx.query, &Clock::at(ctx.now, &ctx.zone));
         let after = ctx.after.as_deref();
         let window = Window {
             limit: ctx.limit / ROWS,

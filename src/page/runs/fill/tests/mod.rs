@@ -13,6 +13,7 @@ use crate::model::Origin;
 use crate::page::runs::fill::list::*;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
+use crate::page::runs::views::SavedViews;
 use crate::page::shell::Status;
 use crate::page::tests::{HOSTILE, by_id, check_page, tags};
 
@@ -48,6 +49,7 @@ fn ctx(query: &str) -> ListContext {
         rows: None,
         columns: String::new(),
         chosen: Vec::new(),
+        views: SavedViews::default().views,
         marking: false,
     }
 }

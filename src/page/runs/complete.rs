@@ -1,0 +1,300 @@
+//! Completes the filter: the fields that start with the typed letters, or the values of a field, with
+//! the number of runs that have each.
+//!
+//! All numbers come from memory, because every keystroke requests them.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::analysis::columns::{COLUMNS, Column, Kind, Value};
+use crate::analysis::format;
+use crate::analysis::query::{Clock, Needle, Query};
+use crate::analysis::summary::Summary;
+use crate::page::answer::json;
+use crate::page::app::AppState;
+use crate::page::blocking::blocking;
+use crate::page::error::Answer;
+use crate::page::params::Params;
+use crate::page::runs::fill::list::Listed;
+use crate::page::runs::handler::listed;
+use crate::page::shell::now;
+
+/// Completions, at most.
+const MAX_ITEMS: usize = 12;
+/// The length of the typed text, at most; characters. Nothing is completed in a longer one.
+const MAX_TYPED: usize = 2_000;
+/// Longer values aren't offered; characters.
+const MAX_VALUE: usize = 80;
+/// Different values that are counted, at most. Each run may have its own.
+const MAX_VALUES: usize = 5_000;
+/// The dates that are offered.
+const DATES: [(&str, &str); 5] = [
+    ("today", "since midnight"),
+    ("yesterday", "the day before"),
+    ("24h", "the last 24 hours"),
+    ("7d", "the last 7 days"),
+    ("30d", "the last 30 days"),
+];
+
+/// What may come next in a filter.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Completions {
+    /// `Fields`, or the field whose values these are.
+    heading: String,
+    /// The end of the text that a completion replaces.
+    replaces: String,
+    items: Vec<Completion>,
+    /// The number of further completions.
+    more: usize,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Completion {
+    /// The text to insert.
+    text: String,
+    /// What it means.
+    about: String,
+    /// The runs that match the rest of the filter and have it.
+    count: usize,
+}
+
+/// `GET /api/complete?q=TEXT&rest=TEXT`: `q` is the filter up to the caret, `rest` the part after it.
+pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
+    let (typed, rest) = (params.text("q").to_owned(), params.text("rest").to_owned());
+    if typed.chars().count() + rest.chars().count() > MAX_TYPED {
+        return json(&Completions::default());
+    }
+    let clock = Clock::at(now(), &state.zone);
+    let found = blocking(move || {
+        let token = token(&typed);
+        let before = typed.strip_suffix(token).unwrap_or_default();
+        let others = Query::parse_at(&format!("{before} {rest}"), &clock);
+        let (runs, _) = listed(&state, &others);
+        let runs: Vec<&Listed> = runs
+            .iter()
+            .filter(|run| others.matches(&*run.summary))
+            .collect();
+        let runs: Vec<&Summary> = runs.iter().map(|run| &*run.summary).collect();
+        completions(token, &runs, &clock)
+    });
+    json(&found.await?)
+}
+
+/// Returns the last term of a filter, which may be empty.
+fn token(text: &str) -> &str {
+    let (mut start, mut is_quoted, mut is_escaped) = (0, false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            c if c.is_whitespace() && !is_quoted => start = at + c.len_utf8(),
+            _ => {}
+        }
+    }
+    text.get(start..).unwrap_or_default()
+}
+
+fn completions(token: &str, runs: &[&Summary], clock: &Clock) -> Completions {
+    let term = token.strip_prefix('-').unwrap_or(token);
+    match term.find([':', '=']).and_then(|at| term.split_at_checked(at)) {
+        Some((name, after)) => Column::find(name).map_or_else(Completions::default, |field| {
+            values(field, after.get(1..).unwrap_or_default(), runs, clock)
+        }),
+        None => fields(term, runs),
+    }
+}
+
+/// Returns the fields that start with `typed`.
+fn fields(typed: &str, runs: &[&Summary]) -> Completions {
+    let typed = typed.to_lowercase();
+    let matching: Vec<&'static Column> = COLUMNS
+        .iter()
+        .filter(|field| field.name.starts_with(&typed))
+        .collect();
+    let shown = matching.iter().take(MAX_ITEMS).map(|field| Completion {
+        text: format!("{}{}", field.name, sign(field)),
+        about: about(field),
+        count: runs.iter().filter(|run| has_value(field, run)).count(),
+    });
+    Completions {
+        heading: "Fields".to_owned(),
+        items: shown.collect(),
+        more: matching.len().saturating_sub(MAX_ITEMS),
+        replaces: typed,
+    }
+}
+
+/// Returns the usual operator of a field.
+fn sign(field: &Column) -> &'static str {
+    match field.kind {
+        Kind::Count(_) | Kind::Score(_) | Kind::Millis(_) | Kind::Usd(_) => ">",
+        Kind::Word(_) | Kind::Text(_) | Kind::List(_) | Kind::Time(_) | Kind::Flag(_) => ":",
+    }
+}
+
+fn about(field: &Column) -> String {
+    let name = field.name;
+    match field.kind {
+        Kind::Count(_) => format!("number: {name}>20, {name}:5..10"),
+        Kind::Score(_) => format!("score: {name}<0.5, {name}:0.2..0.5"),
+        Kind::Millis(_) => format!("time: {name}>2m, {name}<90s"),
+        Kind::Usd(_) => format!("dollars: {name}>0.10"),
+        Kind::Time(_) => format!("today, 7d, {name}>2h, 2026-02-22 (UTC)"),
+        _ => field.about.to_owned(),
+    }
+}
+
+fn has_value(field: &Column, run: &Summary) -> bool {
+    match field.value(run) {
+        Some(Value::List(texts)) => !texts.is_empty(),
+        value => value.is_some(),
+    }
+}
+
+/// Returns the values of `field` that contain the last one in `typed`, which may be a list. Values
+/// that start with it come first.
+fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock) -> Completions {
+    let typed = typed.rsplit(',').next().unwrap_or_default();
+    let start = typed.trim_matches('"');
+    let mut found: Vec<Completion> = match field.kind {
+        Kind::Word(_) | Kind::Text(_) | Kind::List(_) => words(field, start, runs),
+        Kind::Flag(_) => ["true", "false"]
+            .into_iter()
+            .filter(|word| word.starts_with(start))
+            .map(|word| Completion {
+                text: word.to_owned(),
+                about: String::new(),
+                count: runs
+                    .iter()
+                    .filter(|run| field.flag(run) == Some(word == "true"))
+                    .count(),
+            })
+            .collect(),
+        Kind::Time(_) => DATES
+            .into_iter()
+            .filter(|(word, _)| word.starts_with(start))
+            .map(|(word, about)| {
+                let query = Query::parse_at(&format!("{}:{word}", field.name), clock);
+                Completion {
+                    text: word.to_owned(),
+                    about: about.to_owned(),
+                    count: runs.iter().filter(|run| query.matches(**run)).count(),
+                }
+            })
+            .collect(),
+        Kind::Count(_) | Kind::Score(_) | Kind::Millis(_) | Kind::Usd(_) => Vec::new(),
+    };
+    let more = found.len().saturating_sub(MAX_ITEMS);
+    found.truncate(MAX_ITEMS);
+    Completions {
+        heading: format::capitalised(field.label),
+        replaces: typed.to_owned(),
+        items: found,
+        more,
+    }
+}
+
+fn words(field: &'static Column, start: &str, runs: &[&Summary]) -> Vec<Completion> {
+    let needle = Needle::new(start);
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for run in runs {
+        let mut own: Vec<String> = Vec::new();
+        field.words(run, &mut |word| {
+            let is_short = word.chars().nth(MAX_VALUE).is_none();
+            if !word.is_empty() && is_short && needle.within(word) && own.iter().all(|w| w != word)
+            {
+                own.push(word.to_owned());
+            }
+        });
+        for word in own {
+            match counts.get_mut(&word) {
+                Some(count) => *count += 1,
+                None if counts.len() < MAX_VALUES => {
+                    counts.insert(word, 1);
+                }
+                None => {}
+            }
+        }
+    }
+    let folded = start.to_lowercase();
+    let is_inside = |word: &str| !word.to_lowercase().starts_with(&folded);
+    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+    counts.sort_by(|a, b| {
+        (is_inside(&a.0), b.1, &a.0).cmp(&(is_inside(&b.0), a.1, &b.0))
+    });
+    counts
+        .into_iter()
+        .map(|(word, count)| Completion {
+            text: Needle::new(word).to_string(),
+            about: String::new(),
+            count,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::analysis::select::sample::run;
+    use crate::analysis::verdict::RunStatus;
+
+    fn complete(typed: &str) -> (String, Vec<(String, usize)>) {
+        let mut runs = vec![
+            run("a", RunStatus::Answered, Some("final")),
+            run("b", RunStatus::Limit, Some("budget_steps")),
+            run("c", RunStatus::Answered, Some("final")),
+        ];
+        for (run, model) in runs.iter_mut().zip(["qwen3", "Qwen3 8B", "big-qwen"]) {
+            run.model = Some(model.into());
+        }
+        let runs: Vec<&Summary> = runs.iter().collect();
+        let clock = Clock::at(0, &TimeZone::UTC);
+        let found = completions(token(typed), &runs, &clock);
+        let items = found.items.into_iter();
+        (
+            found.replaces,
+            items.map(|item| (item.text, item.count)).collect(),
+        )
+    }
+
+    #[test]
+    fn the_last_term_is_completed() {
+        assert_eq!(token("a b"), "b");
+        assert_eq!(token("a "), "");
+        assert_eq!(token("a task:\"two wo"), "task:\"two wo");
+        assert_eq!(token("task:\"a \\\" b\" -st"), "-st");
+    }
+
+    #[test]
+    fn fields_start_with_the_typed_letters() {
+        let (replaces, items) = complete("zzz -ST");
+        let names: Vec<&str> = items.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(replaces, "st");
+        for name in ["status:", "stop:", "started:", "steps>"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        assert!(items.contains(&("stop:".to_owned(), 3)));
+        assert_eq!(complete("nothing-is-called-so").1, []);
+    }
+
+    #[test]
+    fn values_come_with_counts_and_quotes() {
+        let expected = [("\"Qwen3 8B\"", 1), ("qwen3", 1), ("big-qwen", 1)];
+        let expected = expected.map(|(text, count)| (text.to_owned(), count)).to_vec();
+        assert_eq!(complete("model:q"), ("q".to_owned(), expected));
+        let (replaces, items) = complete("stop:budget_steps,fi");
+        assert_eq!((replaces.as_str(), items), ("fi", vec![("final".to_owned(), 2)]));
+        let (_, dates) = complete("started:");
+        assert_eq!(dates[0].0, "today");
+        assert_eq!(complete("steps>").1, []);
+        assert_eq!(complete("bogus:x").1, []);
+        let (_, flags) = complete("err:t");
+        assert_eq!(flags[0].0, "true");
+    }
+}

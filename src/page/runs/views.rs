@@ -1,0 +1,283 @@
+//! Shows saved views: named queries above the run table, and the page that explains how to save one.
+//!
+//! The board never writes files, so views are in the settings file. Without any, there are a few
+//! built-in ones.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+
+use crate::analysis::closest::closest;
+use crate::analysis::columns::{COLUMNS, chosen};
+use crate::analysis::format;
+use crate::analysis::query::{Clock, Query};
+use crate::page::answer::html;
+use crate::page::app::AppState;
+use crate::page::error::Answer;
+use crate::page::params::Params;
+use crate::page::part::{href, text};
+use crate::page::runs::fill::list::{List, ListContext};
+use crate::page::shell::{NavItem, Shell};
+
+/// Views, at most. Each is counted over all runs for every page.
+pub(crate) const MAX_VIEWS: usize = 24;
+/// The length of a name, at most; characters.
+const MAX_NAME: usize = 60;
+
+/// A named query with the columns to show. No columns means the default ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) name: String,
+    pub(crate) query: String,
+    pub(crate) columns: Vec<String>,
+}
+
+/// The field of a view that is wrong, and why.
+pub(crate) type Fault = (&'static str, String);
+
+impl View {
+    /// Creates a view.
+    ///
+    /// # Errors
+    /// The name is empty or too long, a term of the query isn't understood, or a column doesn't
+    /// exist.
+    pub fn new(name: String, query: String, columns: Vec<String>) -> Result<Self, Fault> {
+        if name.trim().is_empty() {
+            return Err(("name", "a view needs a name".to_owned()));
+        }
+        if name.chars().count() > MAX_NAME {
+            let why = format!("a name has at most {MAX_NAME} characters");
+            return Err(("name", why));
+        }
+        if let Some(term) = Query::parse(&query).ignored.first() {
+            return Err(("query", format!("`{}`: {}", term.text, term.why)));
+        }
+        if let Err(name) = chosen(columns.iter().map(String::as_str)) {
+            let names = COLUMNS.iter().map(|column| (column.name, column.name));
+            let close = closest(name, names).next();
+            let close = close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"));
+            return Err(("columns", format!("no column is called {name}{close}")));
+        }
+        Ok(Self {
+            name,
+            query,
+            columns,
+        })
+    }
+
+    /// Returns whether the view has this name, ignoring letter case.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name.trim().to_lowercase() == name.trim().to_lowercase()
+    }
+}
+
+/// The views, and the file that they are in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SavedViews {
+    pub(crate) views: Arc<[View]>,
+    /// The settings file, whether or not it exists.
+    pub(crate) file: Arc<str>,
+}
+
+impl SavedViews {
+    /// Returns the views of `file`, or the built-in ones if it has none.
+    pub fn new(views: Vec<View>, file: &str) -> Self {
+        let file = file.into();
+        if views.is_empty() {
+            return Self {
+                file,
+                ..Self::default()
+            };
+        }
+        Self {
+            views: views.into(),
+            file,
+        }
+    }
+}
+
+impl Default for SavedViews {
+    fn default() -> Self {
+        let view = |name: &str, query: &str| View {
+            name: name.to_owned(),
+            query: query.to_owned(),
+            columns: Vec::new(),
+        };
+        Self {
+            views: Arc::new([
+                view("Today", "updated:today"),
+                view("Failed this week", "status:error,died,unsolved updated>7d"),
+            ]),
+            file: "~/.config/board/config.toml".into(),
+        }
+    }
+}
+
+/// A link to a view, with the number of its runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    pub(crate) query: String,
+    pub(crate) count: String,
+    pub(crate) href: String,
+    /// Whether the page shows this view.
+    pub(crate) active: bool,
+}
+
+impl List<'_> {
+    /// Returns all runs and the saved views.
+    pub(crate) fn views(&self) -> Vec<Shown> {
+        let (ctx, clock) = (self.ctx, Clock::at(self.ctx.now, &self.ctx.zone));
+        let all = View {
+            name: "All".to_owned(),
+            query: String::new(),
+            columns: Vec::new(),
+        };
+        let shown = |view: &View| {
+            let query = Query::parse_at(&view.query, &clock);
+            let count = match query.is_empty() {
+                true => self.survey.total.saturating_sub(ctx.duplicates),
+                false => {
+                    let is_copy = |run: &&_| is_duplicate(run);
+                    let own = self.runs.iter().filter(|run| !is_copy(run));
+                    own.filter(|run| query.matches(&*run.summary)).count()
+                }
+            };
+            let columns = chosen(view.columns.iter().map(String::as_str)).unwrap_or_default();
+            let of_view = ListContext {
+                chosen: columns,
+                ..ctx.clone()
+            };
+            Shown {
+                name: format::visible_line(&view.name).into_owned(),
+                query: format::visible_line(&view.query).into_owned(),
+                count: format::count(count as u64),
+                href: of_view.url(&view.query, ctx.sort, ""),
+                active: query == self.query && of_view.cols() == ctx.cols(),
+            }
+        };
+        [all].iter().chain(ctx.views.iter()).map(shown).collect()
+    }
+
+    /// Returns the address of the page that explains how to save this filter, if it isn't saved.
+    pub(crate) fn save(&self, views: &[Shown]) -> Option<String> {
+        let is_new = !self.query.is_empty() || !self.ctx.chosen.is_empty();
+        let pairs = [("q", self.ctx.query.trim()), ("cols", &self.ctx.cols())];
+        (is_new && !views.iter().any(|view| view.active)).then(|| href::with_query("/views", &pairs))
+    }
+}
+
+/// Returns whether another listed run has the same records. It's listed only on request.
+fn is_duplicate(listed: &crate::page::runs::fill::list::Listed) -> bool {
+    listed.summary.relation.duplicate_of.is_some()
+}
+
+/// The page at `/views`.
+#[derive(Debug, Template)]
+#[template(path = "runs/views.html")]
+struct ViewsPage {
+    shell: Shell,
+    /// The values of the form.
+    name: String,
+    query: String,
+    cols: String,
+    /// The lines to add, or what is wrong with the values.
+    lines: Result<String, String>,
+    saved: SavedViews,
+}
+
+impl ViewsPage {
+    /// Returns the address of the runs that the view shows.
+    fn back(&self) -> String {
+        href::with_query("/", &[("q", &self.query), ("cols", &self.cols)])
+    }
+}
+
+/// `GET /views?q=QUERY&cols=COLUMNS&name=NAME`
+pub(crate) async fn explain(State(state): State<AppState>, params: Params) -> Answer {
+    let (name, query, cols) = (params.text("name"), params.text("q"), params.text("cols"));
+    let shell = Shell {
+        title: "Save a view".to_owned(),
+        ..state.shell(NavItem::Runs)
+    };
+    let name = if name.trim().is_empty() {
+        suggested(query)
+    } else {
+        name.trim().to_owned()
+    };
+    let columns = cols.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let columns: Vec<String> = columns.map(str::to_owned).collect();
+    let view = View::new(name.clone(), query.trim().to_owned(), columns);
+    html(&ViewsPage {
+        shell,
+        name,
+        query: query.to_owned(),
+        cols: cols.to_owned(),
+        lines: view
+            .map(|view| lines(&view))
+            .map_err(|(field, why)| format!("{field}: {why}")),
+        saved: state.views.clone(),
+    })
+}
+
+/// Suggests a name: the start of the query.
+fn suggested(query: &str) -> String {
+    let name: String = query.trim().chars().take(MAX_NAME / 2).collect();
+    if name.is_empty() {
+        "My view".to_owned()
+    } else {
+        name
+    }
+}
+
+/// Returns the lines of the settings file that define a view.
+pub(crate) fn lines(view: &View) -> String {
+    let mut text = format!(
+        "[[views]]\nname = {}\nquery = {}\n",
+        quoted(&view.name),
+        quoted(&view.query)
+    );
+    if !view.columns.is_empty() {
+        let columns: Vec<String> = view.columns.iter().map(|name| quoted(name)).collect();
+        text.push_str(&format!("columns = [{}]\n", columns.join(", ")));
+    }
+    text
+}
+
+/// Writes a basic string of TOML. Characters that a page would hide are escaped.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            _ if format::visible_line(c.encode_utf8(&mut [0; 4])) == *c.encode_utf8(&mut [0; 4]) => {
+                out.push(c);
+            }
+            _ => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+        }
+    }
+    out + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_must_be_understood() {
+        let view = |name: &str, query: &str, column: &str| {
+            View::new(name.into(), query.into(), vec![column.into()])
+        };
+        assert!(view("Slow", "duration>1h updated>7d", "cost").is_ok());
+        let fault = |name, query, column| view(name, query, column).unwrap_err();
+        assert_eq!(fault(" ", "", "cost").0, "name");
+        assert_eq!(fault(&"x".repeat(61), "", "cost").0, "name");
+        let (field, why) = fault("a", "statsu:error", "cost");
+        assert_eq!(field, "query");
+        assert!(why.contains("did you mean status?"), "{why}");
+        let (field, why) = fault("a", "", "coast");
+        assert_eq!(field, "columns");
+        assert!(why.contains("did you mean cost?"), "{why}");
+    }
+}
