@@ -211,9 +211,10 @@ fn words(field: &'static Column, start: &str, runs: &[&Summary]) -> Vec<Completi
             }
         });
         for word in own {
+            let has_room = counts.len() < MAX_VALUES;
             match counts.get_mut(&word) {
                 Some(count) => *count += 1,
-                None if counts.len() < MAX_VALUES => {
+                None if has_room => {
                     counts.insert(word, 1);
                 }
                 None => {}
