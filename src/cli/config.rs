@@ -265,8 +265,15 @@ impl ConfigText<'_> {
                 let what = format!("another view is called {name}");
                 return Err(self.wrong(at("name"), &what));
             }
-            let columns = view.columns.as_ref().map(|columns| columns.get_ref().clone());
-            let made = View::new(name, view.query.get_ref().clone(), columns.unwrap_or_default());
+            let columns = view
+                .columns
+                .as_ref()
+                .map(|columns| columns.get_ref().clone());
+            let made = View::new(
+                name,
+                view.query.get_ref().clone(),
+                columns.unwrap_or_default(),
+            );
             views.push(made.map_err(|(field, why)| self.wrong(at(field), &why))?);
         }
         Ok(views)

@@ -14,6 +14,7 @@ mod command;
 mod config;
 mod demo;
 mod diff;
+mod edits;
 mod export;
 mod list;
 mod look;
@@ -63,6 +64,7 @@ enum Command {
     Serve(serve::Args),
     List(list::Args),
     Search(search::Args),
+    Edits(edits::Args),
     Show(show::Args),
     State(state::Args),
     Why(why::Args),
@@ -89,6 +91,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
         Command::List(args) => list::run(args, look, out),
         Command::Search(args) => search::run(&args, look, out),
+        Command::Edits(args) => edits::run(args, look, out),
         Command::Show(args) => show::run(&args, look, out),
         Command::State(args) => state::run(&args, look, out),
         Command::Why(args) => why::run(&args, look, out),

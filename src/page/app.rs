@@ -11,7 +11,7 @@ use crate::page::error::WebError;
 use crate::page::runs::views::SavedViews;
 use crate::page::shell::{NavItem, Shell};
 use crate::page::turns::{Turn, Turns};
-use crate::page::{jobs, run, search, sweep};
+use crate::page::{edits, jobs, run, search, sweep};
 
 /// Limits concurrent downloads. Others wait for their turn.
 pub(crate) const MAX_DOWNLOADS: usize = 16;
@@ -51,6 +51,8 @@ pub struct AppState {
     pub(crate) streams: Arc<Semaphore>,
     /// The most recently requested lists of changed files.
     pub(crate) lists: Arc<run::lists::Lists>,
+    /// The edits of the runs that were looked at last.
+    pub(crate) edits: Arc<edits::Found>,
     /// The saved views of the run table.
     pub(crate) views: SavedViews,
     /// True once the server is to stop, which ends all streams.
@@ -95,6 +97,7 @@ impl AppState {
             walks,
             streams,
             lists,
+            edits: Arc::default(),
             views: SavedViews::default(),
             stopping,
         }

@@ -12,6 +12,7 @@ pub(crate) mod assets;
 mod blocking;
 pub(crate) mod compare;
 pub(crate) mod download;
+pub(crate) mod edits;
 pub(crate) mod error;
 pub(crate) mod error_page;
 pub(crate) mod export;

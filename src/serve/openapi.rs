@@ -19,7 +19,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::whatif::WhatIfReport;
 use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
-use crate::page::{error, jump, run, runs, search, step, sweep};
+use crate::page::{edits, error, jump, run, runs, search, step, sweep};
 use crate::serve::health::Health;
 
 /// The document, built on first request.
@@ -266,6 +266,21 @@ const ADDRESSES: &[Address] = &[
             Param("at", Text, "The address of the current page."),
         ],
         gives: Gives::Json(of::<jump::Offers>),
+    },
+    Address {
+        path: "/api/edits",
+        about: "List the newest edits of files, from the newest 200 matching runs",
+        query: &[
+            Param("q", Text, "Selects the runs."),
+            Param("file", Text, "Only files whose path contains this text."),
+            Param(
+                "after",
+                Number(0),
+                "The value of `next` from the previous page.",
+            ),
+            Param("limit", Number(1), "Maximum number of edits."),
+        ],
+        gives: Gives::Json(of::<edits::RecentEdits>),
     },
     Address {
         path: "/api/complete",

@@ -7,8 +7,8 @@ use axum::routing::get;
 use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
-    compare, error_page, export, extract, jump, keys, replay, run, runs, scores, search, state,
-    step, sweep, whatif,
+    compare, edits, error_page, export, extract, jump, keys, replay, run, runs, scores, search,
+    state, step, sweep, whatif,
 };
 
 /// Routes for all callers, without admission checks.
@@ -17,6 +17,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/", get(runs::handler::runs))
         .route("/live/runs", get(runs::handler::runs_pulse))
         .route("/runs.csv", get(runs::handler::runs_csv))
+        .route("/edits", get(edits::page))
         .route("/views", get(runs::views::explain))
         .route("/compare", get(compare::page))
         .route("/compare/replay", get(compare::lockstep))
@@ -77,6 +78,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/whatif", get(sweep::api))
         .route("/search", get(search::api))
         .route("/jump", get(jump::api))
+        .route("/edits", get(edits::api))
         .route("/complete", get(runs::complete::api))
         .route("/runs/{key}", get(run::api::run))
         .route("/runs/{key}/steps", get(step::api::steps))

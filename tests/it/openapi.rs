@@ -91,6 +91,7 @@ fn every_answer_has_the_shape_that_is_described() {
         "/api/search?q=the",
         "/api/search",
         "/api/jump?q=why",
+        "/api/edits?q=calc&limit=3",
         "/api/complete?q=model%3A",
         "/healthz",
         "/api/openapi.json",

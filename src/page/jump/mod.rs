@@ -141,7 +141,12 @@ fn offers(typed: &str, here: &Here, open: Option<&RunView<'_>>, runs: &[Arc<Summ
             href::search(typed, ""),
         ));
         let filter = format!("Filter the list by “{quoted}”");
-        items.push(Offer::to("filter", filter, "the run table", href::runs(typed)));
+        items.push(Offer::to(
+            "filter",
+            filter,
+            "the run table",
+            href::runs(typed),
+        ));
     }
     Offers { items, runs: count }
 }

@@ -100,7 +100,10 @@ fn token(text: &str) -> &str {
 
 fn completions(token: &str, runs: &[&Summary], clock: &Clock) -> Completions {
     let term = token.strip_prefix('-').unwrap_or(token);
-    match term.find([':', '=']).and_then(|at| term.split_at_checked(at)) {
+    match term
+        .find([':', '='])
+        .and_then(|at| term.split_at_checked(at))
+    {
         Some((name, after)) => Column::find(name).map_or_else(Completions::default, |field| {
             values(field, after.get(1..).unwrap_or_default(), runs, clock)
         }),
@@ -111,10 +114,12 @@ fn completions(token: &str, runs: &[&Summary], clock: &Clock) -> Completions {
 /// Returns the fields that start with `typed`.
 fn fields(typed: &str, runs: &[&Summary]) -> Completions {
     let typed = typed.to_lowercase();
-    let matching: Vec<&'static Column> = COLUMNS
+    let mut matching: Vec<&'static Column> = COLUMNS
         .iter()
         .filter(|field| field.name.starts_with(&typed))
         .collect();
+    // Fields with values to choose from come before numbers.
+    matching.sort_by_key(|field| sign(field) == ">");
     let shown = matching.iter().take(MAX_ITEMS).map(|field| Completion {
         text: format!("{}{}", field.name, sign(field)),
         about: about(field),
@@ -224,9 +229,7 @@ fn words(field: &'static Column, start: &str, runs: &[&Summary]) -> Vec<Completi
     let folded = start.to_lowercase();
     let is_inside = |word: &str| !word.to_lowercase().starts_with(&folded);
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
-    counts.sort_by(|a, b| {
-        (is_inside(&a.0), b.1, &a.0).cmp(&(is_inside(&b.0), a.1, &b.0))
-    });
+    counts.sort_by(|a, b| (is_inside(&a.0), b.1, &a.0).cmp(&(is_inside(&b.0), a.1, &b.0)));
     counts
         .into_iter()
         .map(|(word, count)| Completion {
@@ -287,10 +290,15 @@ mod tests {
     #[test]
     fn values_come_with_counts_and_quotes() {
         let expected = [("\"Qwen3 8B\"", 1), ("qwen3", 1), ("big-qwen", 1)];
-        let expected = expected.map(|(text, count)| (text.to_owned(), count)).to_vec();
+        let expected = expected
+            .map(|(text, count)| (text.to_owned(), count))
+            .to_vec();
         assert_eq!(complete("model:q"), ("q".to_owned(), expected));
         let (replaces, items) = complete("stop:budget_steps,fi");
-        assert_eq!((replaces.as_str(), items), ("fi", vec![("final".to_owned(), 2)]));
+        assert_eq!(
+            (replaces.as_str(), items),
+            ("fi", vec![("final".to_owned(), 2)])
+        );
         let (_, dates) = complete("started:");
         assert_eq!(dates[0].0, "today");
         assert_eq!(complete("steps>").1, []);

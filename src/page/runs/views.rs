@@ -27,7 +27,7 @@ const MAX_NAME: usize = 60;
 
 /// A named query with the columns to show. No columns means the default ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct View {
+pub struct View {
     pub(crate) name: String,
     pub(crate) query: String,
     pub(crate) columns: Vec<String>,
@@ -42,7 +42,7 @@ impl View {
     /// # Errors
     /// The name is empty or too long, a term of the query isn't understood, or a column doesn't
     /// exist.
-    pub fn new(name: String, query: String, columns: Vec<String>) -> Result<Self, Fault> {
+    pub(crate) fn new(name: String, query: String, columns: Vec<String>) -> Result<Self, Fault> {
         if name.trim().is_empty() {
             return Err(("name", "a view needs a name".to_owned()));
         }
@@ -67,14 +67,14 @@ impl View {
     }
 
     /// Returns whether the view has this name, ignoring letter case.
-    pub fn is_called(&self, name: &str) -> bool {
+    pub(crate) fn is_called(&self, name: &str) -> bool {
         self.name.trim().to_lowercase() == name.trim().to_lowercase()
     }
 }
 
 /// The views, and the file that they are in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SavedViews {
+pub struct SavedViews {
     pub(crate) views: Arc<[View]>,
     /// The settings file, whether or not it exists.
     pub(crate) file: Arc<str>,
@@ -82,7 +82,7 @@ pub(crate) struct SavedViews {
 
 impl SavedViews {
     /// Returns the views of `file`, or the built-in ones if it has none.
-    pub fn new(views: Vec<View>, file: &str) -> Self {
+    pub(crate) fn new(views: Vec<View>, file: &str) -> Self {
         let file = file.into();
         if views.is_empty() {
             return Self {
@@ -164,7 +164,8 @@ impl List<'_> {
     pub(crate) fn save(&self, views: &[Shown]) -> Option<String> {
         let is_new = !self.query.is_empty() || !self.ctx.chosen.is_empty();
         let pairs = [("q", self.ctx.query.trim()), ("cols", &self.ctx.cols())];
-        (is_new && !views.iter().any(|view| view.active)).then(|| href::with_query("/views", &pairs))
+        (is_new && !views.iter().any(|view| view.active))
+            .then(|| href::with_query("/views", &pairs))
     }
 }
 
@@ -206,7 +207,10 @@ pub(crate) async fn explain(State(state): State<AppState>, params: Params) -> An
     } else {
         name.trim().to_owned()
     };
-    let columns = cols.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let columns = cols
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     let columns: Vec<String> = columns.map(str::to_owned).collect();
     let view = View::new(name.clone(), query.trim().to_owned(), columns);
     html(&ViewsPage {
@@ -251,7 +255,9 @@ fn quoted(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            _ if format::visible_line(c.encode_utf8(&mut [0; 4])) == *c.encode_utf8(&mut [0; 4]) => {
+            _ if format::visible_line(c.encode_utf8(&mut [0; 4]))
+                == *c.encode_utf8(&mut [0; 4]) =>
+            {
                 out.push(c);
             }
             _ => out.push_str(&format!("\\U{:08x}", u32::from(c))),

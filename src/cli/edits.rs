@@ -1,0 +1,96 @@
+//! `board edits`: lists the newest edits of files over all runs.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::command::{Done, FIELDS, write_json};
+use super::look::{Ink, Look};
+use crate::analysis::format::{age, counted};
+use crate::analysis::query::Query;
+use crate::error::{Error, Kind};
+use crate::live::Library;
+use crate::page::edits::{Found, PAGE, RecentEdits};
+
+/// List the newest edits of files over all runs
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads the newest 200 matching runs, with at most 100,000 steps and 512 MB together, and says so if there are more.
+Changes made by shell commands aren't tracked."
+)]
+pub(super) struct Args {
+    /// A directory to search, up to 8 levels deep, or a file that contains runs
+    #[arg(default_value = "./runs")]
+    root: PathBuf,
+    /// Only runs that match a query, as in `board list`: 'project:shop updated>7d'
+    #[arg(allow_hyphen_values = true)]
+    query: Option<String>,
+    /// Only files whose path contains this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    file: String,
+    /// Print at most this many edits
+    #[arg(long, value_name = "N", default_value_t = PAGE)]
+    limit: usize,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
+    super::stores::refuse(&args.root)?;
+    let query = Query::parse(args.query.as_deref().unwrap_or_default());
+    if let Some(term) = query.ignored.first() {
+        let what = format!("can't use the term {}: {}", term.text, term.why);
+        return Err(Error::new(Kind::Usage, what).hint(FIELDS).into());
+    }
+    let library = Library::load(vec![args.root]);
+    for root in library.status().roots {
+        if let Some(fault) = root.fault {
+            let what = format!("no runs in {}: {fault}", root.path.display());
+            let error = Error::new(Kind::NotFound, what);
+            return Err(error
+                .hint("pass a directory that contains runs: board edits DIR")
+                .into());
+        }
+    }
+    let window = (0, args.limit);
+    let found = RecentEdits::of(&library, &Found::default(), query, &args.file, window);
+    if args.json {
+        write_json(out, &found)?;
+        return Ok(0);
+    }
+    for edit in found.edits() {
+        let when = edit
+            .micros()
+            .map(|micros| age(micros, look.now, &look.zone));
+        let (added, removed) = edit.lines().unwrap_or_else(|| ("–".into(), String::new()));
+        let note = match edit.note() {
+            "" => String::new(),
+            note => format!(" ({note})"),
+        };
+        let lines = format!(
+            "{} {}",
+            look.paint(Ink::Good, &format!("{added:>6}")),
+            look.paint(Ink::Bad, &format!("{removed:<6}"))
+        );
+        writeln!(
+            out,
+            "{:>12}  {lines}  {}{note}  {}",
+            when.as_deref().unwrap_or("–"),
+            edit.path(),
+            look.paint(
+                Ink::Dim,
+                &format!("step {} · {} · {}", edit.step(), edit.title(), edit.run())
+            )
+        )?;
+    }
+    let shown = found.edits().len();
+    let of = match shown < found.total() {
+        true => format!("{} of {}", shown, counted(found.total(), "edit")),
+        false => counted(shown, "edit"),
+    };
+    writeln!(out, "{of}")?;
+    for limit in found.limits() {
+        writeln!(out, "{}", look.paint(Ink::Warning, &limit))?;
+    }
+    Ok(0)
+}
