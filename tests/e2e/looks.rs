@@ -52,6 +52,8 @@ const KINDS: &[&str] = &[
     "/compare/replay?a=q060_html_injection&b=q060_handoff&at=0",
     "/whatif?sweep=max_steps&values=1..9",
     "/search?q=script&in=steps%3Cmany",
+    "/edits",
+    "/views?q=status%3Aerror&cols=cost",
 ];
 
 /// The same kinds of pages for other runs, for other queries, and for empty results.
@@ -96,6 +98,8 @@ const MORE: &[&str] = &[
     "/whatif?q=nothing-is-called-so",
     "/search",
     "/search?q=nothing-says-so",
+    "/edits?q=steps%3Cmany&file=nothing-is-called-so",
+    "/views?q=steps%3Cmany",
 ];
 
 /// The pages to test: one of each kind, or all of them in soak tests.

@@ -501,3 +501,82 @@ fn unknown_values_come_last_both_ways() {
     assert_eq!(names.order(Some("a"), Some("b")), std::cmp::Ordering::Less);
     assert!(!names.is_descending());
 }
+
+#[test]
+fn relative_dates_follow_the_clock_and_its_zone() {
+    // 2026-03-08 in New York has 23 hours: at 02:00 the clock goes to 03:00.
+    let zone = jiff::tz::TimeZone::get("America/New_York").unwrap();
+    let micros = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_microsecond();
+    let clock = Clock::at(micros("2026-03-08T16:00:00Z"), &zone);
+    let holds = |text: &str, at: &str| {
+        let query = Query::parse_at(text, &clock);
+        assert_eq!(query.ignored, [], "{text}");
+        assert_eq!(Query::parse_at(&query.to_string(), &clock), query, "{text}");
+        let [
+            Term {
+                test: Test::Number { any, .. },
+                ..
+            },
+        ] = query.terms.as_slice()
+        else {
+            panic!("{text} isn't a number");
+        };
+        any.iter().any(|bound| bound.holds(micros(at) as f64))
+    };
+    for (text, first, last) in [
+        (
+            "started:today",
+            "2026-03-08T05:00:00Z",
+            "2026-03-09T03:59:59.999999Z",
+        ),
+        (
+            "started:Yesterday",
+            "2026-03-07T05:00:00Z",
+            "2026-03-08T04:59:59.999999Z",
+        ),
+        (
+            "started:yesterday..today",
+            "2026-03-07T05:00:00Z",
+            "2026-03-09T03:59:59.999999Z",
+        ),
+        (
+            "started:2026-11-01..2026-11-07",
+            "2026-11-01T00:00:00Z",
+            "2026-11-07T23:59:59.999999Z",
+        ),
+    ] {
+        let outside = |at: &str, by: i64| {
+            let at = jiff::Timestamp::from_microsecond(micros(at) + by).unwrap();
+            !holds(text, &at.to_string())
+        };
+        assert!(holds(text, first) && holds(text, last), "{text}");
+        assert!(outside(first, -1) && outside(last, 1), "{text}");
+    }
+    for (text, at, expected) in [
+        ("updated>7d", "2026-03-01T16:00:01Z", true),
+        ("updated>7d", "2026-03-01T15:59:59Z", false),
+        ("updated<2h", "2026-03-08T13:59:59Z", true),
+        ("updated<2h", "2026-03-08T14:00:01Z", false),
+        ("updated:90s", "2026-03-08T15:58:31Z", true),
+        ("updated:2w..1d", "2026-03-07T17:00:00Z", false),
+        ("updated>yesterday", "2026-03-08T05:00:00Z", true),
+        ("updated<today", "2026-03-08T05:00:00Z", false),
+    ] {
+        assert_eq!(holds(text, at), expected, "{text} {at}");
+    }
+    for wrong in [
+        "updated>7",
+        "updated>-7d",
+        "updated>1.5d",
+        "updated>d",
+        "started:tomorrow",
+    ] {
+        assert_eq!(Query::parse_at(wrong, &clock).ignored.len(), 1, "{wrong}");
+    }
+    // However long ago, nothing overflows.
+    assert!(
+        Query::parse_at("updated>99999999999999999999d", &clock)
+            .ignored
+            .is_empty()
+    );
+}

@@ -38,7 +38,12 @@ fn runs_of(typed: &str) -> Vec<String> {
 fn the_run_that_is_called_so_comes_first() {
     assert_eq!(
         runs_of("calc_1"),
-        ["sweep/calc_1", "sweep/CALC_12", "sweep/calc_10", "other"]
+        [
+            "mend the cart",
+            "calc_1 <b>and</b> more",
+            "sweep/CALC_12",
+            "mend the cart"
+        ]
     );
     assert_eq!(runs_of("calc_10"), ["sweep/calc_10"]);
     // All words must match, in any order.

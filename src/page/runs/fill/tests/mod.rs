@@ -13,7 +13,7 @@ use crate::model::Origin;
 use crate::page::runs::fill::list::*;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
-use crate::page::runs::views::SavedViews;
+use crate::page::runs::views::{SavedViews, View};
 use crate::page::shell::Status;
 use crate::page::tests::{HOSTILE, by_id, check_page, tags};
 
@@ -890,4 +890,48 @@ fn the_first_cost_brings_its_column() {
         pulse(&requested, &runs).update,
         RunsUpdate::Parts(_)
     ));
+}
+
+#[test]
+fn a_filter_that_matches_nothing_leads_to_a_search_of_all_texts() {
+    let html = |query: &str| table(&ctx(query), many(3)).render().unwrap();
+    let none = html("zzz &amp status:error");
+    assert!(none.contains("href=\"/search?q=zzz%20%26amp\""), "{none}");
+    assert!(
+        !html("status:stalled").contains("/search"),
+        "no words to search for"
+    );
+}
+
+#[test]
+fn views_count_their_runs_and_know_whether_they_are_shown() {
+    let view = |query: &str, columns: &[&str]| {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        View::new(
+            HOSTILE.chars().take(40).collect(),
+            query.to_owned(),
+            columns,
+        )
+        .unwrap()
+    };
+    let of = |query: &str| ListContext {
+        views: [view("zzz", &["cost"]), view("-zzz", &[])].into(),
+        ..ctx(query)
+    };
+    let body = table(&of("-zzz"), many(3));
+    let views = body.list.views();
+    let shown: Vec<_> = views
+        .iter()
+        .map(|view| (&*view.count, view.active))
+        .collect();
+    assert_eq!(shown, [("3", false), ("0", false), ("3", true)]);
+    assert_eq!(views[1].href, "/?q=zzz&cols=run%2Ccost");
+    assert_eq!(body.list.save(&views), None);
+    let other = table(&of("zzz"), many(3));
+    assert_eq!(
+        other.list.save(&other.list.views()).as_deref(),
+        Some("/views?q=zzz")
+    );
+    let html = body.render().unwrap();
+    assert!(!html.contains("<script>"), "{html}");
 }
