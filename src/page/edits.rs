@@ -267,7 +267,7 @@ impl RecentEdits {
             )
         });
         let steps = (self.steps_unread > 0)
-            .then(|| format!("{} weren't read.", counted(self.steps_unread, "step")));
+            .then(|| format!("Not read: {}.", counted(self.steps_unread, "step")));
         let edits = (self.edits_left_out > 0).then(|| {
             let edits = counted(self.edits_left_out, "older edit");
             format!(

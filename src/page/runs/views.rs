@@ -276,7 +276,7 @@ mod tests {
             View::new(name.into(), query.into(), vec![column.into()])
         };
         assert!(view("Slow", "duration>1h updated>7d", "cost").is_ok());
-        let fault = |name, query, column| view(name, query, column).unwrap_err();
+        let fault = |name: &str, query: &str, column: &str| view(name, query, column).unwrap_err();
         assert_eq!(fault(" ", "", "cost").0, "name");
         assert_eq!(fault(&"x".repeat(61), "", "cost").0, "name");
         let (field, why) = fault("a", "statsu:error", "cost");
