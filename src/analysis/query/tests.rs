@@ -215,11 +215,7 @@ fn moments_are_days_minutes_or_seconds_of_utc() {
     hit("updated:2026-02-20..2026-02-22");
     hit("updated:..2026-02-22");
     miss("updated:2026-02-23..");
-    bad(
-        "updated:yesterday",
-        "updated:yesterday",
-        "updated:2026-02-22",
-    );
+    bad("updated:tomorrow", "updated:tomorrow", "updated:2026-02-22");
     bad("updated>5", "updated>5", "a UTC date");
 }
 
@@ -505,7 +501,7 @@ fn unknown_values_come_last_both_ways() {
 #[test]
 fn relative_dates_follow_the_clock_and_its_zone() {
     // 2026-03-08 in New York has 23 hours: at 02:00 the clock goes to 03:00.
-    let zone = jiff::tz::TimeZone::get("America/New_York").unwrap();
+    let zone = jiff::tz::TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap();
     let micros = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_microsecond();
     let clock = Clock::at(micros("2026-03-08T16:00:00Z"), &zone);
     let holds = |text: &str, at: &str| {
