@@ -269,7 +269,7 @@ fn number(
                 format!("{name} needs a time, such as {name}<90s, {name}>2m or {name}:250ms..1h")
             }
             Unit::Moment => format!(
-                "{name} needs a date, such as {name}:today, {name}>7d, {name}:2026-02-22 or {name}>2026-02-22T09:15 (UTC)"
+                "{name} needs a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15, or a relative one, such as {name}:today or {name}>7d"
             ),
             Unit::Count => {
                 format!("{name} needs a number, such as {name}<5, {name}>=10k or {name}:2..8")
