@@ -106,7 +106,9 @@ pub(crate) async fn load_runs(
     let (mut parts, body) = request.into_parts();
     let mut keys: Vec<String> = path_part(&mut parts, "key").await.into_iter().collect();
     let Ok(params) = Params::from_request_parts(&mut parts, &()).await;
-    let named = params.pairs().filter(|(name, _)| *name == "run" || SIDE_PARAMS.contains(name));
+    let named = params
+        .pairs()
+        .filter(|(name, _)| *name == "run" || SIDE_PARAMS.contains(name));
     keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
     let runs: Vec<_> = keys
         .iter()

@@ -440,7 +440,10 @@ fn metrics(runs: &[RunView<'_>]) -> Vec<MetricRow> {
     for view in runs {
         let mut own = measures(view.summary, view.index);
         let at = own.iter().position(|measure| measure.id == "duration_ms");
-        own.insert(at.map_or(own.len(), |at| at + 1), cost_measure(view.summary));
+        own.insert(
+            at.map_or(own.len(), |at| at + 1),
+            cost_measure(view.summary),
+        );
         rows.resize_with(own.len(), || MetricRow { values: Vec::new() });
         for (row, measure) in rows.iter_mut().zip(own) {
             row.values.push(measure);
@@ -822,7 +825,9 @@ fn label(row: &Row, a: &RunView<'_>, b: &RunView<'_>) -> String {
 /// Returns `5`, or the labels of all steps of the row if they differ: `5 · 7`.
 fn labels(row: &RowOfSeveral, runs: &[RunView<'_>]) -> String {
     let steps = runs.iter().zip(&row.steps);
-    let mut labels: Vec<String> = steps.filter_map(|(view, n)| Some(view.label((*n)?))).collect();
+    let mut labels: Vec<String> = steps
+        .filter_map(|(view, n)| Some(view.label((*n)?)))
+        .collect();
     labels.dedup();
     labels.join(" · ")
 }
@@ -1068,12 +1073,11 @@ fn title(runs: &[Arc<Run>]) -> String {
 /// `GET /compare`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let request = request(&state, &params)?;
-    // Each comparison has one address, so marked runs become A, B and so on.
-    let count = request.runs.len();
-    if params.has("run") && (2..=SIDE_PARAMS.len()).contains(&count) {
-        let keys: Vec<&str> = request.runs.iter().map(|run| run.key().as_str()).collect();
-        let address = href::compare_from(&keys, request.from, request.all);
-        return Ok(Redirect::to(&address).into_response());
+    // Each comparison of two has one address, so two marked runs become A and B.
+    if let ([a, b], true) = (request.runs.as_slice(), params.has("run")) {
+        return Ok(
+            Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response(),
+        );
     }
     let shell = shell(&state, &request.runs, title(&request.runs));
     if request.runs.len() < 2 {
