@@ -86,7 +86,10 @@ fn option_value(rest: &str) -> Option<Value> {
     let held = held(name);
     let word = after.trim_start_matches(' ');
     let spaces = after.len() - word.len();
-    if held == Held::Open || spaces == 0 || word.starts_with(['-', '<', '[', '{', '|', '(']) {
+    // `${NAME}` and `$(command)` are places for a value.
+    let is_filled_in = word.starts_with("${") || word.starts_with("$(");
+    let is_other = is_filled_in || word.starts_with(['-', '<', '[', '{', '|', '(']);
+    if held == Held::Open || spaces == 0 || is_other {
         return None;
     }
     let (place, bare) =
