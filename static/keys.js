@@ -74,7 +74,7 @@ document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest?.(FIELDS)) return inField(event);
   const { key } = event;
-  const pair = prefix;
+  const pair = key === " " ? "" : prefix;
   prefix = "";
   if (pair && /\d/.test(key) && twin(":")) {
     enter(twin(":"), event);
@@ -84,7 +84,7 @@ document.addEventListener("keydown", (event) => {
   if (pair) return find(`[data-go="${CSS.escape(key)}"]`)?.click();
   if (key === "g") prefix = key;
   else if (key === " ") {
-    if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // the space bar clicks the focused element
+    if (!twin("Space") || event.target.closest?.("button, :is(summary, [type=checkbox]):focus-visible")) return; // the space bar clicks the focused element
     event.preventDefault(); // otherwise the page would scroll
     press("Space");
   } else if (key === "/") find("input[type=search]") ? enter(find("input[type=search]"), event) : find("[data-jump]")?.click();

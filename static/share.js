@@ -13,6 +13,15 @@ document.addEventListener(
   { capture: true },
 );
 
+// An update of a live run brings the form as it was before it was opened. What was found stays.
+let found;
+document.addEventListener("htmx:after:swap", () => {
+  const now = sheet()?.querySelector(".shc");
+  if (!now) return;
+  if (now.matches(":has(table)")) found = now.cloneNode(true);
+  else if (found && document.getElementById("share").open) now.replaceWith(found.cloneNode(true));
+});
+
 document.addEventListener("keydown", ({ key, target }) => {
   const open = target.closest?.("#share[open]");
   if (key !== "Escape" || !open) return;

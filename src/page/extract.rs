@@ -23,8 +23,8 @@ use crate::page::error::WebError;
 use crate::page::params::Params;
 use crate::page::part::href;
 
-/// The query parameters that name runs.
-const RUN_PARAMS: [&str; 3] = ["a", "b", "run"];
+/// The query parameters that name one run each, in the order of the compared runs.
+pub(crate) const SIDE_PARAMS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Maximum number of runs shown side by side.
 pub(crate) const MAX_RUNS: usize = 50;
 
@@ -106,7 +106,9 @@ pub(crate) async fn load_runs(
     let (mut parts, body) = request.into_parts();
     let mut keys: Vec<String> = path_part(&mut parts, "key").await.into_iter().collect();
     let Ok(params) = Params::from_request_parts(&mut parts, &()).await;
-    let named = params.pairs().filter(|(name, _)| RUN_PARAMS.contains(name));
+    let named = params
+        .pairs()
+        .filter(|(name, _)| *name == "run" || SIDE_PARAMS.contains(name));
     keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
     let runs: Vec<_> = keys
         .iter()

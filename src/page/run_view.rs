@@ -24,6 +24,14 @@ const TITLE_CHARS: usize = 80;
 /// Events per page.
 pub(crate) const EVENTS_PER_PAGE: usize = 200;
 
+/// Returns what pages call a run: the title of a session, shortened, or the key.
+pub(crate) fn name(summary: &Summary) -> String {
+    match summary.session_title() {
+        Some(title) => one_line(title, TITLE_CHARS).0,
+        None => summary.key.as_str().to_owned(),
+    }
+}
+
 /// A view of a run for the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct RunView<'a> {
@@ -131,11 +139,12 @@ impl RunView<'_> {
         } else {
             format!("{part} · ")
         };
-        let name = match self.summary.session_title() {
-            Some(title) => one_line(title, TITLE_CHARS).0,
-            None => self.key().to_owned(),
-        };
-        format!("{name}: {part}{}", self.summary.verdict.sentence)
+        format!("{}: {part}{}", self.name(), self.summary.verdict.sentence)
+    }
+
+    /// Returns what pages call the run: the title of a session, shortened, or the key.
+    pub(crate) fn name(&self) -> String {
+        name(self.summary)
     }
 
     /// Returns the address of the run page with step `n` selected.

@@ -12,7 +12,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::analysis::columns::COLUMNS;
-use crate::analysis::compare::Compared;
+use crate::analysis::compare::ComparedRuns;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
 use crate::analysis::summary::Summary;
@@ -220,12 +220,16 @@ const ADDRESSES: &[Address] = &[
     },
     Address {
         path: "/api/compare",
-        about: "Compare two runs",
+        about: "Compare two runs, or up to six",
         query: &[
             Param("a", Needed, "The key of a run."),
             Param("b", Needed, "The key of the other run."),
+            Param("c", Text, "The key of a third run."),
+            Param("d", Text, "The key of a fourth run."),
+            Param("e", Text, "The key of a fifth run."),
+            Param("f", Text, "The key of a sixth run."),
         ],
-        gives: Gives::Json(of::<Compared<'static>>),
+        gives: Gives::Json(of::<ComparedRuns<'static>>),
     },
     Address {
         path: "/api/whatif",

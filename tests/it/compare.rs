@@ -201,9 +201,7 @@ fn odd_pairs_have_a_page() {
         "Neither run has any steps."
     );
     assert!(says("a=task_validation_failed&b=loop").contains("A has no steps"));
-    assert!(
-        says("run=loop&run=fix_bug&run=a%20b%2Fq060_sigkill").starts_with("3 runs side by side.")
-    );
+    assert!(says("a=loop&b=fix_bug&c=a%20b%2Fq060_sigkill").contains("The runs diverge at step"),);
     let choice = Html::parse_document(board.get("/compare?a=loop").text());
     assert_eq!(texts(&choice, "h1"), ["Compare"]);
     assert_eq!(
@@ -411,5 +409,56 @@ fn runs_with_the_same_steps_may_differ() {
         said.contains("The 2 steps are the same in both runs")
             && said.contains("The runs differ in the verdict, the last score and 4 settings."),
         "{said}"
+    );
+}
+
+#[test]
+fn three_runs_are_compared_in_columns() {
+    let (_dir, board) = board();
+    let response = board.get("/compare?run=loop&run=fix_bug&run=max_rounds");
+    let marked = Html::parse_document(response.text());
+    let page = board.get("/compare?a=loop&b=fix_bug&c=max_rounds");
+    let page = Html::parse_document(page.text());
+    assert_eq!(texts(&marked, "#compare"), texts(&page, "#compare"));
+    assert_eq!(texts(&page, "h1"), ["loop, fix_bug and max_rounds"]);
+    assert_eq!(texts(&page, ".ab h2 a"), ["loop", "fix_bug", "max_rounds"]);
+    assert_eq!(texts(&page, ".diverge > section").len(), 3);
+    let first = selector("table.align.several tr.first");
+    assert_eq!(page.select(&first).count(), 1);
+    let compared = board.json("/api/compare?a=loop&b=fix_bug&c=max_rounds");
+    assert_eq!(compared["runs"].as_array().map(Vec::len), Some(3));
+    let rows = compared["aligned"].as_array().unwrap();
+    assert!(
+        rows.iter()
+            .all(|row| row["steps"].as_array().map(Vec::len) == Some(3))
+    );
+    assert!(compared["first_divergence"].is_object());
+    // Equal runs have nothing but a count, with a link to all rows.
+    let dir = tempfile::tempdir().unwrap();
+    for run in ["a", "b", "c"] {
+        copy(&ours("loop"), &dir.path().join(run));
+    }
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let equal = Html::parse_document(board.get("/compare?a=a&b=b&c=c").text());
+    assert_eq!(
+        texts(&equal, "table.align.several .gap a"),
+        ["4 equal steps"]
+    );
+    let all = hrefs(&equal, "table.align.several .gap a");
+    let shown = Html::parse_document(board.get(&all[0]).text());
+    assert_eq!(texts(&shown, "table.align.several tbody tr").len(), 4);
+}
+
+#[test]
+fn a_run_is_not_offered_for_comparison_with_itself() {
+    let (_dir, board) = board();
+    let page = Html::parse_document(board.get("/compare?a=loop").text());
+    let offered = selector("datalist option[value=loop]");
+    assert_eq!(page.select(&offered).count(), 0);
+    assert!(
+        !hrefs(&page, ".likely a")
+            .iter()
+            .any(|href| href.contains("a=loop&b=loop"))
     );
 }

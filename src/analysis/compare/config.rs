@@ -1,9 +1,9 @@
-//! Compares the settings of two runs, from their manifests and from the task and critics that the
+//! Compares the settings of runs, from their manifests and from the task and critics that the
 //! trace records.
 //!
 //! Manifest members that describe how the run went aren't settings, nor are ids and times. A
-//! setting that is missing, `null` or `"unknown"` isn't recorded. Two settings that are not
-//! recorded don't differ.
+//! setting that is missing, `null` or `"unknown"` isn't recorded. Settings that no run records don't
+//! differ.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,19 +15,19 @@ use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::model::json::{Json, members, same};
 
-/// The settings of two runs, compared.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Config {
+/// The settings of runs, compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config<S = Setting> {
     /// The settings that differ, by likely effect: task, model, prompt, tools, critics, stop rules,
     /// seed, the rest.
-    pub differs: Vec<Setting>,
+    pub differs: Vec<S>,
     /// The number of further settings that differ, all of less effect.
     pub more: usize,
     /// The paths of the settings that are equal.
     pub equal: Vec<String>,
 }
 
-/// A setting that differs.
+/// A setting that differs between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Setting {
     /// The path in the manifest, or the name in the trace.
@@ -44,11 +44,43 @@ pub struct Setting {
     pub affects: &'static str,
 }
 
+/// A setting that differs between several runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SettingOfSeveral {
+    /// The path in the manifest, or the name in the trace.
+    pub path: String,
+    /// The value in each run, in the order of the runs; null if it isn't recorded.
+    #[serde(serialize_with = "all_as_json")]
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub values: Vec<Option<String>>,
+    /// The part of the run that the setting affects.
+    pub affects: &'static str,
+}
+
+impl From<SettingOfSeveral> for Setting {
+    fn from(setting: SettingOfSeveral) -> Self {
+        let mut values = setting.values.into_iter();
+        Self {
+            path: setting.path,
+            a: values.next().flatten(),
+            b: values.next().flatten(),
+            affects: setting.affects,
+        }
+    }
+}
+
 /// Serializes JSON text as the value it holds.
 fn as_json<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    raw(text).serialize(serializer)
+}
+
+fn all_as_json<S: Serializer>(texts: &[Option<String>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(texts.iter().map(raw))
+}
+
+fn raw(text: &Option<String>) -> Option<&RawValue> {
     text.as_deref()
         .and_then(|text| serde_json::from_str::<&RawValue>(text).ok())
-        .serialize(serializer)
 }
 
 /// Members of a manifest that describe how the run went, or which run it was.
@@ -96,21 +128,42 @@ const MAX_DEPTH: usize = 8;
 
 /// Compares the settings of two runs. `a` and `b` hold their manifests, if readable.
 pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)) -> Config {
+    let Config {
+        differs,
+        more,
+        equal,
+    } = config_of_several(&[a, b]);
+    Config {
+        differs: differs.into_iter().map(Setting::from).collect(),
+        more,
+        equal,
+    }
+}
+
+/// Compares the settings of several runs, each with its manifest if that is readable.
+pub fn config_of_several(runs: &[(&Summary, Option<&Json<'_>>)]) -> Config<SettingOfSeveral> {
     let mut found = ConfigDiff::default();
     let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
-    let task = |summary: &Summary| summary.task.as_deref().map(text);
-    found.add("task", task(a.0), task(b.0));
-    let critics = |summary: &Summary| {
-        Some(text(&summary.critics.join(", "))).filter(|_| !summary.critics.is_empty())
+    let of = |value: &dyn Fn(&Summary) -> Option<String>| -> Vec<Option<String>> {
+        runs.iter().map(|(summary, _)| value(summary)).collect()
     };
-    found.add("critics", critics(a.0), critics(b.0));
-    if a.1.is_none() || b.1.is_none() {
-        // Two readable manifests are the better source for the model.
-        let model = |summary: &Summary| summary.model.as_deref().map(text);
-        found.add("model", model(a.0), model(b.0));
+    found.add("task", of(&|summary| summary.task.as_deref().map(text)));
+    found.add(
+        "critics",
+        of(&|summary| {
+            Some(text(&summary.critics.join(", "))).filter(|_| !summary.critics.is_empty())
+        }),
+    );
+    if runs.iter().any(|(_, manifest)| manifest.is_none()) {
+        // Readable manifests of all runs are the better source for the model.
+        found.add("model", of(&|summary| summary.model.as_deref().map(text)));
     }
     let object = |json: &&Json<'_>| json.as_object().is_some();
-    found.values("", a.1.filter(object), b.1.filter(object), 0);
+    let manifests: Vec<Option<&Json<'_>>> = runs
+        .iter()
+        .map(|(_, manifest)| manifest.filter(object))
+        .collect();
+    found.values("", &manifests, 0);
     let mut config = found.config;
     config
         .differs
@@ -120,7 +173,7 @@ pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)
     config
 }
 
-impl Config {
+impl<S> Config<S> {
     /// Returns the number of settings that differ.
     pub fn count(&self) -> usize {
         self.differs.len() + self.more
@@ -137,21 +190,27 @@ impl Config {
 }
 
 /// The differences found so far.
-#[derive(Default)]
 struct ConfigDiff {
-    config: Config,
-    /// The values in both runs and the effect of each setting that differs.
-    known: HashSet<(Option<String>, Option<String>, &'static str)>,
+    config: Config<SettingOfSeveral>,
+    /// The values in all runs and the effect of each setting that differs.
+    known: HashSet<(Vec<Option<String>>, &'static str)>,
+}
+
+impl Default for ConfigDiff {
+    fn default() -> Self {
+        Self {
+            config: Config {
+                differs: Vec::new(),
+                more: 0,
+                equal: Vec::new(),
+            },
+            known: HashSet::new(),
+        }
+    }
 }
 
 impl ConfigDiff {
-    fn values<'v>(
-        &mut self,
-        path: &str,
-        a: Option<&'v Json<'v>>,
-        b: Option<&'v Json<'v>>,
-        depth: usize,
-    ) {
+    fn values<'v>(&mut self, path: &str, values: &[Option<&'v Json<'v>>], depth: usize) {
         let at = |name: &str| {
             if path.is_empty() {
                 name.to_owned()
@@ -159,56 +218,67 @@ impl ConfigDiff {
                 format!("{path}.{name}")
             }
         };
+        let recorded: Vec<Option<&Json<'_>>> = values
+            .iter()
+            .map(|value| value.filter(|value| is_said(value)))
+            .collect();
+        let members: Option<Vec<Parts<'_>>> =
+            recorded.iter().flatten().map(|json| parts(json)).collect();
         if depth < MAX_DEPTH
-            && let (Some(one), Some(other)) = (a.and_then(parts), b.and_then(parts))
+            && let Some(members) = members.filter(|members| members.len() > 1)
         {
-            let of_a: HashMap<&str, &Json<'_>> = one.iter().copied().collect();
-            let of_b: HashMap<&str, &Json<'_>> = other.iter().copied().collect();
-            let mut names: Vec<&str> = one
+            // Only the first of several settings with the same values is kept. Sorting makes that
+            // choice independent of the order of the runs.
+            let mut names: Vec<&str> = members
                 .iter()
-                .chain(&other)
+                .flatten()
                 .map(|(name, _)| *name)
                 .filter(|name| is_setting(path, name))
                 .collect();
-            // Only the first of several settings with the same pair of values is kept. Sorting
-            // makes that choice independent of the order of the runs.
             names.sort_unstable();
             names.dedup();
+            let mut members = members.into_iter();
+            let by_name: Vec<HashMap<&str, &Json<'_>>> = recorded
+                .iter()
+                .map(|value| {
+                    let own = value.and_then(|_| members.next());
+                    own.into_iter().flatten().collect()
+                })
+                .collect();
             for name in names {
-                self.values(
-                    &at(name),
-                    of_a.get(name).copied(),
-                    of_b.get(name).copied(),
-                    depth + 1,
-                );
+                let below: Vec<Option<&Json<'_>>> =
+                    by_name.iter().map(|of| of.get(name).copied()).collect();
+                self.values(&at(name), &below, depth + 1);
             }
             return;
         }
-        let (a, b) = (
-            a.filter(|value| is_said(value)),
-            b.filter(|value| is_said(value)),
-        );
-        match (a, b) {
-            (None, None) => {}
-            // An empty value and a missing one are the same setting.
-            (Some(value), None) | (None, Some(value)) if value.is_empty() => {}
-            (Some(one), Some(other)) if same(one, other) => self.config.equal.push(path.to_owned()),
-            _ => self.add(path, a.map(ToString::to_string), b.map(ToString::to_string)),
+        let mut known = recorded.iter().flatten();
+        let Some(first) = known.next() else {
+            return;
+        };
+        let in_all = recorded.iter().all(Option::is_some);
+        if in_all && known.clone().all(|other| same(first, other)) {
+            self.config.equal.push(path.to_owned());
+        // An empty value and a missing one are the same setting.
+        } else if in_all || !first.is_empty() || known.any(|other| !other.is_empty()) {
+            let text = |value: &Option<&Json<'_>>| value.map(ToString::to_string);
+            self.add(path, recorded.iter().map(text).collect());
         }
     }
 
-    fn add(&mut self, path: &str, a: Option<String>, b: Option<String>) {
+    fn add(&mut self, path: &str, values: Vec<Option<String>>) {
         let affects = affects(path);
-        if a == b {
+        let mut pairs = values.iter().zip(values.iter().skip(1));
+        if pairs.all(|(one, other)| one == other) {
+            let is_recorded = values.iter().any(Option::is_some);
             self.config
                 .equal
-                .extend(a.is_some().then(|| path.to_owned()));
-        // The same pair of values under another name adds nothing.
-        } else if self.known.insert((a.clone(), b.clone(), affects)) {
-            self.config.differs.push(Setting {
+                .extend(is_recorded.then(|| path.to_owned()));
+        // The same values under another name add nothing.
+        } else if self.known.insert((values.clone(), affects)) {
+            self.config.differs.push(SettingOfSeveral {
                 path: path.to_owned(),
-                a,
-                b,
+                values,
                 affects,
             });
         }

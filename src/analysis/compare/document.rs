@@ -1,9 +1,12 @@
-//! Provides the JSON document that compares two runs.
+//! Provides the JSON documents that compare runs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Config, Measure, Relation, Row, Setting, compare, config, measures_of_two};
+use super::{
+    Config, Measure, Relation, Row, RowOfSeveral, Setting, SettingOfSeveral, compare,
+    compare_several, config, config_of_several, cost_measure, measures, measures_of_two,
+};
 use crate::analysis::columns::RunRow;
 use crate::analysis::summary::Summary;
 use crate::model::json::Json;
@@ -35,6 +38,30 @@ impl<'a> Side<'a> {
 pub fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
     let [one, other] = [a, b].map(|side| side.manifest.as_deref().and_then(Json::parse));
     config((a.summary, one.as_ref()), (b.summary, other.as_ref()))
+}
+
+/// Compares the settings of several runs.
+pub fn settings_of_several(sides: &[Side<'_>]) -> Config<SettingOfSeveral> {
+    let manifests: Vec<Option<Json<'_>>> = sides
+        .iter()
+        .map(|side| side.manifest.as_deref().and_then(Json::parse))
+        .collect();
+    let runs: Vec<_> = sides
+        .iter()
+        .zip(&manifests)
+        .map(|(side, manifest)| (side.summary, manifest.as_ref()))
+        .collect();
+    config_of_several(&runs)
+}
+
+/// Two runs side by side, or several.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ComparedRuns<'a> {
+    /// Exactly two.
+    Two(Box<Compared<'a>>),
+    /// Three or more.
+    Several(Box<ComparedSeveral<'a>>),
 }
 
 /// Two runs side by side.
@@ -110,7 +137,8 @@ pub fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
             what: row.relation,
         })
     };
-    let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index));
+    let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index))
+        .chain([(cost_measure(a.summary), cost_measure(b.summary))]);
     Compared {
         a: RunRow(a.summary),
         b: RunRow(b.summary),
@@ -123,6 +151,85 @@ pub fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
         common_prefix: comparison.common,
         first_divergence: at(comparison.first),
         first_unlike: at(comparison.before),
+        aligned: comparison.rows,
+    }
+}
+
+/// Three or more runs side by side. Lists of values are in the order of the runs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ComparedSeveral<'a> {
+    runs: Vec<RunRow<'a>>,
+    /// The differences in a sentence.
+    summary: String,
+    /// Whether a step or a setting differs. Ids, times and numbers don't count.
+    pub differs: bool,
+    /// The settings that differ.
+    config: Vec<SettingOfSeveral>,
+    /// How many more settings differ.
+    config_more: usize,
+    /// How many settings are equal.
+    config_equal: usize,
+    metrics: Vec<MetricOfSeveral>,
+    /// All steps of all runs, side by side.
+    aligned: Vec<RowOfSeveral>,
+    /// How many rows all runs have in common at the start.
+    common_prefix: usize,
+    /// The row where the runs diverge.
+    first_divergence: Option<RowOfSeveral>,
+}
+
+/// A metric of several runs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MetricOfSeveral {
+    name: &'static str,
+    /// The value of each run; null if it isn't recorded.
+    values: Vec<Option<f64>>,
+    /// Whether each value is an estimate.
+    estimated: Vec<bool>,
+}
+
+/// Compares two or more runs. Returns `None` for fewer.
+pub fn compared_runs<'a>(sides: &[Side<'a>]) -> Option<ComparedRuns<'a>> {
+    match sides {
+        [] | [_] => None,
+        [a, b] => Some(ComparedRuns::Two(Box::new(compared(a, b)))),
+        _ => Some(ComparedRuns::Several(Box::new(compared_several(sides)))),
+    }
+}
+
+fn compared_several<'a>(sides: &[Side<'a>]) -> ComparedSeveral<'a> {
+    let indexes: Vec<&Index> = sides.iter().map(|side| side.index).collect();
+    let comparison = compare_several(&indexes);
+    let config = settings_of_several(sides);
+    let all: Vec<Vec<Measure>> = sides
+        .iter()
+        .map(|side| {
+            let cost = [cost_measure(side.summary)];
+            let own = measures(side.summary, side.index);
+            own.into_iter().chain(cost).collect()
+        })
+        .collect();
+    let metric = |(at, first): (usize, &Measure)| {
+        let of = || all.iter().filter_map(move |measures| measures.get(at));
+        MetricOfSeveral {
+            name: first.id,
+            values: of().map(|measure| measure.value).collect(),
+            estimated: of().map(|measure| measure.is_estimate).collect(),
+        }
+    };
+    let metrics = all.first().into_iter().flatten().enumerate();
+    ComparedSeveral {
+        runs: sides.iter().map(|side| RunRow(side.summary)).collect(),
+        summary: comparison.sentence(&indexes),
+        differs: comparison.first.is_some() || config.count() > 0,
+        metrics: metrics.map(metric).collect(),
+        config_more: config.more,
+        config_equal: config.equal.len(),
+        config: config.differs,
+        common_prefix: comparison.common,
+        first_divergence: comparison
+            .first
+            .and_then(|at| comparison.rows.get(at).cloned()),
         aligned: comparison.rows,
     }
 }

@@ -4,7 +4,7 @@
 use crate::analysis::format;
 use crate::analysis::newest::newest_run;
 use crate::analysis::stated::{steps_agree, total};
-use crate::analysis::summary::Summary;
+use crate::analysis::summary::{Cost, Summary};
 use crate::model::{CriticAction, Index, StepHead};
 
 /// The unit of a number.
@@ -16,6 +16,8 @@ pub enum Unit {
     Millis,
     /// A critic's score.
     Score,
+    /// US dollars.
+    Usd,
 }
 
 /// One number of a run.
@@ -170,6 +172,21 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
     ]
 }
 
+/// Returns the cost of a run: recorded, or else estimated.
+pub fn cost_measure(summary: &Summary) -> Measure {
+    let cost = summary.cost();
+    Measure {
+        id: "cost_usd",
+        name: "Cost",
+        unit: Unit::Usd,
+        value: cost.map(Cost::usd),
+        lower_bound: None,
+        unread: false,
+        is_lower_bound: false,
+        is_estimate: matches!(cost, Some(Cost::Estimated(_))),
+    }
+}
+
 /// Returns the numbers of two runs, pairwise.
 pub fn measures_of_two(
     (a, of_a): (&Summary, &Index),
@@ -201,6 +218,7 @@ impl Unit {
             Unit::Count => format::count(value as u64),
             Unit::Millis => format::millis(value),
             Unit::Score => format::score(value),
+            Unit::Usd => format::usd(value),
         }
     }
 

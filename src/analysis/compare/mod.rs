@@ -10,14 +10,19 @@ mod align;
 mod config;
 mod document;
 mod metrics;
+mod several;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use align::{Pair, align};
-pub use config::{Config, MAX_DIFFERS, Setting, config};
-pub use document::{Compared, Side, compared, settings};
-pub use metrics::{Measure, Unit, measures, measures_of_two};
+pub use config::{Config, MAX_DIFFERS, Setting, SettingOfSeveral, config, config_of_several};
+pub use document::{
+    Compared, ComparedRuns, Side, compared, compared_runs, settings, settings_of_several,
+};
+pub use metrics::{Measure, Unit, cost_measure, measures, measures_of_two};
+pub use several::{ComparisonOfSeveral, MAX_ALIGNED, RowOfSeveral, compare_several};
+pub use words::letter;
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -632,3 +632,61 @@ fn an_unreadable_line_is_not_a_difference() {
         assert_eq!(measure(&torn, id), (None, "unknown".to_owned()), "{id}");
     }
 }
+
+/// Draws the rows of several runs: the step of each by ordinal, `-` for none.
+fn drawn(runs: &[&crate::model::Index]) -> Vec<String> {
+    let cell = |n: &Option<usize>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    compare_several(runs)
+        .rows
+        .iter()
+        .map(|row| row.steps.iter().map(cell).collect())
+        .collect()
+}
+
+fn letters(letters: &str) -> crate::model::Index {
+    let steps: Vec<String> = letters
+        .chars()
+        .map(|letter| act("do", &letter.to_string(), ""))
+        .collect();
+    run(&steps)
+}
+
+#[test]
+fn equal_steps_of_several_runs_share_a_row() {
+    let of = |texts: [&str; 3]| {
+        let runs = texts.map(letters);
+        drawn(&[&runs[0], &runs[1], &runs[2]])
+    };
+    assert_eq!(of(["abc", "abc", "abc"]), ["000", "111", "222"]);
+    // A step that the later two share is a row, whatever the first does there.
+    assert_eq!(of(["axc", "ayc", "ayc"]), ["000", "111", "222"]);
+    assert_eq!(of(["ac", "abc", "abc"]), ["000", "-11", "122"]);
+    assert_eq!(of(["abc", "ac", "ab"]), ["000", "1-1", "21-"]);
+    assert_eq!(of(["", "a", ""]), ["-0-"]);
+    assert_eq!(of(["", "", ""]), Vec::<String>::new());
+}
+
+#[test]
+fn several_runs_diverge_where_any_of_them_does_something_else() {
+    let runs = ["abc", "abd", "ab"].map(letters);
+    let runs = [&runs[0], &runs[1], &runs[2]];
+    let comparison = compare_several(&runs);
+    assert_eq!((comparison.first, comparison.common), (Some(2), 2));
+    let row = &comparison.rows[2];
+    assert_eq!(
+        (row.same, row.relation, row.label().as_str()),
+        (false, Relation::Arguments, "not in C, arguments differ")
+    );
+    assert_eq!(
+        comparison.sentence(&runs),
+        "The runs diverge at step 0 of A and B: A calls do, B calls do with different arguments, \
+         C has no more steps. Same actions in the first 2 steps."
+            .replace("step 0 of A and B", "step 0")
+    );
+    let same = ["ab", "ab", "ab"].map(letters);
+    let same = [&same[0], &same[1], &same[2]];
+    assert_eq!(
+        compare_several(&same).sentence(&same),
+        "Same actions in the 2 steps of all runs."
+    );
+}

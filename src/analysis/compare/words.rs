@@ -1,6 +1,6 @@
 //! Says in a sentence where two runs diverge.
 
-use super::{Comparison, Config, Relation, Side};
+use super::{Comparison, ComparisonOfSeveral, Config, Relation, RowOfSeveral, Side};
 use crate::analysis::lost::lost;
 use crate::analysis::newest::are_steps_unknown;
 use crate::analysis::number::counted;
@@ -134,6 +134,154 @@ impl Comparison {
                 )
             });
         format!("The runs diverge at {place}: {parting}.{common}{before}")
+    }
+}
+
+impl ComparisonOfSeveral {
+    /// Says in one or two sentences where the runs diverge.
+    pub fn sentence(&self, runs: &[&Index]) -> String {
+        let whole = match self.rows.len() {
+            0 => "No run has step records.".to_owned(),
+            n => format!("Same actions in {} of all runs.", all(n)),
+        };
+        let Some(row) = self.first.and_then(|at| self.rows.get(at)) else {
+            let unread = |row: &RowOfSeveral| row.relation == Relation::Unreadable;
+            return match self.rows.iter().filter(|row| unread(row)).count() {
+                0 => whole,
+                unread => format!(
+                    "No known differences in {}. A line is unreadable in {}.",
+                    counted(self.rows.len(), "step"),
+                    counted(unread, "row")
+                ),
+            };
+        };
+        let place = self.place(row, runs);
+        if !row.is_divergence() {
+            return format!("{whole} {} first differ at {place}.", judged(row.relation));
+        }
+        let common = match self.common {
+            0 => String::new(),
+            1 => " Same actions in the first step.".to_owned(),
+            n => format!(" Same actions in the first {}.", counted(n, "step")),
+        };
+        format!(
+            "The runs diverge at {place}: {}.{common}",
+            self.parting(row, runs)
+        )
+    }
+
+    /// Returns `step 5`, or `step 5 of A and step 7 of B and C`.
+    pub fn place(&self, row: &RowOfSeveral, runs: &[&Index]) -> String {
+        let labels = runs.iter().zip(&row.steps);
+        let labels = labels.map(|(index, n)| n.map(|n| index.label(n)));
+        let groups = grouped(labels.enumerate().filter_map(|(at, n)| Some((at, n?))));
+        match groups.as_slice() {
+            [] => "no step".to_owned(),
+            [(step, _)] => format!("step {step}"),
+            groups => listed(
+                groups
+                    .iter()
+                    .map(|(step, of)| format!("step {step} of {}", letters(of)))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Says what each run does at a row, runs that do the same together.
+    fn parting(&self, row: &RowOfSeveral, runs: &[&Index]) -> String {
+        let at = self.first.unwrap_or_default();
+        let doing = |(run, (index, n)): (usize, (&&Index, &Option<usize>))| {
+            let step = n.and_then(|n| index.steps().get(n));
+            let continues = || {
+                let mut later = self.rows.iter().skip(at).map(|row| row.steps.get(run));
+                later.any(|step| step.copied().flatten().is_some())
+            };
+            let words = match step {
+                Some(step) => does(index, step),
+                None if continues() => "has no matching step".to_owned(),
+                None if are_steps_unknown(index) => "has no more recorded steps".to_owned(),
+                None => "has no more steps".to_owned(),
+            };
+            (run, (words, step.map(|step| step.asked_hash)))
+        };
+        let groups = grouped(runs.iter().zip(&row.steps).enumerate().map(doing));
+        let mut parts: Vec<String> = Vec::new();
+        for (at, ((words, asked), of)) in groups.iter().enumerate() {
+            let mut before = groups.iter().take(at).map(|((before, _), _)| before);
+            let again = if asked.is_some() && before.any(|before| before == words) {
+                match words.as_str() {
+                    "answers" => " with a different text",
+                    _ => " with different arguments",
+                }
+            } else {
+                ""
+            };
+            let words = if of.len() > 1 {
+                plural(words)
+            } else {
+                words.clone()
+            };
+            parts.push(format!("{} {words}{again}", letters(of)));
+        }
+        parts.join(", ")
+    }
+}
+
+/// Groups runs by a value, in the order in which the values first occur.
+fn grouped<T: PartialEq>(values: impl Iterator<Item = (usize, T)>) -> Vec<(T, Vec<usize>)> {
+    let mut groups: Vec<(T, Vec<usize>)> = Vec::new();
+    for (at, value) in values {
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, of)) => of.push(at),
+            None => groups.push((value, vec![at])),
+        }
+    }
+    groups
+}
+
+/// Returns the letters of runs: `A, B and D`.
+pub(super) fn letters(runs: &[usize]) -> String {
+    listed(runs.iter().map(|at| letter(*at)).collect())
+}
+
+/// Returns the letter of the run at `place`, or its number after `Z`.
+pub fn letter(place: usize) -> String {
+    let letter = u32::try_from(place)
+        .ok()
+        .and_then(|place| char::from_u32(u32::from(b'A') + place));
+    letter
+        .filter(char::is_ascii_uppercase)
+        .map_or_else(|| (place + 1).to_string(), String::from)
+}
+
+/// Turns what one run does into what several do: `calls x` into `call x`.
+fn plural(does: &str) -> String {
+    let (verb, rest) = does.split_once(' ').unwrap_or((does, ""));
+    let verb = match verb {
+        "has" => "have",
+        verb => verb.strip_suffix('s').unwrap_or(verb),
+    };
+    format!("{verb} {rest}").trim_end().to_owned()
+}
+
+impl RowOfSeveral {
+    /// Returns the label shown beside the row.
+    pub fn label(&self) -> String {
+        let mut having = Vec::new();
+        let mut lacking = Vec::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            if step.is_some() {
+                having.push(at);
+            } else {
+                lacking.push(at);
+            }
+        }
+        match (having.as_slice(), lacking.as_slice()) {
+            (_, []) => self.relation.label().to_owned(),
+            ([_], _) => format!("only in {}", letters(&having)),
+            _ if self.relation == Relation::Same => format!("not in {}", letters(&lacking)),
+            _ => format!("not in {}, {}", letters(&lacking), self.relation.label()),
+        }
     }
 }
 

@@ -33,6 +33,32 @@ const NOBODY: [&str; 4] = ["Shared", "Public", "Default", "All"];
 /// Addresses that are nobody's, and `git@github.com`.
 const NO_PERSON: [&str; 4] = ["git", "noreply", "no-reply", "hg"];
 
+/// Ends of hosts that are no methods, as `x@y.reshape(1)` has one; `.to` and `.mm` are.
+const TOPS: [&str; 36] = [
+    "com", "org", "net", "edu", "gov", "mil", "info", "biz", "dev", "io", "ai", "co", "eu", "de",
+    "uk", "fr", "it", "es", "nl", "pl", "ch", "at", "be", "se", "no", "dk", "fi", "cz", "ru", "cn",
+    "jp", "kr", "br", "au", "ca", "us",
+];
+/// Names of files of programs and documents, without their ending.
+const STEMS: [&str; 16] = [
+    "main",
+    "lib",
+    "mod",
+    "index",
+    "setup",
+    "init",
+    "test",
+    "tests",
+    "readme",
+    "changelog",
+    "utils",
+    "app",
+    "cli",
+    "build",
+    "config",
+    "conftest",
+];
+
 /// What a value is that was found by its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -182,19 +208,25 @@ fn in_addresses(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
 
 /// Returns whether a word is a place for a password: `%s`, `%(name)s`, `$NAME`, `${NAME}`, `{name}`
 /// or `***`.
-fn is_place(word: &str) -> bool {
+pub(super) fn is_place(word: &str) -> bool {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     };
     let in_braces = |word: &str| word.starts_with('{') && word.ends_with('}');
+    // `$secret123` is more likely a password than a variable.
+    let is_variable = |name: &str| {
+        let bytes = name.as_bytes();
+        is_name(name)
+            && (!bytes.iter().any(u8::is_ascii_lowercase) || !bytes.iter().any(u8::is_ascii_digit))
+    };
     word == BLANK
         || word == "%s"
         || word.starts_with("%(")
         || in_braces(word)
         || word
             .strip_prefix('$')
-            .is_some_and(|name| is_name(name) || in_braces(name))
+            .is_some_and(|name| is_variable(name) || in_braces(name))
         || word.bytes().all(|b| b == b'*')
 }
 
@@ -227,18 +259,23 @@ fn emails(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
         // In `name@version.tar` and `tool@main.rs` the host is no host. Of these endings, some are
         // also countries.
         let is_file = ["js", "ts", "json", "png", "gz", "tgz", "service"].contains(&top)
-            || (["py", "rs", "md"].contains(&top) && !is_full_name(local));
+            || (["py", "rs", "md"].contains(&top) && !is_full_name(local) && is_stem(domain));
         // `self.a@b.reshape(1)` multiplies matrices.
-        let is_code = local.contains("self.")
-            || after
-                .get(host_end..)
-                .is_some_and(|rest| rest.starts_with('('));
+        let is_called = after
+            .get(host_end..)
+            .is_some_and(|rest| rest.starts_with('('));
+        let is_code = local.contains("self.") || is_called && !TOPS.contains(&top);
         let starts = local.starts_with(is_letter);
         let fits = local.len() <= MAX_NAME && !domain.is_empty() && !domain.starts_with(['.', '-']);
         if is_top && is_person && !is_example && !is_file && !is_code && starts && fits {
             all.push((at - local.len()..at + 1 + host.len(), Kind::Email));
         }
     }
+}
+
+/// Returns whether the part before the ending is likely that of a file.
+fn is_stem(domain: &str) -> bool {
+    domain.len() < 3 || STEMS.iter().any(|stem| stem.eq_ignore_ascii_case(domain))
 }
 
 /// Returns whether the part of an address before `@` is a first and a last name: `ann.lee`.
@@ -412,6 +449,12 @@ mod tests {
             ("ann.lee@firma.rs, b.lee2@x.md", "[e-mail], [e-mail]"),
             ("ann.lee@firma.py", "[e-mail]"),
             ("tool@main.rs, v1.2@x.py", "tool@main.rs, v1.2@x.py"),
+            ("ann@firma.rs", "[e-mail]"),
+            ("mail bo@kontora.py now", "mail [e-mail] now"),
+            ("a@b.org(x)", "[e-mail](x)"),
+            ("ann@b.com(work)", "[e-mail](work)"),
+            ("x@w.to(device)", "x@w.to(device)"),
+            ("q@k.T.softmax(1)", "q@k.T.softmax(1)"),
             ("x@y.transpose(1)", "x@y.transpose(1)"),
             ("self.w@x.weight", "self.w@x.weight"),
         ];
@@ -446,7 +489,14 @@ mod tests {
             assert_eq!(without_private(&text), text);
         }
         let long = "x1".repeat(400);
-        for password in ["%40dminpassword1", "$1x-y", "*a*", "{ab", &long] {
+        for password in [
+            "%40dminpassword1",
+            "$1x-y",
+            "$secret123",
+            "*a*",
+            "{ab",
+            &long,
+        ] {
             assert_eq!(
                 without_private(&format!("postgres://app:{password}@db/x")),
                 format!("postgres://app:{BLANK}@db/x")

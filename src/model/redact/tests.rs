@@ -341,3 +341,72 @@ fn a_password_of_an_address_is_blanked_elsewhere() {
         ]
     );
 }
+
+/// Passwords in commands and texts that were missed, and words that only look like them.
+#[test]
+fn passwords_behind_options_are_found_and_words_are_not() {
+    let secrets = [
+        "password=$secret123",
+        "PASSWORD: $secret123",
+        "mysql --password $secret123 -h db",
+        "mysql --password hunter2",
+        "mysql --password 'correct horse'",
+        "mysql --password \"correct horse\"",
+        "psql --password swordfish -h db",
+        "psql --password swordfish",
+        "curl --token abc123def",
+        "curl --api-key abc123def",
+        "curl --access_token abc123def && ls",
+        "tool --client-secret s3cr3t!x",
+        "tool --db-password p@ssw0rd",
+        "tool --passphrase open-sesame",
+        "tool\n  --password hunter2\n",
+    ];
+    let marks = [
+        "$secret123",
+        "$secret123",
+        "$secret123",
+        "hunter2",
+        "correct horse",
+        "correct horse",
+        "swordfish",
+        "swordfish",
+        "abc123def",
+        "abc123def",
+        "abc123def",
+        "s3cr3t!x",
+        "p@ssw0rd",
+        "open-sesame",
+        "hunter2",
+    ];
+    for (text, mark) in secrets.iter().zip(marks) {
+        let mut search = Search::default();
+        let line = quote(text);
+        search.read(line.as_bytes());
+        let blanked = search.end().blank(line.as_bytes());
+        assert!(!blanked.contains(mark), "{text}: {blanked}");
+    }
+    let harmless = [
+        "use --token to authenticate",
+        "--token TOKEN  the token",
+        "--password string   set it",
+        "--password-stdin and go",
+        "--password-file /run/pw1",
+        "--no-password x1y2z3",
+        "--max-tokens 4096",
+        "--token 4096",
+        "--password $DB_PASSWORD -h db",
+        "--password ${PW} -h db",
+        "--password <password>",
+        "--password",
+        "a --password --verbose",
+        "--tokenizer gpt2-xl",
+        "----------- token abc123",
+    ];
+    for text in harmless {
+        let mut search = Search::default();
+        let line = quote(text);
+        search.read(line.as_bytes());
+        assert_eq!(search.end().blank(line.as_bytes()), line);
+    }
+}

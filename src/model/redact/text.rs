@@ -1,5 +1,5 @@
 //! Finds values in running text that follow a key that names a secret: `key=value`, `key: value`,
-//! `"key": "value"`.
+//! `"key": "value"`, `--key value`.
 //!
 //! Looks in both directions from each `:` and `=` instead of matching a pattern. In `env: PASS=x`,
 //! the first pair must not hide the second.
@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::names::{Held, held};
+use super::private::is_place;
 
 /// The replacement for a blanked value. QitOS writes the same.
 pub const BLANK: &str = "__redacted__";
@@ -18,6 +19,11 @@ const MIN_VALUE_BYTES: usize = 3;
 const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "digest"];
 /// Words that mean there's no value.
 const NO_VALUES: [&str; 5] = ["true", "false", "null", "none", "nil"];
+
+/// Last words of options that don't have the secret itself as their value.
+const NOT_ITSELF: [&str; 9] = [
+    "stdin", "file", "prompt", "command", "cmd", "path", "env", "store", "name",
+];
 
 /// A value that follows a key that names a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +45,72 @@ pub(super) fn values(text: &str) -> Vec<Value> {
             found.push(Value { range, ..value });
         }
     }
+    let options: Vec<Value> = options(text)
+        .filter(|value| {
+            let overlaps = |known: &Value| {
+                known.range.start < value.range.end && value.range.start < known.range.end
+            };
+            let near = found.partition_point(|known| known.range.end <= value.range.start);
+            !found.get(near).is_some_and(overlaps)
+        })
+        .collect();
+    found.extend(options);
+    found.sort_by_key(|value| value.range.start);
     found
+}
+
+/// Returns the values of options whose names name a secret: `--password value`.
+fn options(text: &str) -> impl Iterator<Item = Value> + '_ {
+    let mut done = 0;
+    memchr::memmem::find_iter(text.as_bytes(), b"--").filter_map(move |at| {
+        let before = text.get(..at)?;
+        if at < done || before.ends_with(|c: char| c.is_alphanumeric() || c == '-') {
+            return None;
+        }
+        let value = option_value(text.get(at + 2..)?)?;
+        let range = at + 2 + value.range.start..at + 2 + value.range.end;
+        done = range.end;
+        Some(Value { range, ..value })
+    })
+}
+
+/// Returns the value of an option, if its name names a secret. `rest` starts with the name.
+fn option_value(rest: &str) -> Option<Value> {
+    let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    let len = rest.find(|letter| !in_name(letter))?;
+    let (name, after) = rest.split_at_checked(len)?;
+    let other = name.rsplit(['-', '_']).next()?;
+    if len > MAX_KEY_BYTES || name.starts_with("no-") || NOT_ITSELF.contains(&other) {
+        return None;
+    }
+    let held = held(name);
+    let word = after.trim_start_matches(' ');
+    let spaces = after.len() - word.len();
+    // `${NAME}` and `$(command)` are places for a value.
+    let is_filled_in = word.starts_with("${") || word.starts_with("$(");
+    let is_other = is_filled_in || word.starts_with(['-', '<', '[', '{', '|', '(']);
+    if held == Held::Open || spaces == 0 || is_other {
+        return None;
+    }
+    let (place, bare) =
+        quoted(word).map_or_else(|| (bare(word, false), true), |place| (place, false));
+    let value = word.get(place.clone())?;
+    // `--token TOKEN` and `--password string` describe the option.
+    let first = value.split(' ').next().unwrap_or_default();
+    let is_description = first.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+        || super::COMMON.contains(&first)
+        || NO_VALUES.contains(&first);
+    let is_count = held == Held::Texts && value.parse::<f64>().is_ok();
+    if value.len() < MIN_VALUE_BYTES || is_description || is_count || is_place(value) {
+        return None;
+    }
+    // In a sentence, another word follows; in a command, another option or nothing.
+    let next = word.get(place.end..)?.trim_start_matches(' ');
+    let in_sentence = bare
+        && value.chars().all(char::is_alphabetic)
+        && next.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | ';' | ':'));
+    let range = len + spaces + place.start..len + spaces + place.end;
+    (!in_sentence).then_some(Value { range, bare })
 }
 
 /// Returns the text with all such values blanked.

@@ -1,4 +1,4 @@
-//! Defines the page that compares runs side by side: outcomes, the step where two runs diverge, all
+//! Defines the page that compares runs side by side: outcomes, the step where they diverge, all
 //! steps aligned, settings and metrics.
 //!
 //! Everything below the title is a single part, `#compare`, which updates while a run is live.
@@ -6,7 +6,7 @@
 mod moment;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::compare::{
-    Comparison, Config, MAX_DIFFERS, Measure, Relation, Row, Side, compare, compared, measures,
-    measures_of_two, settings,
+    Comparison, ComparisonOfSeveral, Config, MAX_ALIGNED, MAX_DIFFERS, Measure, Relation, Row,
+    RowOfSeveral, SettingOfSeveral, Side, compare, compare_several, compared_runs, cost_measure,
+    measures, settings_of_several,
 };
 use crate::analysis::format;
 use crate::analysis::scores::{Series, series};
@@ -29,22 +30,28 @@ use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::compare::moment::Opened;
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{MAX_RUNS, no_such_run};
+use crate::page::extract::{MAX_RUNS, SIDE_PARAMS, no_such_run};
 use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
-use crate::page::part::text::{self, one_line};
-use crate::page::run_view::{RunView, micros};
+use crate::page::part::text::{self, Block, one_line};
+use crate::page::run_view::{RunView, micros, name};
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, letter};
 use crate::page::scores::plot::VisibleRange;
 use crate::page::shell::{NavItem, Pulse, Shell, Status, now};
 
 /// Limits the rows shown at once.
 const WINDOW: usize = 200;
-/// Limits the characters of a call in a row, an answer in the summary, and the value of a setting.
+/// Limits the characters of a call in a row, a task or answer in the summary, and the value of a
+/// setting.
 const MAX_CALL: usize = 200;
-const MAX_ANSWER: usize = 160;
-const MAX_VALUE: usize = 200;
+const MAX_ANSWER: usize = 240;
+const MAX_VALUE: usize = 600;
+/// Limits the lines of an answer or a task in the summary, and of the value of a setting.
+const MAX_ANSWER_LINES: usize = 4;
+const MAX_VALUE_LINES: usize = 12;
+/// Limits the characters of a title in the heading.
+const MAX_TITLE: usize = 60;
 /// Limits the tools listed for the common steps.
 const MAX_TOOLS: usize = 4;
 /// Limits the keys to choose from.
@@ -77,8 +84,14 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    fn keys(&self) -> impl Iterator<Item = &str> {
-        self.runs.iter().take(MAX_KEYS).map(|run| run.key.as_str())
+    /// Returns the runs that can be compared with the selected one.
+    fn others(&self) -> impl Iterator<Item = &Arc<Summary>> {
+        let is_other = |run: &&Arc<Summary>| {
+            self.chosen
+                .as_ref()
+                .is_none_or(|chosen| !is_same_run(chosen, run))
+        };
+        self.runs.iter().filter(is_other).take(MAX_KEYS)
     }
 
     /// Returns run A: the key as typed, or else the selected run's.
@@ -103,10 +116,10 @@ impl Choice {
         };
         let offer = |run: &'_ Arc<Summary>| address(run.key.as_str());
         let is_same = |run: &&Arc<Summary>| {
-            run.task.is_some() && run.task == chosen.task && run.key != chosen.key
+            run.task.is_some() && run.task == chosen.task && !is_same_run(chosen, run)
         };
         let same = self.runs.iter().filter(is_same).take(MAX_LIKELY);
-        let at = self.runs.iter().position(|run| run.key == chosen.key);
+        let at = self.runs.iter().position(|run| is_same_run(chosen, run));
         let next = at
             .and_then(|at| self.runs.get(at.checked_sub(1)?))
             .map(|run| (run, "next run"));
@@ -242,6 +255,15 @@ impl Choice {
     }
 }
 
+/// Whether both are the same run: one file, or duplicates with the same records.
+fn is_same_run(one: &Summary, other: &Summary) -> bool {
+    let counted = |run: &Summary| {
+        let counted = run.relation.duplicate_of.as_ref();
+        counted.unwrap_or(&run.key).clone()
+    };
+    counted(one) == counted(other)
+}
+
 /// Comparisons suggested for the same reason.
 struct Likely<'a> {
     why: &'static str,
@@ -268,43 +290,125 @@ pub(crate) struct ComparePulse<'a> {
 #[template(path = "compare/compare_body.html")]
 pub(crate) struct CompareBody<'a> {
     pub runs: &'a [RunView<'a>],
-    /// The part that exists only for two runs.
+    /// The aligned steps of two runs, or of a few.
     pub two: Option<Two<'a>>,
+    pub several: Option<Several<'a>>,
+    config: Config<SettingOfSeveral>,
+    metrics: Vec<MetricRow>,
 }
 
 impl HtmlSafe for CompareBody<'_> {}
 
+/// A number of each run.
+struct MetricRow {
+    values: Vec<Measure>,
+}
+
+impl MetricRow {
+    fn name(&self) -> &'static str {
+        self.values.first().map_or("", |measure| measure.name)
+    }
+
+    /// Returns the difference between two runs.
+    fn delta(&self) -> Option<String> {
+        match self.values.as_slice() {
+            [a, b] => Some(a.unit.delta(a.value, b.value)),
+            _ => None,
+        }
+    }
+
+    /// Whether no run records the number, or all of several runs that do have the same one. Cost and
+    /// duration are always of interest.
+    fn is_idle(&self) -> bool {
+        let mut recorded = self
+            .values
+            .iter()
+            .filter(|measure| measure.value.is_some() || measure.lower_bound.is_some())
+            .map(Measure::words);
+        let first = recorded.next();
+        let is_asked_for = self
+            .values
+            .first()
+            .is_some_and(|measure| ["duration_ms", "cost_usd"].contains(&measure.id));
+        let may_hide = self.values.len() > 2 && !is_asked_for;
+        first.is_none() || may_hide && recorded.all(|value| first.as_ref() == Some(&value))
+    }
+}
+
 impl<'a> CompareBody<'a> {
-    /// Compares `runs`. `from` is the first row of the requested window.
-    pub(crate) fn new(runs: &'a [RunView<'a>], from: Option<usize>) -> Self {
-        let two = if let [a, b] = runs {
-            Some(Two {
+    /// Compares `runs`. `from` is the first row of the requested window. With `all`, equal rows of
+    /// several runs are shown too.
+    pub(crate) fn new(runs: &'a [RunView<'a>], from: Option<usize>, all: bool) -> Self {
+        let two = match runs {
+            [a, b] => Some(Two {
                 a,
                 b,
                 comparison: compare(a.index, b.index),
                 from,
-            })
-        } else {
-            None
+            }),
+            _ => None,
         };
-        Self { runs, two }
+        let is_aligned = (3..=MAX_ALIGNED).contains(&runs.len());
+        let several = is_aligned.then(|| Several {
+            runs,
+            comparison: compare_several(&runs.iter().map(|run| run.index).collect::<Vec<_>>()),
+            from: from.unwrap_or_default(),
+            all,
+        });
+        let sides: Vec<Side<'_>> = runs.iter().map(side).collect();
+        Self {
+            runs,
+            two,
+            several,
+            config: settings_of_several(&sides),
+            metrics: metrics(runs),
+        }
+    }
+
+    fn heading(&self) -> String {
+        heading(&self.runs.iter().map(|run| run.summary).collect::<Vec<_>>())
     }
 
     fn sentence(&self) -> String {
-        let many = || {
-            format!(
-                "{} side by side. Steps are aligned only for two runs.",
-                format::counted(self.runs.len(), "run")
-            )
-        };
-        self.two.as_ref().map_or_else(many, |two| {
-            let sentence = two.comparison.sentence(two.a.index, two.b.index);
-            let task = |view: &RunView<'_>| view.summary.task.clone();
-            match task(two.a).zip(task(two.b)) {
-                Some((one, other)) if one != other => format!("Different tasks. {sentence}"),
-                _ => sentence,
+        let mut tasks = self.runs.iter().map(|view| view.summary.task.as_deref());
+        let first = tasks.next().flatten();
+        let is_other = |task: Option<&str>| task.is_some() && first.is_some() && task != first;
+        let sentence = match (&self.two, &self.several) {
+            (Some(two), _) => two.comparison.sentence(two.a.index, two.b.index),
+            (None, Some(several)) => {
+                let indexes: Vec<_> = self.runs.iter().map(|run| run.index).collect();
+                several.comparison.sentence(&indexes)
             }
-        })
+            (None, None) => format!(
+                "{} side by side. Steps are aligned for up to {MAX_ALIGNED} runs.",
+                format::counted(self.runs.len(), "run")
+            ),
+        };
+        if tasks.any(is_other) {
+            format!("Different tasks. {sentence}")
+        } else {
+            sentence
+        }
+    }
+
+    /// Names the runs that are the same as an earlier one.
+    fn repeats(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (at, run) in self.runs.iter().enumerate() {
+            let mut before = self.runs.iter().take(at);
+            let Some(same) = before.position(|other| is_same_run(run.summary, other.summary))
+            else {
+                continue;
+            };
+            let (one, other) = (letter(same), letter(at));
+            let is_file = self.runs.get(same).map(|same| same.key()) == Some(run.key());
+            notes.push(if is_file {
+                format!("{one} and {other} are the same run.")
+            } else {
+                format!("{one} and {other} are two records of the same run.")
+            });
+        }
+        notes
     }
 
     /// Overlays the scores of the runs, if critics gave any.
@@ -315,11 +419,54 @@ impl<'a> CompareBody<'a> {
         }
     }
 
-    fn measures(&self) -> Vec<Vec<Measure>> {
-        self.runs
-            .iter()
-            .map(|view| measures(view.summary, view.index))
-            .collect()
+    fn metrics(&self, idle: bool) -> Vec<&MetricRow> {
+        let rows = self.metrics.iter();
+        rows.filter(|row| row.is_idle() == idle).collect()
+    }
+
+    /// Describes the metrics that are hidden.
+    fn idle_words(&self) -> String {
+        let rows = format::counted(self.metrics(true).len(), "metric");
+        match self.two {
+            Some(_) => format!("{rows} not recorded"),
+            None => format!("{rows} equal or not recorded"),
+        }
+    }
+}
+
+/// Returns the numbers of the runs, with the cost after the duration.
+fn metrics(runs: &[RunView<'_>]) -> Vec<MetricRow> {
+    let mut rows: Vec<MetricRow> = Vec::new();
+    for view in runs {
+        let mut own = measures(view.summary, view.index);
+        let at = own.iter().position(|measure| measure.id == "duration_ms");
+        own.insert(
+            at.map_or(own.len(), |at| at + 1),
+            cost_measure(view.summary),
+        );
+        rows.resize_with(own.len(), || MetricRow { values: Vec::new() });
+        for (row, measure) in rows.iter_mut().zip(own) {
+            row.values.push(measure);
+        }
+    }
+    rows
+}
+
+/// Names the compared runs: `A title and B title`. Runs with the same title are counted.
+fn heading(runs: &[&Summary]) -> String {
+    let names: Vec<String> = runs
+        .iter()
+        .map(|run| one_line(name(run).trim_end_matches('.'), MAX_TITLE).0)
+        .collect();
+    match names.as_slice() {
+        [] => "Compare".to_owned(),
+        [one] => one.clone(),
+        [first, rest @ ..] if rest.iter().all(|name| name == first) => {
+            format!("{first}, {}", format::counted(names.len(), "run"))
+        }
+        [one, other] => format!("{one} and {other}"),
+        [one, two, three] => format!("{one}, {two} and {three}"),
+        [one, two, rest @ ..] => format!("{one}, {two} and {} more", rest.len()),
     }
 }
 
@@ -332,13 +479,108 @@ fn side_class(place: usize) -> &'static str {
     }
 }
 
-/// Joins prose into one line, with line ends as spaces.
-fn prose(text: &str) -> String {
-    one_line(
-        &text.split_whitespace().collect::<Vec<_>>().join(" "),
-        MAX_ANSWER,
-    )
-    .0
+/// Returns the first lines of prose.
+fn prose(text: &str) -> Block {
+    Block::beginning(text.trim_start(), MAX_ANSWER_LINES, MAX_ANSWER)
+}
+
+/// The aligned steps of three or more runs.
+pub(crate) struct Several<'a> {
+    runs: &'a [RunView<'a>],
+    comparison: ComparisonOfSeveral,
+    /// The first row of the requested window.
+    from: usize,
+    /// Whether equal rows are shown too.
+    all: bool,
+}
+
+/// A row of the table of several runs.
+enum Shown<'r> {
+    Row(&'r RowOfSeveral),
+    /// Consecutive rows that are hidden because they are equal in all runs: the first and their
+    /// number.
+    Equal(usize, usize),
+}
+
+impl Several<'_> {
+    fn total(&self) -> usize {
+        self.comparison.rows.len()
+    }
+
+    fn first(&self) -> Option<&RowOfSeveral> {
+        self.comparison.rows.get(self.comparison.first?)
+    }
+
+    fn place(&self, row: &RowOfSeveral) -> String {
+        let indexes: Vec<_> = self.runs.iter().map(|run| run.index).collect();
+        self.comparison.place(row, &indexes)
+    }
+
+    fn is_first(&self, row: &RowOfSeveral) -> bool {
+        self.first().is_some_and(|first| std::ptr::eq(first, row))
+    }
+
+    /// Returns the first difference with the full content of its steps.
+    fn opened(&self) -> Option<Opened> {
+        let row = self.first().filter(|_| self.from == 0)?;
+        let views: Vec<&RunView<'_>> = self.runs.iter().collect();
+        let next = |run: usize| {
+            let rows = self.comparison.rows.iter();
+            let mut later = rows.skip(self.comparison.first.unwrap_or_default());
+            later.find_map(|row| row.steps.get(run).copied().flatten())
+        };
+        Some(Opened::new(&views, &row.steps, &next))
+    }
+
+    /// Returns the rows of the window and the row after it.
+    fn window(&self) -> (Vec<Shown<'_>>, usize) {
+        let mut shown = Vec::new();
+        let mut at = self.from.min(self.total());
+        while shown.len() < WINDOW
+            && let Some(row) = self.comparison.rows.get(at)
+        {
+            let rest = self.comparison.rows.get(at..).unwrap_or_default();
+            let equal = rest.iter().take_while(|row| row.same && !self.all).count();
+            if equal > 0 {
+                shown.push(Shown::Equal(at, equal));
+            } else {
+                shown.push(Shown::Row(row));
+            }
+            at += equal.max(1);
+        }
+        (shown, at)
+    }
+
+    fn rows(&self) -> Vec<Shown<'_>> {
+        self.window().0
+    }
+
+    /// Returns the address of the rows from `from`.
+    fn address(&self, from: usize, all: bool) -> String {
+        let keys: Vec<&str> = self.runs.iter().map(RunView::key).collect();
+        href::compare_from(&keys, Some(from).filter(|from| *from > 0), all)
+    }
+
+    fn equal(&self) -> usize {
+        self.comparison.rows.iter().filter(|row| row.same).count()
+    }
+
+    /// Links to earlier and later rows, and to the rows that are hidden or shown.
+    fn pages(&self) -> Vec<Link> {
+        let mut pages = Vec::new();
+        if self.from > 0 {
+            let before = self.from.saturating_sub(WINDOW);
+            pages.push(Link::new("Earlier rows", self.address(before, self.all)));
+        }
+        let next = self.window().1;
+        if next < self.total() {
+            pages.push(Link::new("Later rows", self.address(next, self.all)));
+        }
+        if self.all && self.equal() > 0 {
+            pages.push(Link::new("Hide equal steps", self.address(0, false)));
+        }
+        pages
+    }
 }
 
 pub(crate) struct Two<'a> {
@@ -418,7 +660,7 @@ impl Two<'_> {
     /// Returns the first difference with the full content of both steps.
     fn opened(&self) -> Option<Opened> {
         let row = self.first().filter(|_| self.from.is_none())?;
-        Some(Opened::new(&self.comparison, row, self.a, self.b))
+        Some(opened(&self.comparison, row, self.a, self.b))
     }
 
     /// Returns the rows after the first difference, or those of the requested window.
@@ -443,7 +685,8 @@ impl Two<'_> {
     /// Links to earlier rows, the first difference, and later rows, if they exist.
     fn pages(&self) -> Vec<Link> {
         let page = |label: String, at| {
-            Link::new(label, href::compare_from(self.a.key(), self.b.key(), at))
+            let keys = [self.a.key(), self.b.key()];
+            Link::new(label, href::compare_from(&keys, at, false))
         };
         let rows = |rows: usize| format::counted(rows, "row");
         let total = self.total();
@@ -535,17 +778,16 @@ impl Two<'_> {
         parts.retain(|part| !part.is_empty());
         parts.join(" · ")
     }
+}
 
-    fn measures(&self) -> impl Iterator<Item = (Measure, Measure)> {
-        measures_of_two(
-            (self.a.summary, self.a.index),
-            (self.b.summary, self.b.index),
-        )
-    }
-
-    fn config(&self) -> Config {
-        settings(&side(self.a), &side(self.b))
-    }
+/// Opens the steps of a row of two runs.
+fn opened(comparison: &Comparison, row: &Row, a: &RunView<'_>, b: &RunView<'_>) -> Opened {
+    let next = |run: usize| {
+        let rest = comparison.rows.iter().skip_while(|other| *other != row);
+        let step = |row: &Row| if run == 0 { row.pair.a } else { row.pair.b };
+        rest.filter_map(step).next()
+    };
+    Opened::new(&[a, b], &[row.pair.a, row.pair.b], &next)
 }
 
 /// Reads what is compared of a run.
@@ -580,15 +822,26 @@ fn label(row: &Row, a: &RunView<'_>, b: &RunView<'_>) -> String {
     }
 }
 
+/// Returns `5`, or the labels of all steps of the row if they differ: `5 · 7`.
+fn labels(row: &RowOfSeveral, runs: &[RunView<'_>]) -> String {
+    let steps = runs.iter().zip(&row.steps);
+    let mut labels: Vec<String> = steps
+        .filter_map(|(view, n)| Some(view.label((*n)?)))
+        .collect();
+    labels.dedup();
+    labels.join(" · ")
+}
+
 /// Formats a setting as text, if it is recorded.
-fn value(json: Option<&String>) -> Option<String> {
+fn value(json: Option<&String>) -> Option<Block> {
     let json = json?;
     let plain = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.clone());
-    Some(one_line(if plain.is_empty() { "\"\"" } else { &plain }, MAX_VALUE).0)
+    let plain = if plain.is_empty() { "\"\"" } else { &plain };
+    Some(Block::beginning(plain, MAX_VALUE_LINES, MAX_VALUE))
 }
 
 /// Lists the names of equal settings, up to [`MAX_DIFFERS`].
-fn equal_names(config: &Config) -> String {
+fn equal_names(config: &Config<SettingOfSeveral>) -> String {
     let shown = config.equal.get(..MAX_DIFFERS).unwrap_or(&config.equal);
     match config.equal.len() - shown.len() {
         0 => shown.join(", "),
@@ -725,20 +978,26 @@ fn ticks(rows: usize, label: impl Fn(usize) -> Option<String>) -> Vec<(f64, Stri
 /// The address of the pulse.
 const PULSE: &str = "/live/compare";
 
-/// The runs that an address names: two as `a` and `b`, or any number as `run`.
+/// The runs that an address names: up to six as `a`, `b`, `c` and so on, or any number as `run`.
 struct Request {
     runs: Vec<Arc<Run>>,
     from: Option<usize>,
+    /// Whether equal rows of several runs are shown.
+    all: bool,
 }
 
 /// Parses the request. If it names fewer than two runs, the user still has to choose.
 fn request(state: &AppState, params: &Params) -> Result<Request, WebError> {
-    let mut keys: Vec<String> = ["a", "b"]
+    let mut keys: Vec<String> = SIDE_PARAMS
         .iter()
         .map(|name| params.text(name).to_owned())
         .collect();
     keys.extend(params.all("run").unwrap_or_default());
     keys.retain(|key| !key.is_empty());
+    if keys.len() > 2 {
+        let mut known = HashSet::new();
+        keys.retain(|key| known.insert(key.clone()));
+    }
     if keys.len() > MAX_RUNS {
         let detail = format!("Compare at most {MAX_RUNS} runs at once.");
         return Err(WebError::bad_request("Too many runs:", &detail).named(&keys.len().to_string()));
@@ -752,6 +1011,7 @@ fn request(state: &AppState, params: &Params) -> Result<Request, WebError> {
     Ok(Request {
         runs: keys.iter().map(run).collect::<Result<_, _>>()?,
         from: params.number("from")?,
+        all: params.text("all") == "1",
     })
 }
 
@@ -800,17 +1060,20 @@ fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
 }
 
 fn title(runs: &[Arc<Run>]) -> String {
-    match runs {
-        [a, b] => format!("Compare {} and {}", a.key(), b.key()),
+    let summaries: Vec<Arc<Summary>> = runs.iter().map(|run| run.summary()).collect();
+    match summaries.as_slice() {
         [] | [_] => "Compare".to_owned(),
-        _ => format!("Compare {}", format::counted(runs.len(), "run")),
+        runs => format!(
+            "Compare {}",
+            heading(&runs.iter().map(|run| &**run).collect::<Vec<_>>())
+        ),
     }
 }
 
 /// `GET /compare`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let request = request(&state, &params)?;
-    // Each comparison has one address, so two marked runs become A and B.
+    // Each comparison of two has one address, so two marked runs become A and B.
     if let ([a, b], true) = (request.runs.as_slice(), params.has("run")) {
         return Ok(
             Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response(),
@@ -835,7 +1098,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
             shell,
             pulse,
             choice: None,
-            body: Some(CompareBody::new(views, request.from)),
+            body: Some(CompareBody::new(views, request.from, request.all)),
         })
     })
     .await
@@ -870,7 +1133,8 @@ fn pulse(request: &Request, revision: u64) -> Pulse {
         .iter()
         .map(|run| ("run", run.key().as_str()))
         .collect();
-    pairs.extend([("from", from.as_str()), ("since", &since)]);
+    let all = if request.all { "1" } else { "" };
+    pairs.extend([("from", from.as_str()), ("all", all), ("since", &since)]);
     Pulse {
         url: href::with_query(PULSE, &pairs),
         revision,
@@ -894,7 +1158,7 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
     with_views(&state, request.runs, move |views| {
         html(&ComparePulse {
             pulse: next,
-            body: CompareBody::new(views, request.from),
+            body: CompareBody::new(views, request.from, request.all),
         })
     })
     .await
@@ -939,10 +1203,14 @@ fn lockstep_page<'a>(shell: Shell, a: &'a RunView<'a>, b: &'a RunView<'a>, at: u
         return Err(error.link("Open the comparison", href::compare(one, other)));
     };
     let shell = Shell {
-        title: format!("Aligned step {at} of 0–{}: {one} and {other}", total - 1),
+        title: format!(
+            "Aligned step {at} of 0–{}: {}",
+            total - 1,
+            heading(&[a.summary, b.summary])
+        ),
         ..shell
     };
-    let opened = Opened::new(&comparison, &row, a, b);
+    let opened = opened(&comparison, &row, a, b);
     html(&LockstepPage {
         shell,
         a,
@@ -956,16 +1224,22 @@ fn lockstep_page<'a>(shell: Shell, a: &'a RunView<'a>, b: &'a RunView<'a>, at: u
 
 /// `GET /api/compare`
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
-    with_views(
-        &state,
-        request(&state, &params)?.runs,
-        |views| match views {
-            [a, b] => json(&compared(&side(a), &side(b))),
-            _ => Err(WebError::bad_request(
-                "Two runs are required",
-                "Pass their keys as a and b.",
-            )),
-        },
-    )
+    let runs = request(&state, &params)?.runs;
+    if runs.len() > MAX_ALIGNED {
+        let detail = format!("Compare at most {MAX_ALIGNED} runs at once.");
+        return Err(WebError::bad_request("Too many runs:", &detail).named(&runs.len().to_string()));
+    }
+    with_views(&state, runs, |views| {
+        let sides: Vec<Side<'_>> = views.iter().map(side).collect();
+        compared_runs(&sides).map_or_else(
+            || {
+                Err(WebError::bad_request(
+                    "Two runs are required",
+                    "Pass their keys as a and b.",
+                ))
+            },
+            |compared| json(&compared),
+        )
+    })
     .await
 }

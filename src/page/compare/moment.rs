@@ -1,10 +1,10 @@
-//! Shows two steps side by side: thought, decision, result, critics, state and what followed, in
-//! the same order for both. If both steps have a text, the differences are marked.
+//! Shows steps side by side: thought, decision, result, critics, state and what followed, in the same
+//! order for all. Differences between texts are marked: of two runs in both, of several in those
+//! after the first.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use crate::analysis::compare::{Comparison, Row};
 use crate::analysis::diff::{Change, Kind, TextChange, diff};
 use crate::analysis::format;
 use crate::model::json::Json;
@@ -13,9 +13,12 @@ use crate::model::{CriticAction, Step, TraceFile};
 use crate::page::part::critic::Critic;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase, Sign};
-use crate::page::part::state_diff::{Piece, StateDiff};
-use crate::page::part::text::{Line, one_line};
+use crate::page::part::state_diff::StateDiff;
+use crate::page::part::text::{Block, Line, one_line};
 use crate::page::run_view::RunView;
+use crate::page::scores::overlay::letter;
+
+use super::side_class;
 
 /// Limits the bytes of a text. The step's own page has the full text.
 const MAX_TEXT: usize = 4_000;
@@ -26,17 +29,17 @@ const MAX_KEYS: usize = 8;
 /// Limits the characters of a critic's reason.
 const MAX_REASON: usize = 400;
 
-/// Two steps side by side with their full content.
+/// Steps side by side with their full content.
 #[derive(Template)]
 #[template(path = "compare/diverge.html")]
 pub(crate) struct Opened {
-    sides: [Moment; 2],
+    sides: Vec<Moment>,
 }
 
 impl HtmlSafe for Opened {}
 
 struct Moment {
-    letter: &'static str,
+    letter: String,
     class: &'static str,
     /// `Step 5` and its link. The address is empty if this run has no such step.
     title: Link,
@@ -48,7 +51,9 @@ struct Moment {
 enum Part {
     Words(Phrase),
     /// Text with differences marked.
-    Text(Vec<Piece>),
+    Text(Vec<Mark>),
+    /// The reason that there is nothing to show.
+    Missing(&'static str),
 }
 
 impl Part {
@@ -56,6 +61,13 @@ impl Part {
     fn is_code(&self, term: &str) -> bool {
         matches!(self, Self::Text(_)) && matches!(term, "Action" | "Result")
     }
+}
+
+/// A piece of a text.
+enum Mark {
+    Same(Block),
+    Del(Block),
+    Ins(Block),
 }
 
 /// A text of a step, or the reason it is missing.
@@ -66,37 +78,28 @@ struct Content {
     /// The texts compared word by word, with their names: the thought, the action or answer, the
     /// result.
     texts: [(&'static str, Text); 3],
-    critics: Phrase,
-    state: Phrase,
+    critics: Result<Phrase, &'static str>,
+    state: Result<Phrase, &'static str>,
 }
 
 impl Opened {
-    /// Opens both steps of a row.
+    /// Opens the steps of a row. `next` returns the next step of a run that has none in this row.
     pub(crate) fn new(
-        comparison: &Comparison,
-        row: &Row,
-        a: &RunView<'_>,
-        b: &RunView<'_>,
+        views: &[&RunView<'_>],
+        steps: &[Option<usize>],
+        next: &dyn Fn(usize) -> Option<usize>,
     ) -> Self {
-        let one = row.pair.a.map(|n| (n, content(a, n)));
-        let other = row.pair.b.map(|n| (n, content(b, n)));
-        let side = |is_a: bool| {
-            let (letter, class) = if is_a {
-                ("A", "side-a")
-            } else {
-                ("B", "side-b")
-            };
-            let (view, own, beside) = if is_a {
-                (a, &one, &other)
-            } else {
-                (b, &other, &one)
-            };
-            let Some((n, content)) = own else {
-                let title = Link::new(missing(comparison, row, is_a, view), "");
+        let own = views.iter().zip(steps);
+        let contents: Vec<Option<(usize, Content)>> = own
+            .map(|(view, n)| n.map(|n| (n, content(view, n))))
+            .collect();
+        let side = |(at, view): (usize, &&RunView<'_>)| {
+            let (letter, class) = (letter(at), side_class(at));
+            let Some((n, own)) = contents.get(at).and_then(Option::as_ref) else {
                 return Moment {
                     letter,
                     class,
-                    title,
+                    title: Link::new(missing(view, next(at)), ""),
                     mode: Line::default(),
                     parts: Vec::new(),
                 };
@@ -107,27 +110,46 @@ impl Opened {
                 .get(*n)
                 .map(|step| view.index.name(step.mode))
                 .unwrap_or_default();
-            let title = Link::new(format!("Step {}", view.label(*n)), view.at_step(*n));
-            let beside = beside.as_ref().map(|(_, content)| content);
+            let beside = match (at, views.len()) {
+                (0, 2) => contents.get(1),
+                (0, _) => None,
+                _ => contents.first(),
+            };
+            let beside = beside.and_then(Option::as_ref).map(|(_, content)| content);
             Moment {
                 letter,
                 class,
-                title,
+                title: Link::new(format!("Step {}", view.label(*n)), view.at_step(*n)),
                 mode: mode.into(),
-                parts: parts(view, *n, content, beside, is_a),
+                parts: parts(view, *n, own, beside, at == 0),
             }
         };
-        Self {
-            sides: [side(true), side(false)],
-        }
+        let mut sides: Vec<Moment> = views.iter().enumerate().map(side).collect();
+        drop_missing(&mut sides);
+        Self { sides }
+    }
+
+    fn is_several(&self) -> bool {
+        self.sides.len() > 2
+    }
+}
+
+/// Removes the parts that no side has. The action is always shown.
+fn drop_missing(sides: &mut [Moment]) {
+    let is_shown = |part: &(&'static str, Part)| !matches!(part.1, Part::Missing(_));
+    let parts = sides.iter().flat_map(|side| &side.parts);
+    let kept: Vec<&'static str> = parts
+        .filter(|part| is_shown(part) || part.0 == "Decision")
+        .map(|(term, _)| *term)
+        .collect();
+    for side in sides {
+        side.parts.retain(|(term, _)| kept.contains(term));
     }
 }
 
 /// Returns the title for a run that has no step in this row.
-fn missing(comparison: &Comparison, row: &Row, is_a: bool, view: &RunView<'_>) -> String {
-    let step = |row: &Row| if is_a { row.pair.a } else { row.pair.b };
-    let rest = comparison.rows.iter().skip_while(|other| *other != row);
-    match rest.filter_map(step).next() {
+fn missing(view: &RunView<'_>, next: Option<usize>) -> String {
+    match next {
         Some(n) => format!("No matching step. Continues with step {}", view.label(n)),
         None if view.summary.steps_unknown => "No more recorded steps".to_owned(),
         None if view.index.steps().is_empty() => "No steps".to_owned(),
@@ -154,17 +176,17 @@ fn parts(
             .and_then(|(_, text)| text.as_deref().ok());
         match text {
             Ok(text) => (*term, Part::Text(marked(text, other, is_a))),
-            Err(why) => (*term, Part::Words(Phrase::new().dim(*why))),
+            Err(why) => (*term, Part::Missing(why)),
         }
     };
     let words = [
         ("Critics", own.critics.clone()),
         ("State", own.state.clone()),
-        ("Then", then(view, n)),
+        ("Then", Ok(then(view, n))),
     ];
     let words = words
         .into_iter()
-        .map(|(term, words)| (term, Part::Words(words)));
+        .map(|(term, words)| (term, words.map_or_else(Part::Missing, Part::Words)));
     own.texts
         .iter()
         .enumerate()
@@ -174,8 +196,8 @@ fn parts(
 }
 
 /// Marks the parts of a text that the other side lacks: as deleted in A, as inserted in B.
-fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Piece> {
-    let plain = || vec![Piece::Same(text.into())];
+fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Mark> {
+    let plain = || vec![Mark::Same(Block::new(text))];
     let Some(other) = other.filter(|other| *other != text) else {
         return plain();
     };
@@ -187,9 +209,9 @@ fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Piece> {
     let own = if is_a { Kind::Del } else { Kind::Ins };
     let last = parts.len().saturating_sub(1);
     let piece = |(at, (kind, text)): (usize, &(Kind, &str))| match kind {
-        Kind::Same => Some(Piece::Same(around(text, at == 0, at == last).into())),
-        kind if *kind == own && is_a => Some(Piece::Del((*text).into())),
-        kind if *kind == own => Some(Piece::Ins((*text).into())),
+        Kind::Same => Some(Mark::Same(Block::new(&around(text, at == 0, at == last)))),
+        kind if *kind == own && is_a => Some(Mark::Del(Block::new(text))),
+        kind if *kind == own => Some(Mark::Ins(Block::new(text))),
         _ => None,
     };
     parts.iter().enumerate().filter_map(piece).collect()
@@ -218,8 +240,8 @@ fn content(view: &RunView<'_>, n: usize) -> Content {
     record.as_ref().and_then(crate::format::step).map_or_else(
         || Content {
             texts: ["Thought", "Decision", "Result"].map(|term| (term, Err(UNREAD))),
-            critics: Phrase::new().dim(UNREAD),
-            state: Phrase::new().dim(UNREAD),
+            critics: Err(UNREAD),
+            state: Err(UNREAD),
         },
         |step| read(&step),
     )
@@ -268,20 +290,28 @@ fn cut(text: &str) -> String {
     }
 }
 
+/// Formats a call. Arguments of several lines follow it, each below its name.
 fn call(call: &Call<'_>) -> String {
     let Some(name) = call.name.as_deref() else {
         return call.value.json().to_string();
     };
+    let mut long = String::new();
     let args = match call.args.map(Value::json) {
         Some(Json::Object(args)) => args
             .iter()
-            .map(|(key, value)| format!("{key}={value}"))
+            .filter_map(|(key, value)| match value {
+                Json::String(text) if text.trim_end().contains('\n') => {
+                    long.push_str(&format!("\n{key}:\n{}", text.trim_end()));
+                    None
+                }
+                value => Some(format!("{key}={value}")),
+            })
             .collect::<Vec<_>>()
             .join(", "),
         Some(args) if !args.is_empty() => args.to_string(),
         _ => String::new(),
     };
-    format!("{name}({args})")
+    format!("{name}({args}){long}")
 }
 
 /// Formats a tool result, with the error first. The duration is shown elsewhere.
@@ -298,16 +328,16 @@ fn result(result: &Outcome<'_>) -> String {
         .into_iter()
         .flatten()
         .collect();
-    if parts.is_empty() {
-        "empty".to_owned()
-    } else {
-        parts.join("\n")
+    let text = parts.join("\n");
+    match text.trim_end() {
+        "" => "empty".to_owned(),
+        text => text.to_owned(),
     }
 }
 
-fn critics(step: &Step<'_>) -> Phrase {
+fn critics(step: &Step<'_>) -> Result<Phrase, &'static str> {
     if step.critics.is_empty() {
-        return Phrase::new().dim("no critic output");
+        return Err("no critic output");
     }
     let mut fold = Fold::new(ValueLinks::default());
     let mut phrase = Phrase::new();
@@ -334,12 +364,12 @@ fn critics(step: &Step<'_>) -> Phrase {
             phrase = phrase.text(format!(", “{}”", one_line(&reason, MAX_REASON).0));
         }
     }
-    phrase
+    Ok(phrase)
 }
 
-fn state(step: &Step<'_>) -> Phrase {
+fn state(step: &Step<'_>) -> Result<Phrase, &'static str> {
     let Some(Changes(changes)) = step.changes else {
-        return Phrase::new().dim("not recorded");
+        return Err("not recorded");
     };
     let diff = StateDiff::new(
         &changes.json(),
@@ -348,7 +378,7 @@ fn state(step: &Step<'_>) -> Phrase {
         "",
     );
     let Some(diff) = diff else {
-        return Phrase::from("no changes");
+        return Ok(Phrase::from("no changes"));
     };
     let mut phrase = Phrase::new();
     for (at, row) in diff.rows.iter().take(MAX_KEYS).enumerate() {
@@ -357,10 +387,10 @@ fn state(step: &Step<'_>) -> Phrase {
             .code(row.key.clone())
             .text(format!(" {}", row.change));
     }
-    match diff.rows.len().saturating_sub(MAX_KEYS) {
+    Ok(match diff.rows.len().saturating_sub(MAX_KEYS) {
         0 => phrase,
         more => phrase.dim(format!(" and {}", format::counted(more, "more key"))),
-    }
+    })
 }
 
 /// Describes what followed the step.

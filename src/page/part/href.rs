@@ -3,6 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::page::assets;
+use crate::page::extract::SIDE_PARAMS;
 
 /// Encodes everything but the unreserved characters of RFC 3986. A key is then always one path
 /// segment.
@@ -71,10 +72,19 @@ pub(crate) fn compare(a: &str, b: &str) -> String {
     with_query(COMPARE, &[("a", a), ("b", b)])
 }
 
-/// Returns the address of two runs side by side, starting at row `from`.
-pub(crate) fn compare_from(a: &str, b: &str, from: Option<usize>) -> String {
+/// Returns the address of runs side by side, starting at row `from`. With `all`, equal rows are
+/// shown too.
+pub(crate) fn compare_from(keys: &[&str], from: Option<usize>, all: bool) -> String {
     let from = from.map(|from| from.to_string()).unwrap_or_default();
-    with_query(COMPARE, &[("a", a), ("b", b), ("from", &from)])
+    let named = keys.len() <= SIDE_PARAMS.len();
+    let side = |(at, key): (usize, &&'_ str)| {
+        let name = SIDE_PARAMS.get(at).filter(|_| named);
+        (*name.unwrap_or(&"run"), key.to_string())
+    };
+    let sides: Vec<(&str, String)> = keys.iter().enumerate().map(side).collect();
+    let mut pairs: Vec<(&str, &str)> = sides.iter().map(|(name, key)| (*name, &**key)).collect();
+    pairs.extend([("from", &*from), ("all", if all { "1" } else { "" })]);
+    with_query(COMPARE, &pairs)
 }
 
 /// Returns the address of row `at` of two runs.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::analysis::format::{bytes, visible_line};
+use crate::analysis::format::{bytes, visible, visible_line};
 use crate::model::names::{cut_at, first_chars};
 
 /// Returns the first `max` characters as one visible line, and whether that is the whole text. A
@@ -68,6 +68,35 @@ impl From<String> for Line {
 }
 
 impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text of several lines without other hidden characters. The caller bounds its length.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Block(String);
+
+impl Block {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(visible(text).into_owned())
+    }
+
+    /// Returns the first lines and characters of a text, with an ellipsis if there are more.
+    pub(crate) fn beginning(text: &str, max_lines: usize, max_chars: usize) -> Self {
+        let text = text.trim_end();
+        let end = text
+            .match_indices('\n')
+            .nth(max_lines.saturating_sub(1))
+            .map_or(text.len(), |(at, _)| at);
+        let lines = text.get(..end).unwrap_or(text);
+        let shown = first_chars(lines, max_chars).unwrap_or(lines);
+        let more = if shown.len() < text.len() { "…" } else { "" };
+        Self(format!("{}{more}", visible(shown)))
+    }
+}
+
+impl fmt::Display for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

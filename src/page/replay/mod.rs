@@ -388,16 +388,16 @@ impl<'a> Replay<'a> {
         };
         let (next, previous) = (next_mark(index, from), previous_mark(index, from));
         // The label says if the search wraps around.
-        let next_words = if next.is_some() && next <= from {
-            "first mark (wraps around)"
-        } else {
-            "next mark"
+        let is_here = |n: Option<usize>| n.is_some() && n == from;
+        let next_words = match next {
+            _ if is_here(next) => "next mark: this is the only one",
+            Some(_) if next <= from => "first mark (wraps around)",
+            _ => "next mark",
         };
-        let is_last = previous.is_some() && previous >= from;
-        let previous_words = if is_last {
-            "last mark (wraps around)"
-        } else {
-            "previous mark"
+        let previous_words = match previous {
+            _ if is_here(previous) => "previous mark: this is the only one",
+            Some(_) if previous >= from => "last mark (wraps around)",
+            _ => "previous mark",
         };
         [
             ("b", "next breakpoint", hit(false)),
@@ -647,7 +647,8 @@ const NAMED: usize = 24;
 ///
 /// The content of a phase is shown with the last block of its events: the decision with DECIDE, the
 /// results with ACT, the state changes with REDUCE, the scores with CRITIC. Content without events
-/// comes last, with a note.
+/// has a note. It comes before the content of later phases, so that a result follows its call, or
+/// else last.
 #[derive(Default)]
 pub(crate) struct Phases {
     /// A note if the step is unusual, such as one without a line or events. Empty otherwise.
@@ -678,6 +679,9 @@ pub(crate) struct Phase {
     pub critics: Vec<Critic>,
 }
 
+/// The phases that have content, in the order in which a step runs them.
+const CONTENT: [&str; 4] = ["DECIDE", "ACT", "REDUCE", "CRITIC"];
+
 impl Phases {
     pub(crate) fn new(replay: &Replay<'_>) -> Self {
         let Some((part, event)) = &replay.part else {
@@ -698,19 +702,27 @@ impl Phases {
             .iter()
             .map(|stretch| one(replay, part, stretch, now))
             .collect();
-        // Content without events comes last, with a note.
         let is_told = !phases.is_empty();
         let is_past = !is_told || now.is_some_and(|now| now + 1 == part.first + part.events);
-        for name in ["DECIDE", "ACT", "REDUCE", "CRITIC"] {
+        let mut missing: Vec<(usize, Phase)> = Vec::new();
+        for (order, name) in CONTENT.iter().enumerate() {
             let slot = stretches
                 .iter()
-                .rposition(|stretch| index.name(stretch.phase) == name);
+                .rposition(|stretch| index.name(stretch.phase) == *name);
             if let Some(phase) = slot.and_then(|at| phases.get_mut(at)) {
                 phase.bring(name, &mut step_view);
                 continue;
             }
+            let later = CONTENT.get(order + 1..).unwrap_or_default();
+            let before = stretches
+                .iter()
+                .position(|stretch| later.contains(&index.name(stretch.phase)));
             let (class, shown) = phase(name);
             let when = if is_told { "no timestamp" } else { "" }.to_owned();
+            let at = before.unwrap_or(phases.len());
+            let next = phases.get(at).map(|phase| phase.state);
+            // It's over once the phase after it has begun.
+            let is_past = next.map_or(is_past, |next| next != PhaseState::Later);
             let state = if is_past {
                 PhaseState::Done
             } else {
@@ -724,7 +736,10 @@ impl Phases {
                 ..Phase::default()
             };
             rest.bring(name, &mut step_view);
-            phases.extend(Some(rest).filter(Phase::has_content));
+            missing.extend(Some((at, rest)).filter(|(_, rest)| rest.has_content()));
+        }
+        for (at, rest) in missing.into_iter().rev() {
+            phases.insert(at, rest);
         }
         Self {
             note: note(replay, part, step_view.unreadable.is_some()),

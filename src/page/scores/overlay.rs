@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+pub(crate) use crate::analysis::compare::letter;
 use crate::analysis::format;
 use crate::analysis::scores::{Series, bands, range};
 use crate::page::part::{href, text};
@@ -149,16 +150,6 @@ impl<'a> Source<'a> {
             end,
         }
     }
-}
-
-/// Returns the letter of the run at index `place`.
-pub(crate) fn letter(place: usize) -> String {
-    let letter = u32::try_from(place)
-        .ok()
-        .and_then(|place| char::from_u32(u32::from(b'A') + place));
-    letter
-        .filter(char::is_ascii_uppercase)
-        .map_or_else(|| (place + 1).to_string(), String::from)
 }
 
 impl Overlay {

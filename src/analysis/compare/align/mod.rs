@@ -43,10 +43,28 @@ const WINDOW: usize = 1_000;
 /// being aligned.
 pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
     let ((old_steps, old), (new_steps, new)) = (keys(a), keys(b));
+    let ordinal = |steps: &[usize], place: Option<usize>| steps.get(place?).copied();
+    let asked = |index: &Index, n: Option<usize>| Some(index.steps().get(n?)?.asked_hash);
+    let pair = |(a_place, b_place)| {
+        let (one, other) = (ordinal(&old_steps, a_place), ordinal(&new_steps, b_place));
+        Pair {
+            a: one,
+            b: other,
+            asks_same: asked(a, one).is_some_and(|hash| asked(b, other) == Some(hash)),
+        }
+    };
+    places(&old, &new).into_iter().map(pair).collect()
+}
+
+/// The places of a row in two lists of keys.
+type Places = (Option<usize>, Option<usize>);
+
+/// Aligns two lists of keys. Returns every place of both, in order.
+pub(super) fn places(old: &[u64], new: &[u64]) -> Vec<Places> {
     let mut pairs = Vec::with_capacity(old.len().max(new.len()));
     let start = old
         .iter()
-        .zip(&new)
+        .zip(new)
         .take_while(|(old, new)| old == new)
         .count();
     let most = old.len().min(new.len()) - start;
@@ -85,12 +103,6 @@ pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
         (at, other) = (at + old_done, other + new_done);
     }
     side_by_side(&mut pairs, old_end..old.len(), new_end..new.len());
-    for pair in &mut pairs {
-        let ordinal = |steps: &[usize], place: Option<usize>| steps.get(place?).copied();
-        (pair.a, pair.b) = (ordinal(&old_steps, pair.a), ordinal(&new_steps, pair.b));
-        let asked = |index: &Index, n: Option<usize>| Some(index.steps().get(n?)?.asked_hash);
-        pair.asks_same = asked(a, pair.a).is_some_and(|hash| asked(b, pair.b) == Some(hash));
-    }
     pairs
 }
 
@@ -106,20 +118,15 @@ fn keep_certain(ops: &mut Vec<DiffOp>) {
     ops.truncate(last.map_or(ops.len(), |last| last + 1));
 }
 
-fn side_by_side(pairs: &mut Vec<Pair>, a: std::ops::Range<usize>, b: std::ops::Range<usize>) {
+fn side_by_side(pairs: &mut Vec<Places>, a: std::ops::Range<usize>, b: std::ops::Range<usize>) {
     for place in 0..a.len().max(b.len()) {
-        let (a, b) = (a.clone().nth(place), b.clone().nth(place));
-        pairs.push(Pair {
-            a,
-            b,
-            asks_same: false,
-        });
+        pairs.push((a.clone().nth(place), b.clone().nth(place)));
     }
 }
 
 /// Returns the ordinals of the newest run's steps and the keys to align them by. If the events show
 /// no second run, all steps belong to one run.
-fn keys(index: &Index) -> (Vec<usize>, Vec<u64>) {
+pub(super) fn keys(index: &Index) -> (Vec<usize>, Vec<u64>) {
     let first = if index.segments().len() > 1 {
         index.newest_start()
     } else {
