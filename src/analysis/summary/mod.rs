@@ -225,6 +225,8 @@ impl Blank for Usage {
             cached: None,
             output: None,
             reasoning: None,
+            written: None,
+            written_1h: None,
         };
         &BLANK
     }
@@ -536,6 +538,8 @@ impl Summary {
                 cached: less(self.usage.cached, usage.cached),
                 output: less(self.usage.output, usage.output),
                 reasoning: less(self.usage.reasoning, usage.reasoning),
+                written: less(self.usage.written, usage.written),
+                written_1h: less(self.usage.written_1h, usage.written_1h),
             }
             .into();
         }
@@ -588,6 +592,8 @@ impl Summary {
                 cached: less(usage.cached, before.usage.cached),
                 output: less(usage.output, before.usage.output),
                 reasoning: less(usage.reasoning, before.usage.reasoning),
+                written: less(usage.written, before.usage.written),
+                written_1h: less(usage.written_1h, before.usage.written_1h),
             }
         });
         let all_paid = before
@@ -824,6 +830,8 @@ fn usage(index: &Index) -> Usage {
     Usage {
         cached: of_run.cached.or(of_steps.cached),
         reasoning: of_run.reasoning.or(of_steps.reasoning),
+        written: of_run.written.or(of_steps.written),
+        written_1h: of_run.written_1h.or(of_steps.written_1h),
         ..whole
     }
 }

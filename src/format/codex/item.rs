@@ -319,6 +319,7 @@ fn tokens(usage: &str) -> Tokens {
         cached: count(usage.cached_input_tokens),
         output: count(usage.output_tokens),
         reasoning: count(usage.reasoning_output_tokens),
+        ..Tokens::default()
     }
 }
 
