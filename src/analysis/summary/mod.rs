@@ -20,10 +20,10 @@ use super::{
     newest::{are_steps_unknown, copied, kept_answer, newest_run},
     timing::{own_least_ms, own_ms},
 };
-use crate::model::index::{Distinct, RunTally};
-use crate::model::price::Prices;
+use crate::model::index::{Distinct, RunTally, SpentKey};
+use crate::model::price::{Prices, RequestSize};
 use crate::model::step::Usage;
-use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore, Symbol};
+use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
 
 /// Names of the checks listed with a reward. None of them is a score of the run.
 const CHECKS: [&str; 5] = [
@@ -89,7 +89,7 @@ pub struct Summary {
     pub tokens_unknown: usize,
     /// Steps that don't record their tokens, whether or not the run records a total.
     pub steps_without_tokens: usize,
-    /// The tokens by model, if no cost is recorded. The cost can be estimated from them.
+    /// The tokens by model and time. The cost can be estimated from them.
     pub spent: ThinVec<Spent>,
     /// The prices for an estimate. Not stored, since the user may change them.
     #[serde(skip)]
@@ -270,22 +270,75 @@ const MAX_DENIED: usize = 20;
 /// Limits the scores kept for a run.
 const MAX_SCORES: usize = 100;
 
-/// The usage of the steps of one model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The usage of the steps of one model in a quarter of an hour.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// The model.
-    pub model: String,
+    pub model: Shared,
+    /// When the steps began, in quarters of an hour since the epoch, if recorded.
+    pub quarter: Option<i32>,
+    /// The size of the requests.
+    pub size: RequestSize,
+    /// Whether the steps record their cost.
+    pub is_paid: bool,
+    /// Steps that don't record their tokens.
+    pub unknown: u32,
     /// All input tokens.
     pub input: u64,
     /// Input tokens that came from the cache.
     pub cached: u64,
+    /// Input tokens that were written to the cache.
+    pub written: u64,
+    /// The part of `written` that the cache keeps for an hour.
+    pub written_1h: u64,
     /// All output tokens.
     pub output: u64,
-    /// Steps that don't record their tokens.
-    pub unknown: usize,
-    /// The cost of the steps that record it, in US dollars. Their tokens aren't included in the
-    /// sums.
+    /// The recorded cost in US dollars.
     pub paid: f64,
+}
+
+impl Spent {
+    fn new(model: &str, key: SpentKey, sum: &crate::model::index::Spent) -> Self {
+        Self {
+            model: model.into(),
+            quarter: key.quarter,
+            size: key.size,
+            is_paid: key.is_paid,
+            unknown: u32::try_from(sum.unknown).unwrap_or(u32::MAX),
+            input: sum.input,
+            cached: sum.cached,
+            written: sum.written,
+            written_1h: sum.written_1h,
+            output: sum.output,
+            paid: sum.paid,
+        }
+    }
+
+    /// Returns the sum of input and output tokens.
+    pub fn tokens(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    /// Returns the tokens by kind.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            input: Some(self.input),
+            cached: Some(self.cached),
+            output: Some(self.output),
+            reasoning: None,
+            written: Some(self.written),
+            written_1h: Some(self.written_1h),
+        }
+    }
+
+    /// Returns the recorded cost, or else the cost of the known tokens by these prices, in US
+    /// dollars. `None` if the model has no price.
+    pub fn cost(&self, prices: Option<&Prices>) -> Option<f64> {
+        if self.is_paid || self.tokens() == 0 {
+            return Some(self.paid);
+        }
+        prices?.cost(&self.model, self.usage(), self.size)
+    }
 }
 
 /// The cost of a run, in US dollars.
@@ -599,14 +652,16 @@ impl Summary {
         let all_paid = before
             .spent
             .iter()
-            .all(|(_, spent)| spent.unknown == 0 && spent.input == 0 && spent.output == 0);
+            .all(|(key, spent)| key.is_paid || *spent == crate::model::index::Spent::default());
         let paid: f64 = before.spent.iter().map(|(_, spent)| spent.paid).sum();
         let own_cost =
             |cost: Option<f64>| cost.filter(|_| all_paid).map(|cost| (cost - paid).max(0.0));
         (self.cost_usd, self.cost_by_run_usd) =
             (own_cost(self.cost_usd), own_cost(self.cost_by_run_usd));
-        let cut_off = self.spent.iter().map(|spent| spent.unknown).sum::<usize>();
-        let cut_off = cut_off.saturating_sub(before.unknown_tokens + own.unknown_tokens);
+        let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
+        let cut_off = unknown
+            .sum::<usize>()
+            .saturating_sub(before.unknown_tokens + own.unknown_tokens);
         if !self.spent.is_empty() {
             self.spent = spent(index, &own, cut_off).into();
         }
@@ -723,47 +778,62 @@ impl Summary {
     pub fn cost_words(&self) -> Option<String> {
         Some(match self.cost()? {
             Cost::Recorded(usd) => format::usd(usd),
-            Cost::Estimated(usd) => format!("~{}, {}", format::usd(usd), self.estimated_from()?),
+            Cost::Estimated(usd) => format!("≈{}, {}", format::usd(usd), self.estimated_from()?),
         })
     }
 
-    /// Returns the source of a cost estimate: `estimated from prices.toml`.
+    /// Returns the source of a cost estimate: `estimated from list prices of 2026-11-27`.
     pub fn estimated_from(&self) -> Option<String> {
         if self.cost_by_run_usd.is_some() {
             return Some("estimated by the run itself".to_owned());
         }
-        Some(format!(
-            "estimated from {}",
-            format::visible_line(self.prices.as_deref()?.source())
-        ))
+        let models = self
+            .spent
+            .iter()
+            .filter(|spent| !spent.is_paid && spent.tokens() > 0)
+            .map(|spent| &*spent.model);
+        let source = self.prices.as_deref()?.source_of(models);
+        Some(format!("estimated from {}", format::visible_line(&source)))
     }
 
-    /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from the
-    /// price table. `None` if a step doesn't record its tokens or a model has no price.
+    /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from
+    /// prices. `None` if a step doesn't record its tokens or a model has no price.
     pub fn cost_estimated_usd(&self) -> Option<f64> {
         if self.cost_by_run_usd.is_some() {
             return self.cost_by_run_usd;
         }
+        self.priced_steps()?
+            .map(|(spent, cost)| cost.filter(|_| spent.unknown == 0 || spent.is_paid))
+            .sum()
+    }
+
+    /// Returns the cost of the steps whose tokens and prices are known, if that's not all of them.
+    pub fn cost_at_least_usd(&self) -> Option<f64> {
+        if self.cost().is_some() {
+            return None;
+        }
+        let sum: f64 = self.priced_steps()?.filter_map(|(_, cost)| cost).sum();
+        Some(sum).filter(|sum| *sum > 0.0)
+    }
+
+    /// Returns the steps with their costs, if the run records no cost and there are prices.
+    fn priced_steps(&self) -> Option<impl Iterator<Item = (&Spent, Option<f64>)>> {
         let prices = self
             .prices
             .as_deref()
-            .filter(|_| self.cost_usd.is_none() && !self.spent.is_empty())?;
-        let cost = |spent: &Spent| {
-            let usage = Usage {
-                input: Some(spent.input),
-                cached: Some(spent.cached),
-                output: Some(spent.output),
-                reasoning: None,
-            };
-            let is_all_paid = spent.input == 0 && spent.output == 0;
-            let tokens = if is_all_paid {
-                0.0
-            } else {
-                prices.cost(&spent.model, usage)?
-            };
-            (spent.unknown == 0).then_some(tokens + spent.paid)
-        };
-        self.spent.iter().map(cost).sum()
+            .filter(|_| self.cost_usd.is_none() && self.has_usage())?;
+        Some(
+            self.spent
+                .iter()
+                .map(|spent| (spent, spent.cost(Some(prices)))),
+        )
+    }
+
+    /// Returns whether any step records tokens or a cost. Otherwise there's nothing to estimate.
+    fn has_usage(&self) -> bool {
+        self.spent
+            .iter()
+            .any(|spent| spent.tokens() > 0 || spent.paid > 0.0)
     }
 }
 
@@ -857,50 +927,30 @@ fn model_calls(index: &Index) -> Option<u64> {
     Some(outputs as u64).filter(|outputs| *outputs > 0)
 }
 
-/// Returns the tokens by model, if the run records no cost. Steps without a model name count for
-/// the run's model, as do `unknown` steps that have no line.
+/// Returns the tokens by model and time, or nothing if no step records any. Steps without a model
+/// name count for the run's model, as do `unknown` steps that have no line.
 fn spent(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent> {
-    let manifest = index.manifest().get();
-    if manifest.is_some_and(|manifest| manifest.cost_usd.is_some()) {
-        return Vec::new();
-    }
-    let of_run = manifest
+    let of_run = index
+        .manifest()
+        .get()
         .and_then(|manifest| manifest.model_of_steps())
         .unwrap_or_default();
-    let spent = |(model, tally): &(Symbol, crate::model::index::Spent)| Spent {
-        model: Some(index.name(*model))
-            .filter(|name| !name.is_empty())
-            .unwrap_or(of_run)
-            .to_owned(),
-        input: tally.input,
-        cached: tally.cached,
-        output: tally.output,
-        unknown: tally.unknown,
-        paid: tally.paid,
+    let has_usage = |(_, sum): &(SpentKey, crate::model::index::Spent)| {
+        sum.input > 0 || sum.output > 0 || sum.paid > 0.0
     };
-    let all = || tally.spent.iter();
-    // Without any known tokens there's nothing to estimate.
-    let has_usage = all().any(|(_, spent)| spent.input + spent.output > 0 || spent.paid > 0.0);
-    if !has_usage {
+    if !tally.spent.iter().any(has_usage) {
         return Vec::new();
     }
-    let mut models: Vec<Spent> = all().map(spent).collect();
-    match models.iter_mut().find(|spent| spent.model == of_run) {
-        Some(spent) => spent.unknown += unknown,
-        None if unknown > 0 => {
-            let model = of_run.to_owned();
-            models.push(Spent {
-                model,
-                input: 0,
-                cached: 0,
-                output: 0,
-                unknown,
-                paid: 0.0,
-            });
-        }
-        None => {}
-    }
-    models
+    let spent = |(key, sum): &(SpentKey, crate::model::index::Spent)| {
+        let name = Some(index.name(key.model)).filter(|name| !name.is_empty());
+        Spent::new(name.unwrap_or(of_run), *key, sum)
+    };
+    let lost = crate::model::index::Spent {
+        unknown,
+        ..crate::model::index::Spent::default()
+    };
+    let lost = (unknown > 0).then(|| Spent::new(of_run, SpentKey::default(), &lost));
+    tally.spent.iter().map(spent).chain(lost).collect()
 }
 
 /// Returns the run's model and those of its steps, if that's more than one.
@@ -914,7 +964,7 @@ fn models(index: &Index) -> Vec<String> {
         .run
         .spent
         .iter()
-        .map(|(model, _)| index.name(*model))
+        .map(|(key, _)| index.name(key.model))
         .filter(|name| !name.is_empty());
     let mut all: Vec<String> = Vec::new();
     for model in of_run.into_iter().chain(of_steps) {

@@ -39,7 +39,7 @@ impl Index {
             } else {
                 &mut own
             };
-            part.add(step);
+            part.add(step, self.time_of(n));
             part.failed += usize::from(!step.is_ok() || self.error_of(n).is_some());
             if n + 1 == start + copied {
                 // Totals continue from the copied steps.
@@ -216,7 +216,7 @@ impl Index {
         if step.is_abandoned {
             tally.abandoned.add(n);
         }
-        tally.run.add(step);
+        tally.run.add(step, self.time_of(n));
         let has_error = || {
             self.in_same_lap(n)
                 .is_some_and(|group| group.error.is_some())

@@ -132,9 +132,16 @@ mod tests {
             assert_eq!(price.tiers.len(), tiers, "{name}");
             assert!(price.tiers.is_sorted_by(|a, b| a.above < b.above), "{name}");
             for tier in &price.tiers {
-                assert!(RequestSize::LIMITS.contains(&tier.above), "{name} {}", tier.above);
+                assert!(
+                    RequestSize::LIMITS.contains(&tier.above),
+                    "{name} {}",
+                    tier.above
+                );
             }
-            let all = read.into_iter().flatten().chain([price.input, price.output]);
+            let all = read
+                .into_iter()
+                .flatten()
+                .chain([price.input, price.output]);
             assert!(
                 all.into_iter().all(|usd| (0.0..100_000.0).contains(&usd)),
                 "{name}"
@@ -153,7 +160,13 @@ mod tests {
         ] {
             assert_eq!(find(name), Some(sonnet.clone()), "{name}");
         }
-        for name in ["", "claude", "ollama/gemini-2.5-pro", "mine/gemini-2.5-pro", "<synthetic>"] {
+        for name in [
+            "",
+            "claude",
+            "ollama/gemini-2.5-pro",
+            "mine/gemini-2.5-pro",
+            "<synthetic>",
+        ] {
             assert_eq!(find(name), None, "{name}");
         }
         assert_eq!(sonnet.cache_write, Some(3.75));

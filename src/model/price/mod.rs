@@ -63,9 +63,7 @@ pub struct RequestSize(u8);
 
 impl RequestSize {
     /// The limits of tiers in the price list, in input tokens.
-    pub const LIMITS: [u64; 7] = [
-        32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000,
-    ];
+    pub const LIMITS: [u64; 7] = [32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000];
 
     /// Returns the size of a request with `input` tokens.
     pub fn of(input: Option<u64>) -> Self {
@@ -109,7 +107,11 @@ impl Price {
     /// Returns the cost in US dollars of requests of this size, or `None` if a necessary number is
     /// unknown.
     fn cost(&self, usage: Usage, size: RequestSize) -> Option<f64> {
-        let tier = self.tiers.iter().rev().find(|tier| size.exceeds(tier.above));
+        let tier = self
+            .tiers
+            .iter()
+            .rev()
+            .find(|tier| size.exceeds(tier.above));
         let price = tier.map_or(self, |tier| &tier.price);
         let (input, output) = (usage.input?, usage.output?);
         let cached = usage.cached.unwrap_or(0).min(input);
@@ -120,8 +122,14 @@ impl Price {
         } else {
             cached as f64 * price.cached.or(self.cached)?
         };
-        let write = price.cache_write.or(self.cache_write).unwrap_or(price.input);
-        let write_1h = price.cache_write_1h.or(self.cache_write_1h).unwrap_or(write);
+        let write = price
+            .cache_write
+            .or(self.cache_write)
+            .unwrap_or(price.input);
+        let write_1h = price
+            .cache_write_1h
+            .or(self.cache_write_1h)
+            .unwrap_or(write);
         Some(
             ((input - cached - written) as f64 * price.input
                 + of_cached
@@ -230,6 +238,11 @@ impl Prices {
     /// lacks a necessary value. `usage` may be the sum over requests of the same size.
     pub fn cost(&self, model: &str, usage: Usage, size: RequestSize) -> Option<f64> {
         self.of(model)?.0.cost(usage, size)
+    }
+
+    /// Returns the cost of one request, as [`Prices::cost`].
+    pub fn cost_of_request(&self, model: &str, usage: Usage) -> Option<f64> {
+        self.cost(model, usage, RequestSize::of(usage.input))
     }
 
     /// Describes where the prices of these models come from: `list prices of 2026-11-27`.
