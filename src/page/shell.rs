@@ -57,6 +57,7 @@ pub(crate) enum NavItem {
     Scores,
     WhatIf,
     Search,
+    Usage,
     /// No item, as on an error page.
     #[default]
     None,

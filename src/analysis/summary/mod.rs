@@ -20,7 +20,7 @@ use super::{
     newest::{are_steps_unknown, copied, kept_answer, newest_run},
     timing::{own_least_ms, own_ms},
 };
-use crate::model::index::{Distinct, RunTally, SpentKey};
+use crate::model::index::{Distinct, QUARTER, RunTally, SpentKey};
 use crate::model::price::{Prices, RequestSize};
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
@@ -546,7 +546,14 @@ impl Summary {
     /// Removes what counts in the rows of the child runs.
     fn without_children(mut self, index: &Index, separate_children: &SeparateChildren) -> Self {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
-        for n in separate_children.steps(index) {
+        let steps = separate_children.steps(index);
+        if !self.spent.is_empty() {
+            let unknown: u32 = self.spent.iter().map(|spent| spent.unknown).sum();
+            let own = index.tally_without(&steps);
+            let cut_off = (unknown as usize).saturating_sub(index.tally().run.unknown_tokens);
+            self.spent = spent(index, &own, cut_off).into();
+        }
+        for n in steps {
             let Some(step) = index.steps().get(n) else {
                 continue;
             };
@@ -953,6 +960,40 @@ fn spent(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent> {
     tally.spent.iter().map(spent).chain(lost).collect()
 }
 
+/// Returns the tokens by model and time. If they're recorded only for the whole run, they count at
+/// the time of the newest record.
+fn spent_or_whole(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent> {
+    let of_steps = spent(index, tally, unknown);
+    if !of_steps.is_empty() {
+        return of_steps;
+    }
+    let model = index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.model_of_steps());
+    of_whole(index, model.unwrap_or_default())
+        .into_iter()
+        .collect()
+}
+
+fn of_whole(index: &Index, model: &str) -> Option<Spent> {
+    let usage = usage(index);
+    let (input, output) = usage.input.zip(usage.output)?;
+    let cached = usage.cached.unwrap_or(0).min(input);
+    let written = usage.written.unwrap_or(0).min(input - cached);
+    let quarter = index.last_ts().map(|ts| ts.div_euclid(QUARTER));
+    (input > 0 || output > 0).then(|| Spent {
+        model: model.into(),
+        quarter: quarter.and_then(|quarter| i32::try_from(quarter).ok()),
+        input,
+        cached,
+        written,
+        written_1h: usage.written_1h.unwrap_or(0).min(written),
+        output,
+        ..Spent::default()
+    })
+}
+
 /// Returns the run's model and those of its steps, if that's more than one.
 fn models(index: &Index) -> Vec<String> {
     let of_run = index
@@ -1164,7 +1205,7 @@ pub fn summary(
         tokens_unknown: if are_of_steps { run.unknown_tokens } else { 0 }
             + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.unknown_tokens + cut_off,
-        spent: spent(index, run, cut_off).into(),
+        spent: spent_or_whole(index, run, cut_off).into(),
         prices: None,
         duration_ms: took,
         last_score: given(run_scores.clone())

@@ -146,7 +146,7 @@ const MAX_SPENT: usize = 4_096;
 /// How many of the newest entries may be added to. The times of steps hardly ever go back.
 const OPEN_SPENT: usize = 16;
 /// A quarter of an hour in microseconds.
-const QUARTER: i64 = 900_000_000;
+pub const QUARTER: i64 = 900_000_000;
 
 impl Spent {
     fn add(&mut self, usage: Usage, cost: Option<f64>) {
