@@ -487,3 +487,123 @@ fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
         .total_cmp(&cost(a))
         .then_with(|| Reverse(a.tokens).cmp(&Reverse(b.tokens)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::summary::tests::run;
+    use super::*;
+    use crate::model::price::{Price, Prices, RequestSize};
+
+    /// 23 November 2026, 23:30 UTC, in quarters of an hour.
+    const LATE: i32 = 1_995_070;
+
+    fn spent(model: &str, quarter: Option<i32>, input: u64) -> Spent {
+        Spent {
+            model: model.into(),
+            quarter,
+            size: RequestSize::default(),
+            input,
+            output: 10,
+            ..Spent::default()
+        }
+    }
+
+    fn summary(key: &str, spent: Vec<Spent>) -> Summary {
+        let price = Price {
+            input: 1_000.0,
+            ..Price::default()
+        };
+        let prices = Prices::new([("m".to_owned(), price)].into(), "p".to_owned()).unwrap();
+        let tokens = spent.iter().map(Spent::tokens).sum();
+        Summary {
+            tokens: Some(tokens),
+            spent: spent.into(),
+            ..run(key)
+        }
+        .priced(&Arc::new(prices))
+    }
+
+    fn names(report: &Usage) -> Vec<(&str, u64, usize)> {
+        let row = |row: &'_ Row| (row.used.tokens, row.used.runs);
+        report
+            .rows
+            .iter()
+            .map(|one| (one.name.as_str(), row(one).0, row(one).1))
+            .collect()
+    }
+
+    #[test]
+    fn a_day_begins_at_midnight_in_the_readers_zone() {
+        let runs = [
+            summary("a", vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 1), 190)]),
+            summary("b", vec![spent("m", Some(LATE + 2), 290)]),
+        ];
+        let by = |by, zone: &TimeZone| usage(&runs, by, Days::default(), zone);
+        let utc = by(By::Day, &TimeZone::UTC);
+        assert_eq!(
+            names(&utc),
+            [("2026-11-26", 300, 1), ("2026-11-27", 300, 1)]
+        );
+        let kathmandu = TimeZone::fixed(jiff::tz::offset(0).saturating_add(
+            jiff::SignedDuration::from_mins(345),
+        ));
+        assert_eq!(names(&by(By::Day, &kathmandu)), [("2026-11-27", 600, 2)]);
+        let west = TimeZone::fixed(jiff::tz::offset(-1));
+        assert_eq!(names(&by(By::Day, &west)), [("2026-11-26", 600, 2)]);
+        assert_eq!(names(&by(By::Week, &TimeZone::UTC)), [("2026-11-23", 600, 2)]);
+        assert_eq!(names(&by(By::Month, &TimeZone::UTC)), [("2026-11-01", 600, 2)]);
+        assert_eq!((utc.total.runs, utc.total.cost), (2, Some(0.57)));
+    }
+
+    #[test]
+    fn limits_select_days_and_leave_out_what_has_no_time() {
+        let mut timeless = summary("c", vec![spent("m", None, 5)]);
+        timeless.started = None;
+        let runs = [
+            summary("a", vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 2), 190)]),
+            timeless,
+        ];
+        let day: Date = "2026-11-27".parse().unwrap();
+        let report = usage(&runs, By::Day, Days::last(1, day), &TimeZone::UTC);
+        assert_eq!(names(&report), [("2026-11-27", 200, 1)]);
+        assert_eq!(report.runs_without_time, 1);
+        assert_eq!(report.first_day.as_deref(), Some("2026-11-26"));
+        let all = usage(&runs, By::Day, Days::default(), &TimeZone::UTC);
+        assert_eq!(names(&all)[0], ("", 15, 1));
+        let week = Days::last(7, day);
+        assert_eq!(
+            week.before().map(|days| (days.since, days.until)),
+            Some(("2026-11-14".parse().ok(), "2026-11-20".parse().ok()))
+        );
+    }
+
+    #[test]
+    fn a_recorded_cost_is_distributed_and_other_tokens_are_kept_apart() {
+        let mut paid = summary(
+            "a",
+            vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 2), 290)],
+        );
+        paid.rare.cost_usd = Some(2.0);
+        paid.tokens = Some(500);
+        let unpriced = summary("b", vec![spent("n", Some(LATE), 40)]);
+        let runs = [paid, unpriced];
+        let report = usage(&runs, By::Model, Days::default(), &TimeZone::UTC);
+        let [m, other, n] = &report.rows[..] else {
+            panic!("{report:?}");
+        };
+        assert_eq!(
+            (m.name.as_str(), m.used.tokens, other.used.tokens_other),
+            ("m", 400, 100)
+        );
+        assert!((report.total.cost.unwrap() - 2.0).abs() < 1e-9);
+        assert!(!m.used.cost_is_estimated);
+        assert_eq!((n.name.as_str(), n.used.cost), ("n", None));
+        assert_eq!(
+            (report.total.tokens, report.total.tokens_without_cost),
+            (550, 50)
+        );
+        assert_eq!(report.total.runs_without_cost, 1);
+    }
+}
