@@ -492,12 +492,13 @@ fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::summary::tests::run;
     use super::*;
+    use crate::analysis::select::sample;
+    use crate::analysis::verdict::RunStatus;
     use crate::model::price::{Price, Prices, RequestSize};
 
-    /// 23 November 2026, 23:30 UTC, in quarters of an hour.
-    const LATE: i32 = 1_995_070;
+    /// 26 November 2026, 23:30 UTC, in quarters of an hour.
+    const LATE: i32 = 1_995_262;
 
     fn spent(model: &str, quarter: Option<i32>, input: u64) -> Spent {
         Spent {
@@ -520,7 +521,7 @@ mod tests {
         Summary {
             tokens: Some(tokens),
             spent: spent.into(),
-            ..run(key)
+            ..sample::run(key, RunStatus::Answered, None)
         }
         .priced(&Arc::new(prices))
     }
@@ -537,7 +538,10 @@ mod tests {
     #[test]
     fn a_day_begins_at_midnight_in_the_readers_zone() {
         let runs = [
-            summary("a", vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 1), 190)]),
+            summary(
+                "a",
+                vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 1), 190)],
+            ),
             summary("b", vec![spent("m", Some(LATE + 2), 290)]),
         ];
         let by = |by, zone: &TimeZone| usage(&runs, by, Days::default(), zone);
@@ -546,14 +550,20 @@ mod tests {
             names(&utc),
             [("2026-11-26", 300, 1), ("2026-11-27", 300, 1)]
         );
-        let kathmandu = TimeZone::fixed(jiff::tz::offset(0).saturating_add(
-            jiff::SignedDuration::from_mins(345),
-        ));
+        let kathmandu = TimeZone::fixed(
+            jiff::tz::offset(0).saturating_add(jiff::SignedDuration::from_mins(345)),
+        );
         assert_eq!(names(&by(By::Day, &kathmandu)), [("2026-11-27", 600, 2)]);
         let west = TimeZone::fixed(jiff::tz::offset(-1));
         assert_eq!(names(&by(By::Day, &west)), [("2026-11-26", 600, 2)]);
-        assert_eq!(names(&by(By::Week, &TimeZone::UTC)), [("2026-11-23", 600, 2)]);
-        assert_eq!(names(&by(By::Month, &TimeZone::UTC)), [("2026-11-01", 600, 2)]);
+        assert_eq!(
+            names(&by(By::Week, &TimeZone::UTC)),
+            [("2026-11-23", 600, 2)]
+        );
+        assert_eq!(
+            names(&by(By::Month, &TimeZone::UTC)),
+            [("2026-11-01", 600, 2)]
+        );
         assert_eq!((utc.total.runs, utc.total.cost), (2, Some(0.57)));
     }
 
@@ -562,7 +572,10 @@ mod tests {
         let mut timeless = summary("c", vec![spent("m", None, 5)]);
         timeless.started = None;
         let runs = [
-            summary("a", vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 2), 190)]),
+            summary(
+                "a",
+                vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 2), 190)],
+            ),
             timeless,
         ];
         let day: Date = "2026-11-27".parse().unwrap();
