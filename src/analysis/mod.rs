@@ -41,6 +41,8 @@ pub mod sweep;
 pub mod table;
 pub mod timing;
 pub mod turns;
+pub mod usage;
 pub mod verdict;
 pub mod whatif;
 pub mod why;
+pub mod window;

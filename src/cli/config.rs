@@ -25,9 +25,13 @@ pub(super) struct Settings {
     /// Settings file, in TOML [default: ~/.config/board/config.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
+    /// Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over
+    /// the built-in list prices
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
+    /// Don't estimate unrecorded costs
+    #[arg(long, conflicts_with = "prices")]
+    no_prices: bool,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +97,11 @@ impl Settings {
             };
             config.prices = Arc::new(place.prices(prices)?);
         }
+        config.prices = Arc::new(if self.no_prices {
+            Prices::default()
+        } else {
+            Arc::unwrap_or_clone(config.prices).with_list()
+        });
         Ok(config)
     }
 }
@@ -213,7 +222,7 @@ impl ConfigText<'_> {
             Kind::Usage,
             format!("{}:{}: {key}{what}", self.file.display(), line + 1),
         );
-        error.hint("the keys are roots = [\"~/runs\"], sessions = true, input, cached and output under [prices.\"MODEL*\"], and name, query and columns under [[views]]")
+        error.hint("the keys are roots = [\"~/runs\"], sessions = true, input, output, cached, cache_write, cache_write_1h and window under [prices.\"MODEL*\"], and name, query and columns under [[views]]")
     }
 
     /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the
@@ -294,6 +303,7 @@ impl ConfigText<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::price::PriceSource;
 
     fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -311,15 +321,15 @@ mod tests {
         let (_dir, file) = written(text);
         read(&Settings {
             config: Some(file),
-            prices: None,
+            ..Settings::default()
         })
     }
 
     fn prices(text: &str) -> Result<Config> {
         let (_dir, file) = written(text);
         read(&Settings {
-            config: None,
             prices: Some(file),
+            ..Settings::default()
         })
     }
 
@@ -330,7 +340,7 @@ mod tests {
         let (dir, file) = written(text);
         let config = read(&Settings {
             config: Some(file.clone()),
-            prices: None,
+            ..Settings::default()
         })
         .unwrap();
         assert_eq!(
@@ -345,13 +355,17 @@ mod tests {
         assert_eq!(config.views.views.len(), 2, "the built-in ones");
         assert_eq!(
             config.prices.of("opus-5"),
-            Some(Price {
-                input: 3.0,
-                cached: Some(0.3),
-                output: 15.0
-            })
+            Some((
+                Price {
+                    input: 3.0,
+                    cached: Some(0.3),
+                    output: 15.0,
+                    ..Price::default()
+                },
+                PriceSource::File
+            ))
         );
-        assert_eq!(config.prices.source(), file.to_string_lossy());
+        assert_eq!(config.prices.source_of(["opus-5"]), file.to_string_lossy());
     }
 
     #[test]
@@ -445,11 +459,14 @@ mod tests {
         let json = prices("{\"prices\": {\"a\": {\"input\": 1,\n \"output\": 2.5}}}").unwrap();
         assert_eq!(
             json.prices.of("a"),
-            Some(Price {
-                input: 1.0,
-                cached: None,
-                output: 2.5
-            })
+            Some((
+                Price {
+                    input: 1.0,
+                    output: 2.5,
+                    ..Price::default()
+                },
+                PriceSource::File
+            ))
         );
         for (text, expected) in [
             (
@@ -470,9 +487,17 @@ mod tests {
         let both = read(&Settings {
             config: Some(settings),
             prices: Some(own),
+            no_prices: false,
         })
         .unwrap();
         assert!(both.prices.of("a").is_none() && both.prices.of("b").is_some());
+        let listed = "claude-sonnet-4-5-20250929";
+        assert!(both.prices.of(listed).is_some(), "the list has the others");
+        let none = read(&Settings {
+            no_prices: true,
+            ..Settings::default()
+        });
+        assert!(none.unwrap().prices.is_empty());
     }
 
     #[test]
@@ -500,11 +525,11 @@ mod tests {
         for missing in [
             Settings {
                 config: Some(dir.join("none")),
-                prices: None,
+                ..Settings::default()
             },
             Settings {
-                config: None,
                 prices: Some(dir.join("none")),
+                ..Settings::default()
             },
         ] {
             assert_eq!(missing.read_with(var).unwrap_err().kind(), Kind::NotFound);

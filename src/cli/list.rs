@@ -431,7 +431,7 @@ fn write_text(
         .filter_map(|run| run.estimated_from())
         .collect::<BTreeSet<_>>()
     {
-        writeln!(out, "~ {from}")?;
+        writeln!(out, "≈ {from}")?;
     }
     for ignored in &list.ignored {
         let word = look.paint(Ink::Warning, "ignored");

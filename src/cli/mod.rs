@@ -35,6 +35,7 @@ mod table;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod whatif;
 mod why;
 
@@ -75,6 +76,7 @@ enum Command {
     Check(check::Args),
     Export(export::Args),
     Table(table::Args),
+    Usage(usage::Args),
     Demo(demo::Args),
     Mcp(mcp::Args),
     Run(run::Args),
@@ -101,6 +103,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Check(args) => check::run(&args, look, out),
         Command::Export(args) => export::run(&args, look, out),
         Command::Table(args) => table::run(&args, look, out),
+        Command::Usage(args) => usage::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
         Command::Run(args) => run::run(&args, look, out),

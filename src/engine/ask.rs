@@ -358,7 +358,8 @@ impl<A: Agent> Session<A> {
         let told = told.filter(|cost| cost.is_finite() && *cost >= 0.0);
         let asked = self.parts.model.as_deref().map(|model| model.name());
         let mut names = [model, asked].into_iter().flatten();
-        let estimated = || names.find_map(|name| self.parts.prices.cost(name, usage.into()));
+        let estimated =
+            || names.find_map(|name| self.parts.prices.cost_of_request(name, usage.into()));
         let facts = &mut record.facts;
         let cost = told.or_else(estimated);
         facts.cost_estimated |= told.is_none() && cost.is_some();

@@ -633,6 +633,7 @@ fn part_of(record: &str) -> Part {
             cached: count(metrics.cached_tokens),
             output: count(metrics.completion_tokens),
             reasoning,
+            ..Tokens::default()
         }),
         cost: number(metrics.cost_usd),
         scores: scores(&step),

@@ -329,7 +329,7 @@ fn usage_of(used: &AgentResult<'_>) -> Usage {
         input: count(used.input),
         cached: count(used.cached),
         output: count(used.output),
-        reasoning: None,
+        ..Usage::default()
     }
 }
 

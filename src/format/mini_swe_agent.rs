@@ -69,7 +69,7 @@ fields! {
     struct Response { usage, model }
     struct Usage {
         prompt_tokens, completion_tokens, input_tokens, output_tokens, prompt_tokens_details, completion_tokens_details,
-        input_tokens_details, output_tokens_details,
+        input_tokens_details, output_tokens_details, cache_creation_input_tokens,
     }
     struct Details { cached_tokens, reasoning_tokens }
     struct Info { model_stats, config, version = "mini_version", exit_status, submission, traceback }
@@ -527,5 +527,7 @@ fn tokens(usage: &str) -> Tokens {
         cached: count(read.cached_tokens),
         output: count(usage.completion_tokens.or(usage.output_tokens)),
         reasoning: count(wrote.reasoning_tokens),
+        written: count(usage.cache_creation_input_tokens),
+        written_1h: None,
     }
 }

@@ -322,5 +322,6 @@ fn tokens(usage: &str) -> Tokens {
         cached: count(usage.cached),
         output: count(usage.output),
         reasoning: count(usage.thoughts),
+        ..Tokens::default()
     }
 }

@@ -211,7 +211,7 @@ impl JudgeCritic {
             return Some(0.0);
         }
         let mut names = [model, Some(self.model.name())].into_iter().flatten();
-        names.find_map(|name| self.prices.cost(name, usage.into()))
+        names.find_map(|name| self.prices.cost_of_request(name, usage.into()))
     }
 }
 

@@ -94,18 +94,28 @@ pub struct Usage {
     pub output: Option<u64>,
     /// The reasoning part of the output tokens.
     pub reasoning: Option<u64>,
+    /// The part of the input tokens that was written to a cache.
+    #[serde(default)]
+    pub written: Option<u64>,
+    /// The part of `written` that the cache keeps for an hour instead of five minutes.
+    #[serde(default)]
+    pub written_1h: Option<u64>,
 }
 
 impl Usage {
-    /// Adds two usages. A sum is unknown if either part is.
+    /// Adds two usages. A sum is unknown if either part is, except for cache writes, which few
+    /// replies have.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         let add = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+        let either = |one: Option<u64>, other: Option<u64>| add(one, other).or(one).or(other);
         Self {
             input: add(self.input, more.input),
             cached: add(self.cached, more.cached),
             output: add(self.output, more.output),
             reasoning: add(self.reasoning, more.reasoning),
+            written: either(self.written, more.written),
+            written_1h: either(self.written_1h, more.written_1h),
         }
     }
 
@@ -116,6 +126,7 @@ impl Usage {
             cached: Some(0),
             output: Some(0),
             reasoning: Some(0),
+            ..Self::default()
         }
     }
 
@@ -139,6 +150,8 @@ impl Usage {
             cached: less(self.cached, part.cached),
             output: less(self.output, part.output),
             reasoning: less(self.reasoning, part.reasoning),
+            written: less(self.written, part.written),
+            written_1h: less(self.written_1h, part.written_1h),
         }
     }
 }

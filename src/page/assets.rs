@@ -57,6 +57,7 @@ pub(crate) static ASSETS: &[Asset] = &[
     sheet!("runs.css": "runs"),
     sheet!("scores.css": "replay" "run" "share" "whatif" "scores"),
     sheet!("search.css": "whatif" "search"),
+    sheet!("usage.css": "usage"),
     sheet!("whatif.css": "run" "share" "whatif" "scores"),
     script!("head.js": "", "theme.js" "back.js"),
     script!("board.js": source!("vendor/htmx.min.js"),

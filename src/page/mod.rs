@@ -33,6 +33,7 @@ pub(crate) mod state;
 pub(crate) mod step;
 pub(crate) mod sweep;
 pub(crate) mod turns;
+pub(crate) mod usage;
 pub(crate) mod whatif;
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ pub(crate) enum NavItem {
     Scores,
     WhatIf,
     Edits,
+    Usage,
     /// No item, as on an error page.
     #[default]
     None,
@@ -110,6 +111,7 @@ const fn link(
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
     link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
 ];
 

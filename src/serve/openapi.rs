@@ -16,6 +16,7 @@ use crate::analysis::compare::ComparedRuns;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
 use crate::analysis::summary::Summary;
+use crate::analysis::usage::Usage;
 use crate::analysis::whatif::WhatIfReport;
 use crate::analysis::why::Why;
 use crate::page::extract::is_api_path;
@@ -249,6 +250,21 @@ const ADDRESSES: &[Address] = &[
             CANCEL,
         ],
         gives: Gives::Json(of::<Option<sweep::SweepDocument<'static>>>),
+    },
+    Address {
+        path: "/api/usage",
+        about: "Get the tokens and the cost of runs by day, week, month, run, model or project",
+        query: &[
+            QUERY,
+            Param(
+                "by",
+                Words(&["daily", "weekly", "monthly", "session", "model", "project"]),
+                "What a row stands for.",
+            ),
+            Param("since", Text, "The first day, `YYYY-MM-DD`."),
+            Param("until", Text, "The last day, `YYYY-MM-DD`."),
+        ],
+        gives: Gives::Json(of::<Usage>),
     },
     Address {
         path: "/api/search",

@@ -8,7 +8,7 @@ use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
     compare, edits, error_page, export, extract, jump, keys, replay, run, runs, scores, search,
-    state, step, sweep, whatif,
+    state, step, sweep, usage, whatif,
 };
 
 /// Routes for all callers, without admission checks.
@@ -25,6 +25,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/whatif", get(sweep::page))
         .route("/live/whatif", get(sweep::part))
         .route("/search", get(search::page))
+        .route("/usage", get(usage::page))
         .route("/live/search", get(search::part))
         .route("/scores", get(scores::handler::several))
         .route("/keys", get(keys::page))
@@ -77,6 +78,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/compare", get(compare::api))
         .route("/whatif", get(sweep::api))
         .route("/search", get(search::api))
+        .route("/usage", get(usage::api))
         .route("/jump", get(jump::api))
         .route("/edits", get(edits::api))
         .route("/complete", get(runs::complete::api))

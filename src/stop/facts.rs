@@ -369,6 +369,7 @@ impl From<Usage> for crate::model::step::Usage {
             cached,
             output: Some(output),
             reasoning,
+            ..Self::default()
         }
     }
 }

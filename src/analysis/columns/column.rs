@@ -173,7 +173,7 @@ impl Value<'_> {
             Value::Score(score) => format::score(score),
             Value::Millis(ms) => format::duration(Duration::try_from_secs_f64(ms / 1e3).ok()?),
             Value::Usd(Cost::Recorded(amount)) => format::usd(amount),
-            Value::Usd(Cost::Estimated(amount)) => format!("~{}", format::usd(amount)),
+            Value::Usd(Cost::Estimated(amount)) => format!("≈{}", format::usd(amount)),
             Value::Time(micros) => format::age(micros, now, zone),
             Value::Flag(flag) => if flag { "yes" } else { "no" }.to_owned(),
         })
@@ -197,8 +197,13 @@ impl Column {
 
     /// Returns the value that a table shows for `run`: the value, or else its lower bound.
     pub fn shown<'a>(&self, run: &'a Summary) -> Option<Value<'a>> {
-        self.value(run)
-            .or_else(|| self.lower_bound?(run).map(Value::Millis))
+        self.value(run).or_else(|| {
+            let bound = self.lower_bound?(run)?;
+            Some(match self.kind {
+                Kind::Usd(_) => Value::Usd(Cost::Estimated(bound)),
+                _ => Value::Millis(bound),
+            })
+        })
     }
 
     /// Returns whether the true value of `run` may be higher than the known one, which is then a
@@ -231,6 +236,9 @@ impl Column {
                 "token counts missing for {}",
                 format::counted(run.tokens_unknown, "step")
             ),
+            false if matches!(self.kind, Kind::Usd(_)) => {
+                "some steps have no known tokens or price".to_owned()
+            }
             false => "the clock went backwards, so this is a lower bound".to_owned(),
         });
         let estimate = self

@@ -284,6 +284,7 @@ pub static COLUMNS: &[Column] = &[
     row("cost", "", "cost", Usd(Summary::cost))
         .about("The cost in US dollars, recorded or estimated")
         .sums()
+        .lower_bound(Summary::cost_at_least_usd)
         .cell(75, "cost", Width::Cost)
         .in_list()
         .optional(),
@@ -302,6 +303,14 @@ pub static COLUMNS: &[Column] = &[
         Usd(|run| run.cost_estimated_usd().map(Cost::Estimated)),
     )
     .about("The cost estimated from tokens and prices")
+    .sums(),
+    row(
+        "cost_at_least",
+        "cost_at_least",
+        "minimum cost",
+        Usd(|run| run.cost_at_least_usd().map(Cost::Estimated)),
+    )
+    .about("The estimated cost of some steps, if that of the others is unknown")
     .sums(),
     row(
         "duration",

@@ -78,7 +78,7 @@ fn an_optional_column_is_shown_if_a_run_fills_it() {
     let guessed = Value::Usd(Cost::Estimated(0.12));
     assert_eq!(
         guessed.words(0, &TimeZone::UTC).as_deref(),
-        Some("~$0.1200")
+        Some("≈$0.1200")
     );
 }
 

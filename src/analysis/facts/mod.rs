@@ -103,7 +103,9 @@ impl Record {
                 };
                 let own = others().fold(usage, |own, (_, other)| own.less(other));
                 let all = std::iter::once((model, own)).chain(others());
-                facts.cost_usd = all.map(|(model, usage)| prices.cost(model, usage)).sum();
+                facts.cost_usd = all
+                    .map(|(model, usage)| prices.cost_of_request(model, usage))
+                    .sum();
                 facts.cost_estimated = facts.cost_usd.is_some();
                 self.cost_estimated |= facts.cost_estimated;
             }

@@ -7,6 +7,8 @@
 use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
 use crate::analysis::turns::turn_starts;
+use crate::analysis::window::Window;
+use crate::model::price::Prices;
 use crate::model::{Index, StepHead};
 
 /// The marks of a step, the most important first.
@@ -99,8 +101,8 @@ pub struct Overview {
     pub columns: Vec<Extremes>,
     /// The extremes of all steps.
     pub whole: Extremes,
-    /// The model's context window in tokens, if recorded.
-    pub window: Option<u64>,
+    /// The context window of the model of the fullest request, if recorded or listed.
+    pub window: Option<Window>,
     /// The input tokens of all requests whose cached part is recorded, and that part.
     pub cached: Option<(u64, u64)>,
 }
@@ -108,13 +110,14 @@ pub struct Overview {
 impl Overview {
     /// Distributes the steps over `columns` columns. `place` returns the first and the last column
     /// of a step.
-    pub fn new(index: &Index, columns: usize, place: impl Fn(usize) -> (usize, usize)) -> Self {
+    pub fn new(
+        index: &Index,
+        prices: Option<&Prices>,
+        columns: usize,
+        place: impl Fn(usize) -> (usize, usize),
+    ) -> Self {
         let mut overview = Self {
             columns: vec![Extremes::default(); columns],
-            window: index
-                .manifest()
-                .get()
-                .and_then(|manifest| manifest.context_window),
             ..Self::default()
         };
         // A run with a single prompt needs no marks for it.
@@ -144,6 +147,10 @@ impl Overview {
                 .for_each(|column| column.add(&one));
             overview.whole.add(&one);
         }
+        overview.window = overview.whole.fullest.and_then(|fullest| {
+            let step = index.steps().get(fullest.step);
+            Window::of(index, step, fullest.input, prices)
+        });
         overview
     }
 

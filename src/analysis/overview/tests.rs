@@ -36,7 +36,7 @@ fn a_column_keeps_the_worst_of_each_kind() {
     steps[7_003] = r#", "action_results": [{"status": "error", "error": "no"}]"#.to_owned();
     steps[19_999] = critic("stop", 7.0);
     steps[12_345] = critic("continue", -5.0);
-    let overview = Overview::new(&run(&steps), 1_000, |n| {
+    let overview = Overview::new(&run(&steps), None, 1_000, |n| {
         (n * 1_000 / STEPS, n * 1_000 / STEPS)
     });
     let column = overview.columns[350];
@@ -73,7 +73,7 @@ fn columns_add_up() {
     let steps: Vec<String> = (0..90)
         .map(|n| critic(["continue", "retry"][n % 2], n as f64 / 100.0))
         .collect();
-    let overview = Overview::new(&run(&steps), 30, |n| (n / 3, n / 3));
+    let overview = Overview::new(&run(&steps), None, 30, |n| (n / 3, n / 3));
     assert_eq!(Extremes::of(&overview.columns), overview.whole);
     assert_eq!(overview.whole.marks[2], Some((1, 45)));
     assert_eq!(Extremes::of(&[]).first(), None);

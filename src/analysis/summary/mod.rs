@@ -20,10 +20,10 @@ use super::{
     newest::{are_steps_unknown, copied, kept_answer, newest_run},
     timing::{own_least_ms, own_ms},
 };
-use crate::model::index::{Distinct, RunTally};
-use crate::model::price::Prices;
+use crate::model::index::{Distinct, QUARTER, RunTally, SpentKey};
+use crate::model::price::{Prices, RequestSize};
 use crate::model::step::Usage;
-use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore, Symbol};
+use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
 
 /// Names of the checks listed with a reward. None of them is a score of the run.
 const CHECKS: [&str; 5] = [
@@ -89,7 +89,7 @@ pub struct Summary {
     pub tokens_unknown: usize,
     /// Steps that don't record their tokens, whether or not the run records a total.
     pub steps_without_tokens: usize,
-    /// The tokens by model, if no cost is recorded. The cost can be estimated from them.
+    /// The tokens by model and time. The cost can be estimated from them.
     pub spent: ThinVec<Spent>,
     /// The prices for an estimate. Not stored, since the user may change them.
     #[serde(skip)]
@@ -225,6 +225,8 @@ impl Blank for Usage {
             cached: None,
             output: None,
             reasoning: None,
+            written: None,
+            written_1h: None,
         };
         &BLANK
     }
@@ -268,22 +270,75 @@ const MAX_DENIED: usize = 20;
 /// Limits the scores kept for a run.
 const MAX_SCORES: usize = 100;
 
-/// The usage of the steps of one model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The usage of the steps of one model in a quarter of an hour.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// The model.
-    pub model: String,
+    pub model: Shared,
+    /// When the steps began, in quarters of an hour since the epoch, if recorded.
+    pub quarter: Option<i32>,
+    /// The size of the requests.
+    pub size: RequestSize,
+    /// Whether the steps record their cost.
+    pub is_paid: bool,
+    /// Steps that don't record their tokens.
+    pub unknown: u32,
     /// All input tokens.
     pub input: u64,
     /// Input tokens that came from the cache.
     pub cached: u64,
+    /// Input tokens that were written to the cache.
+    pub written: u64,
+    /// The part of `written` that the cache keeps for an hour.
+    pub written_1h: u64,
     /// All output tokens.
     pub output: u64,
-    /// Steps that don't record their tokens.
-    pub unknown: usize,
-    /// The cost of the steps that record it, in US dollars. Their tokens aren't included in the
-    /// sums.
+    /// The recorded cost in US dollars.
     pub paid: f64,
+}
+
+impl Spent {
+    fn new(model: &str, key: SpentKey, sum: &crate::model::index::Spent) -> Self {
+        Self {
+            model: model.into(),
+            quarter: key.quarter,
+            size: key.size,
+            is_paid: key.is_paid,
+            unknown: u32::try_from(sum.unknown).unwrap_or(u32::MAX),
+            input: sum.input,
+            cached: sum.cached,
+            written: sum.written,
+            written_1h: sum.written_1h,
+            output: sum.output,
+            paid: sum.paid,
+        }
+    }
+
+    /// Returns the sum of input and output tokens.
+    pub fn tokens(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    /// Returns the tokens by kind.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            input: Some(self.input),
+            cached: Some(self.cached),
+            output: Some(self.output),
+            reasoning: None,
+            written: Some(self.written),
+            written_1h: Some(self.written_1h),
+        }
+    }
+
+    /// Returns the recorded cost, or else the cost of the known tokens by these prices, in US
+    /// dollars. `None` if the model has no price.
+    pub fn cost(&self, prices: Option<&Prices>) -> Option<f64> {
+        if self.is_paid || self.tokens() == 0 {
+            return Some(self.paid);
+        }
+        prices?.cost(&self.model, self.usage(), self.size)
+    }
 }
 
 /// The cost of a run, in US dollars.
@@ -491,7 +546,14 @@ impl Summary {
     /// Removes what counts in the rows of the child runs.
     fn without_children(mut self, index: &Index, separate_children: &SeparateChildren) -> Self {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
-        for n in separate_children.steps(index) {
+        let steps = separate_children.steps(index);
+        if !self.spent.is_empty() {
+            let unknown: u32 = self.spent.iter().map(|spent| spent.unknown).sum();
+            let own = index.tally_without(&steps);
+            let cut_off = (unknown as usize).saturating_sub(index.tally().run.unknown_tokens);
+            self.spent = spent(index, &own, cut_off).into();
+        }
+        for n in steps {
             let Some(step) = index.steps().get(n) else {
                 continue;
             };
@@ -536,6 +598,8 @@ impl Summary {
                 cached: less(self.usage.cached, usage.cached),
                 output: less(self.usage.output, usage.output),
                 reasoning: less(self.usage.reasoning, usage.reasoning),
+                written: less(self.usage.written, usage.written),
+                written_1h: less(self.usage.written_1h, usage.written_1h),
             }
             .into();
         }
@@ -588,19 +652,23 @@ impl Summary {
                 cached: less(usage.cached, before.usage.cached),
                 output: less(usage.output, before.usage.output),
                 reasoning: less(usage.reasoning, before.usage.reasoning),
+                written: less(usage.written, before.usage.written),
+                written_1h: less(usage.written_1h, before.usage.written_1h),
             }
         });
         let all_paid = before
             .spent
             .iter()
-            .all(|(_, spent)| spent.unknown == 0 && spent.input == 0 && spent.output == 0);
+            .all(|(key, spent)| key.is_paid || *spent == crate::model::index::Spent::default());
         let paid: f64 = before.spent.iter().map(|(_, spent)| spent.paid).sum();
         let own_cost =
             |cost: Option<f64>| cost.filter(|_| all_paid).map(|cost| (cost - paid).max(0.0));
         (self.cost_usd, self.cost_by_run_usd) =
             (own_cost(self.cost_usd), own_cost(self.cost_by_run_usd));
-        let cut_off = self.spent.iter().map(|spent| spent.unknown).sum::<usize>();
-        let cut_off = cut_off.saturating_sub(before.unknown_tokens + own.unknown_tokens);
+        let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
+        let cut_off = unknown
+            .sum::<usize>()
+            .saturating_sub(before.unknown_tokens + own.unknown_tokens);
         if !self.spent.is_empty() {
             self.spent = spent(index, &own, cut_off).into();
         }
@@ -717,47 +785,62 @@ impl Summary {
     pub fn cost_words(&self) -> Option<String> {
         Some(match self.cost()? {
             Cost::Recorded(usd) => format::usd(usd),
-            Cost::Estimated(usd) => format!("~{}, {}", format::usd(usd), self.estimated_from()?),
+            Cost::Estimated(usd) => format!("≈{}, {}", format::usd(usd), self.estimated_from()?),
         })
     }
 
-    /// Returns the source of a cost estimate: `estimated from prices.toml`.
+    /// Returns the source of a cost estimate: `estimated from list prices of 2026-11-27`.
     pub fn estimated_from(&self) -> Option<String> {
         if self.cost_by_run_usd.is_some() {
             return Some("estimated by the run itself".to_owned());
         }
-        Some(format!(
-            "estimated from {}",
-            format::visible_line(self.prices.as_deref()?.source())
-        ))
+        let models = self
+            .spent
+            .iter()
+            .filter(|spent| !spent.is_paid && spent.tokens() > 0)
+            .map(|spent| &*spent.model);
+        let source = self.prices.as_deref()?.source_of(models);
+        Some(format!("estimated from {}", format::visible_line(&source)))
     }
 
-    /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from the
-    /// price table. `None` if a step doesn't record its tokens or a model has no price.
+    /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from
+    /// prices. `None` if a step doesn't record its tokens or a model has no price.
     pub fn cost_estimated_usd(&self) -> Option<f64> {
         if self.cost_by_run_usd.is_some() {
             return self.cost_by_run_usd;
         }
+        self.priced_steps()?
+            .map(|(spent, cost)| cost.filter(|_| spent.unknown == 0 || spent.is_paid))
+            .sum()
+    }
+
+    /// Returns the cost of the steps whose tokens and prices are known, if that's not all of them.
+    pub fn cost_at_least_usd(&self) -> Option<f64> {
+        if self.cost().is_some() {
+            return None;
+        }
+        let sum: f64 = self.priced_steps()?.filter_map(|(_, cost)| cost).sum();
+        Some(sum).filter(|sum| *sum > 0.0)
+    }
+
+    /// Returns the steps with their costs, if the run records no cost and there are prices.
+    fn priced_steps(&self) -> Option<impl Iterator<Item = (&Spent, Option<f64>)>> {
         let prices = self
             .prices
             .as_deref()
-            .filter(|_| self.cost_usd.is_none() && !self.spent.is_empty())?;
-        let cost = |spent: &Spent| {
-            let usage = Usage {
-                input: Some(spent.input),
-                cached: Some(spent.cached),
-                output: Some(spent.output),
-                reasoning: None,
-            };
-            let is_all_paid = spent.input == 0 && spent.output == 0;
-            let tokens = if is_all_paid {
-                0.0
-            } else {
-                prices.cost(&spent.model, usage)?
-            };
-            (spent.unknown == 0).then_some(tokens + spent.paid)
-        };
-        self.spent.iter().map(cost).sum()
+            .filter(|_| self.cost_usd.is_none() && self.has_usage())?;
+        Some(
+            self.spent
+                .iter()
+                .map(|spent| (spent, spent.cost(Some(prices)))),
+        )
+    }
+
+    /// Returns whether any step records tokens or a cost. Otherwise there's nothing to estimate.
+    fn has_usage(&self) -> bool {
+        self.spent
+            .iter()
+            .any(|spent| spent.tokens() > 0 || spent.paid > 0.0)
     }
 }
 
@@ -824,6 +907,8 @@ fn usage(index: &Index) -> Usage {
     Usage {
         cached: of_run.cached.or(of_steps.cached),
         reasoning: of_run.reasoning.or(of_steps.reasoning),
+        written: of_run.written.or(of_steps.written),
+        written_1h: of_run.written_1h.or(of_steps.written_1h),
         ..whole
     }
 }
@@ -849,50 +934,64 @@ fn model_calls(index: &Index) -> Option<u64> {
     Some(outputs as u64).filter(|outputs| *outputs > 0)
 }
 
-/// Returns the tokens by model, if the run records no cost. Steps without a model name count for
-/// the run's model, as do `unknown` steps that have no line.
+/// Returns the tokens by model and time, or nothing if no step records any. Steps without a model
+/// name count for the run's model, as do `unknown` steps that have no line.
 fn spent(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent> {
-    let manifest = index.manifest().get();
-    if manifest.is_some_and(|manifest| manifest.cost_usd.is_some()) {
-        return Vec::new();
-    }
-    let of_run = manifest
+    let of_run = index
+        .manifest()
+        .get()
         .and_then(|manifest| manifest.model_of_steps())
         .unwrap_or_default();
-    let spent = |(model, tally): &(Symbol, crate::model::index::Spent)| Spent {
-        model: Some(index.name(*model))
-            .filter(|name| !name.is_empty())
-            .unwrap_or(of_run)
-            .to_owned(),
-        input: tally.input,
-        cached: tally.cached,
-        output: tally.output,
-        unknown: tally.unknown,
-        paid: tally.paid,
+    let has_usage = |(_, sum): &(SpentKey, crate::model::index::Spent)| {
+        sum.input > 0 || sum.output > 0 || sum.paid > 0.0
     };
-    let all = || tally.spent.iter();
-    // Without any known tokens there's nothing to estimate.
-    let has_usage = all().any(|(_, spent)| spent.input + spent.output > 0 || spent.paid > 0.0);
-    if !has_usage {
+    if !tally.spent.iter().any(has_usage) {
         return Vec::new();
     }
-    let mut models: Vec<Spent> = all().map(spent).collect();
-    match models.iter_mut().find(|spent| spent.model == of_run) {
-        Some(spent) => spent.unknown += unknown,
-        None if unknown > 0 => {
-            let model = of_run.to_owned();
-            models.push(Spent {
-                model,
-                input: 0,
-                cached: 0,
-                output: 0,
-                unknown,
-                paid: 0.0,
-            });
-        }
-        None => {}
+    let spent = |(key, sum): &(SpentKey, crate::model::index::Spent)| {
+        let name = Some(index.name(key.model)).filter(|name| !name.is_empty());
+        Spent::new(name.unwrap_or(of_run), *key, sum)
+    };
+    let lost = crate::model::index::Spent {
+        unknown,
+        ..crate::model::index::Spent::default()
+    };
+    let lost = (unknown > 0).then(|| Spent::new(of_run, SpentKey::default(), &lost));
+    tally.spent.iter().map(spent).chain(lost).collect()
+}
+
+/// Returns the tokens by model and time. If they're recorded only for the whole run, they count at
+/// the time of the newest record.
+fn spent_or_whole(index: &Index, tally: &RunTally, unknown: usize) -> Vec<Spent> {
+    let of_steps = spent(index, tally, unknown);
+    if !of_steps.is_empty() {
+        return of_steps;
     }
-    models
+    let model = index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.model_of_steps());
+    of_whole(index, model.unwrap_or_default())
+        .into_iter()
+        .collect()
+}
+
+fn of_whole(index: &Index, model: &str) -> Option<Spent> {
+    let usage = usage(index);
+    let (input, output) = usage.input.zip(usage.output)?;
+    let cached = usage.cached.unwrap_or(0).min(input);
+    let written = usage.written.unwrap_or(0).min(input - cached);
+    let quarter = index.last_ts().map(|ts| ts.div_euclid(QUARTER));
+    (input > 0 || output > 0).then(|| Spent {
+        model: model.into(),
+        quarter: quarter.and_then(|quarter| i32::try_from(quarter).ok()),
+        input,
+        cached,
+        written,
+        written_1h: usage.written_1h.unwrap_or(0).min(written),
+        output,
+        ..Spent::default()
+    })
 }
 
 /// Returns the run's model and those of its steps, if that's more than one.
@@ -906,7 +1005,7 @@ fn models(index: &Index) -> Vec<String> {
         .run
         .spent
         .iter()
-        .map(|(model, _)| index.name(*model))
+        .map(|(key, _)| index.name(key.model))
         .filter(|name| !name.is_empty());
     let mut all: Vec<String> = Vec::new();
     for model in of_run.into_iter().chain(of_steps) {
@@ -1106,7 +1205,7 @@ pub fn summary(
         tokens_unknown: if are_of_steps { run.unknown_tokens } else { 0 }
             + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.unknown_tokens + cut_off,
-        spent: spent(index, run, cut_off).into(),
+        spent: spent_or_whole(index, run, cut_off).into(),
         prices: None,
         duration_ms: took,
         last_score: given(run_scores.clone())

@@ -408,6 +408,7 @@ fn prices(table: &[(&str, f64)]) -> Arc<Prices> {
         input,
         cached: Some(input / 10.0),
         output: input * 2.0,
+        ..Default::default()
     };
     let table = table
         .iter()
@@ -435,7 +436,7 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
     let priced = run.clone().priced(&prices(&both));
     assert_eq!(
         (priced.cost_usd, priced.cost_words().as_deref()),
-        (None, Some("~$0.0090, estimated from prices.toml"))
+        (None, Some("≈$0.0090, estimated from prices.toml"))
     );
     assert_eq!((run.cost(), estimate(&run, &[])), (None, None));
     assert_eq!(
@@ -443,6 +444,9 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
         None,
         "one model has no price"
     );
+    let partly = run.clone().priced(&prices(&[("large", 10.0)]));
+    assert_eq!(partly.cost_at_least_usd(), Some(0.0075));
+    assert_eq!(priced.cost_at_least_usd(), None, "the cost is known");
 
     let mut unnamed = index(&[step(0, tokens)], &[], manifest);
     let mut other = unnamed.manifest().get().cloned().unwrap();

@@ -11,6 +11,7 @@ use crate::analysis::newest::{are_steps_unknown, newest_run};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{RunStatus, ended, reading, under_way};
+use crate::analysis::window::NearlyFull;
 use crate::model::event::StopNote;
 use crate::model::names::clipped;
 use crate::model::step::Value;
@@ -94,6 +95,8 @@ words! {
         Answer = "answer",
         /// Something missing.
         Gap = "gap",
+        /// A context window that is nearly full.
+        Context = "context",
     }
 }
 
@@ -111,6 +114,13 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     from_events(summary, index, &mut evidence);
     if summary.answer.is_none() {
         from_output(index, lines, &mut evidence);
+    }
+    if let Some(full) = NearlyFull::at_the_end(summary, index) {
+        evidence.push(Evidence::at(
+            Kind::Context,
+            Some(full.step),
+            full.words(index),
+        ));
     }
     from_chain(summary, index, &mut evidence);
     from_failures(index, &mut evidence);

@@ -334,6 +334,7 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
         input: 1.0,
         cached: Some(0.1),
         output: 2.0,
+        ..Price::default()
     };
     let prices = Prices::new([("scripted".to_owned(), price)].into(), "prices".to_owned()).unwrap();
     let runs = tempfile::tempdir().unwrap();

@@ -86,11 +86,12 @@ fields! {
         kind = "type", text, thinking, id, name, input, content, tool_use_id, is_error,
     }
     struct Usage {
-        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens, output_tokens_details,
-        iterations,
+        input_tokens, cache_creation_input_tokens, cache_creation, cache_read_input_tokens, output_tokens,
+        output_tokens_details, iterations,
     }
     struct Iteration { kind = "type", model }
     struct Details { thinking_tokens }
+    struct Created { hour = "ephemeral_1h_input_tokens" }
     struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode" }
     struct Compacted { trigger, tokens = "preTokens" }
     struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }
@@ -798,9 +799,8 @@ fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
     let cached = count(usage.cache_read_input_tokens);
     // Cache fields may be missing if no cache was used, but the other input must be present.
-    let beside = [count(usage.cache_creation_input_tokens), cached]
-        .into_iter()
-        .flatten();
+    let written = count(usage.cache_creation_input_tokens);
+    let beside = [written, cached].into_iter().flatten();
     Tokens {
         input: count(usage.input_tokens).map(|input| beside.fold(input, u64::saturating_add)),
         cached,
@@ -809,5 +809,10 @@ fn tokens(usage: &str) -> Tokens {
             .output_tokens_details
             .map(Details::of)
             .and_then(|details| count(details.thinking_tokens)),
+        written,
+        written_1h: usage
+            .cache_creation
+            .map(Created::of)
+            .and_then(|created| count(created.hour)),
     }
 }

@@ -424,6 +424,8 @@ impl Stream {
                 cached: count(usage.read),
                 output: count(usage.output),
                 reasoning: None,
+                written: count(usage.created),
+                written_1h: None,
             }
         };
         let each = |models: Option<&'_ str>| {
@@ -537,7 +539,7 @@ impl Stream {
             input,
             cached,
             output,
-            reasoning: None,
+            ..Whole::default()
         };
         let Some(tokens) = sum_of(whole).or_else(|| count(Counted::of(usage).total)) else {
             return;
@@ -681,6 +683,8 @@ fn whole_of(usage: Tokens) -> Whole {
         cached: usage.cached,
         output: usage.output,
         reasoning: None,
+        written: usage.written,
+        written_1h: usage.written_1h,
     }
 }
 
@@ -887,7 +891,7 @@ fn told(usage: &str, is_qwen: bool, is_over: bool) -> Option<Tokens> {
             input,
             output,
             cached: count(usage.cache_read_input_tokens),
-            reasoning: None,
+            ..Tokens::default()
         };
         return is_known.then_some(tokens);
     }

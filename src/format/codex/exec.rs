@@ -153,6 +153,7 @@ impl Reader for Stream {
                     cached,
                     output,
                     reasoning: count(usage.reasoning_output_tokens),
+                    ..Usage::default()
                 };
                 run.usage = self.earlier.map_or(usage, |earlier| earlier.plus(usage));
                 // The sum is unknown unless both halves are known.

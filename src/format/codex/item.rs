@@ -21,7 +21,9 @@ fields! {
         kind = "type", id, status, exit_code, duration, changes, success, stderr, result, error, content,
         invocation, child = "agent_thread_id", receivers = "receiver_thread_ids",
     }
-    pub(super) struct Usage { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens, total_tokens }
+    pub(super) struct Usage {
+        input_tokens, cached_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, total_tokens,
+    }
 }
 
 /// Returns the part of a step that a line contains.
@@ -319,6 +321,8 @@ fn tokens(usage: &str) -> Tokens {
         cached: count(usage.cached_input_tokens),
         output: count(usage.output_tokens),
         reasoning: count(usage.reasoning_output_tokens),
+        written: count(usage.cache_write_input_tokens),
+        written_1h: None,
     }
 }
 

@@ -719,5 +719,6 @@ fn tokens(usage: &str) -> Tokens {
         cached: count(usage.cached),
         output: output.map(|output| output + thoughts.unwrap_or_default()),
         reasoning: thoughts,
+        ..Tokens::default()
     }
 }

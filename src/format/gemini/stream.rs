@@ -139,7 +139,7 @@ impl Reader for Stream {
                         input: input.filter(|_| output.is_some()),
                         cached,
                         output,
-                        reasoning: None,
+                        ..Usage::default()
                     };
                     if self.counted.is_some_and(|(before, _)| tokens < before) {
                         self.next_program();

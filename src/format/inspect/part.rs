@@ -28,7 +28,7 @@ fields! {
     struct Content { text, reasoning, summary, kind = "type" }
     struct Call { id, function, arguments, parse_error }
     struct Usage {
-        input_tokens, output_tokens, total_tokens, input_tokens_cache_read, reasoning_tokens, total_cost,
+        input_tokens, output_tokens, total_tokens, input_tokens_cache_read, input_tokens_cache_write, reasoning_tokens, total_cost,
     }
     struct Error { message, kind = "type" }
     struct Change { op, path, value, replaced, from }
@@ -259,6 +259,8 @@ pub(super) fn sums(usage: &str) -> (Option<u64>, step::Usage, Option<f64>) {
         cached,
         output,
         reasoning,
+        written,
+        written_1h,
     } = tokens(&usage);
     let all = count(usage.total_tokens).or_else(|| Some(input?.saturating_add(output?)));
     (
@@ -268,6 +270,8 @@ pub(super) fn sums(usage: &str) -> (Option<u64>, step::Usage, Option<f64>) {
             cached,
             output,
             reasoning,
+            written,
+            written_1h,
         },
         number(usage.total_cost),
     )
@@ -291,6 +295,8 @@ fn tokens(usage: &Usage<'_>) -> Tokens {
         cached: count(usage.input_tokens_cache_read),
         output,
         reasoning: count(usage.reasoning_tokens),
+        written: count(usage.input_tokens_cache_write),
+        written_1h: None,
     }
 }
 

@@ -62,7 +62,7 @@ fields! {
         tasks = "task_list",
     }
     struct Metrics { cost = "accumulated_cost", tokens = "accumulated_token_usage" }
-    struct Total { prompt_tokens, completion_tokens, cache_read_tokens }
+    struct Total { prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens }
 }
 
 /// Returns whether a file is such an export, by the first event of the list.
@@ -359,7 +359,8 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
         input: read,
         cached: count(total.cache_read_tokens),
         output: wrote,
-        reasoning: None,
+        written: count(total.cache_write_tokens),
+        ..Usage::default()
     };
 }
 
@@ -538,5 +539,6 @@ fn tokens(usage: &str) -> Tokens {
                 .wrote
                 .and_then(|wrote| Details::of(wrote).reasoning_tokens),
         ),
+        ..Tokens::default()
     }
 }

@@ -96,7 +96,7 @@ fields! {
         budget = "max_budget_per_task", costs, each = "token_usages",
     }
     struct Priced { cost }
-    struct Used { prompt_tokens, completion_tokens, cache_read_tokens, reasoning_tokens }
+    struct Used { prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens }
 }
 
 fn is_event(line: &str) -> bool {
@@ -532,6 +532,8 @@ impl Whole {
             cached: sum(|used| count(used.cache_read_tokens)),
             output: sum(|used| count(used.completion_tokens)),
             reasoning: sum(|used| count(used.reasoning_tokens)),
+            written: sum(|used| count(used.cache_write_tokens)),
+            written_1h: None,
         };
         self.usage = usage;
         // The program records a cost of 0 if it doesn't know the price.

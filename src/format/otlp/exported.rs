@@ -99,6 +99,7 @@ impl Span<'_> {
                 cached: self.count(&["board.tokens_cached"]),
                 output: self.count(&["board.tokens_out"]),
                 reasoning: self.count(&["board.tokens_reasoning"]),
+                ..Usage::default()
             },
             cost: amount("board.cost_usd"),
             estimated: amount("board.cost_estimated_usd"),

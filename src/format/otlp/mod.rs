@@ -348,6 +348,8 @@ impl Reader for Trace {
                 cached,
                 output,
                 reasoning,
+                written,
+                written_1h,
             } = of_agents.0;
             (run.tokens, run.usage) = (
                 Some(total),
@@ -356,6 +358,8 @@ impl Reader for Trace {
                     cached,
                     output,
                     reasoning,
+                    written,
+                    written_1h,
                 },
             );
         }
@@ -546,6 +550,8 @@ impl Trace {
             cached: plus(before.cached, used.cached),
             output: plus(before.output, used.output),
             reasoning: plus(before.reasoning, used.reasoning),
+            written: plus(before.written, used.written),
+            written_1h: plus(before.written_1h, used.written_1h),
         };
         self.of_agents = Some((
             sum,

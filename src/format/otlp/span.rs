@@ -116,6 +116,13 @@ impl<'a> Span<'a> {
                 "gen_ai.usage.details.reasoning_tokens",
                 "llm.token_count.completion_details.reasoning",
             ]),
+            written: self.count(&[
+                "gen_ai.usage.cache_creation.input_tokens",
+                "gen_ai.usage.cache_creation_input_tokens",
+                "gen_ai.usage.details.cache_write_tokens",
+                "llm.token_count.prompt_details.cache_write",
+            ]),
+            written_1h: None,
         }
     }
 

@@ -142,6 +142,8 @@ impl Part {
                 cached: count(tokens.cached),
                 output: count(tokens.output),
                 reasoning: None,
+                written: count(tokens.written),
+                written_1h: count(tokens.written_1h),
             };
             Some((word(model)?, usage))
         });
@@ -155,6 +157,8 @@ impl Part {
                 cached: count(all.cached),
                 output,
                 reasoning: count(all.reasoning),
+                written: count(all.written),
+                written_1h: count(all.written_1h),
             },
             other_models: others.collect(),
             ..Step::default()

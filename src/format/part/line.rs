@@ -112,6 +112,8 @@ impl Part {
             context.count(input, tokens.input);
             context.count("output_tokens", tokens.output);
             context.count("cached_tokens", tokens.cached);
+            context.count("cache_write_tokens", tokens.written);
+            context.count("cache_write_1h_tokens", tokens.written_1h);
             context.count("reasoning_tokens", tokens.reasoning);
             context.text(
                 "counting_mode",
@@ -143,6 +145,8 @@ impl Tokens {
         object.count("input_tokens", self.input);
         object.count("output_tokens", self.output);
         object.count("cached_tokens", self.cached);
+        object.count("cache_write_tokens", self.written);
+        object.count("cache_write_1h_tokens", self.written_1h);
         object.end()
     }
 }

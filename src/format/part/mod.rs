@@ -116,6 +116,10 @@ pub struct Tokens {
     pub output: Option<u64>,
     /// The reasoning tokens among the output.
     pub reasoning: Option<u64>,
+    /// The tokens among the input that were written to a cache.
+    pub written: Option<u64>,
+    /// The tokens among `written` that the cache keeps for an hour.
+    pub written_1h: Option<u64>,
 }
 
 impl Tokens {
@@ -125,7 +129,7 @@ impl Tokens {
     }
 
     /// Returns the sum of both. If one of them doesn't record a value, the sum is unknown, except
-    /// for cached and reasoning tokens, which needn't be recorded.
+    /// for the parts of input and output, which needn't be recorded.
     fn plus(self, more: Self) -> Self {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         let either = |a: Option<u64>, b: Option<u64>| both(a, b).or(a).or(b);
@@ -134,6 +138,8 @@ impl Tokens {
             cached: either(self.cached, more.cached),
             output: both(self.output, more.output),
             reasoning: either(self.reasoning, more.reasoning),
+            written: either(self.written, more.written),
+            written_1h: either(self.written_1h, more.written_1h),
         }
     }
 }

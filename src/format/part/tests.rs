@@ -169,6 +169,8 @@ fn a_head_is_that_of_the_line() {
                             cached: Some(1),
                             output: (at != 2).then_some(5),
                             reasoning: None,
+                            written: Some(4),
+                            written_1h: Some(3),
                         }),
                         tokens_estimated: at == 3,
                         others: vec![(

@@ -47,9 +47,11 @@ fields! {
     }
     struct Output { error, message, returncode, return_code, exit_code, exitcode }
     struct Context {
-        input_tokens_total, output_tokens, cached_tokens, reasoning_tokens, tokens_total, counting_mode, other_models,
+        input_tokens_total, output_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens, tokens_total, counting_mode, other_models,
     }
-    struct OtherModel { model, input_tokens, output_tokens, cached_tokens }
+    struct OtherModel {
+        model, input_tokens, output_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
+    }
     struct Response { text, usage, fields, finish_reason }
     struct Critic { critic_name, name, critic, action, score, reason, details }
     struct Ran {
@@ -250,6 +252,8 @@ impl<'a> Line<'a> {
             cached,
             output,
             reasoning: count(context.reasoning_tokens),
+            written: count(context.cache_write_tokens),
+            written_1h: count(context.cache_write_1h_tokens),
         };
         let others = context
             .other_models
@@ -264,6 +268,8 @@ impl<'a> Line<'a> {
                 cached: count(cached),
                 output: count(output),
                 reasoning: None,
+                written: count(other.cache_write_tokens),
+                written_1h: count(other.cache_write_1h_tokens),
             };
             Some((word(other.model)?, usage))
         }));

@@ -162,6 +162,8 @@ pub struct SmallUsage {
     cached: u32,
     output: u32,
     reasoning: u32,
+    written: u32,
+    written_1h: u32,
 }
 
 impl Default for SmallUsage {
@@ -182,6 +184,8 @@ impl From<Usage> for SmallUsage {
             cached: small(usage.cached),
             output: small(usage.output),
             reasoning: small(usage.reasoning),
+            written: small(usage.written),
+            written_1h: small(usage.written_1h),
         }
     }
 }
@@ -195,6 +199,8 @@ impl SmallUsage {
             cached: large(self.cached),
             output: large(self.output),
             reasoning: large(self.reasoning),
+            written: large(self.written),
+            written_1h: large(self.written_1h),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! Steps and events are joined by id run here. If their id runs differ in number, that join is wrong,
 //! and queries that depend on it walk the heads instead.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::skip::Hole;
@@ -39,7 +40,7 @@ impl Index {
             } else {
                 &mut own
             };
-            part.add(step);
+            part.add(step, self.time_of(n));
             part.failed += usize::from(!step.is_ok() || self.error_of(n).is_some());
             if n + 1 == start + copied {
                 // Totals continue from the copied steps.
@@ -47,6 +48,17 @@ impl Index {
             }
         }
         (before, own)
+    }
+
+    /// Returns the sums over the steps of the newest run, except those in `skip`.
+    pub fn tally_without(&self, skip: &BTreeSet<usize>) -> RunTally {
+        let mut tally = RunTally::default();
+        for (n, step) in self.steps.iter().enumerate().skip(self.newest_start()) {
+            if !skip.contains(&n) && !self.is_repeat(n) {
+                tally.add(step, self.time_of(n));
+            }
+        }
+        tally
     }
 
     /// Returns a hash that step `n` shares only with its copies. In a run that is a single file, it
@@ -216,7 +228,7 @@ impl Index {
         if step.is_abandoned {
             tally.abandoned.add(n);
         }
-        tally.run.add(step);
+        tally.run.add(step, self.time_of(n));
         let has_error = || {
             self.in_same_lap(n)
                 .is_some_and(|group| group.error.is_some())

@@ -1,7 +1,8 @@
 //! Defines the sums over the steps of a run. `sum` adds the steps.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
+use super::super::price::RequestSize;
 use super::super::step::Usage;
 use super::super::{Fate, StepHead, Symbol};
 use super::skip::Hole;
@@ -61,9 +62,9 @@ pub struct RunTally {
     pub tokens: Option<u64>,
     /// The tokens used so far, from running totals and from the steps without one.
     pub tokens_so_far: Option<u64>,
-    /// The tokens by model, in order of appearance. Steps that don't name their model count under
-    /// the empty name.
-    pub spent: Vec<(Symbol, Spent)>,
+    /// The tokens by model, time and size of request, in order of appearance. Steps that don't name
+    /// their model count under the empty name. A key may occur more than once.
+    pub spent: Vec<(SpentKey, Spent)>,
     /// The tokens by kind, from the steps that record them.
     pub usage: Usage,
     /// Whether any of the tokens is known to be an estimate.
@@ -105,6 +106,21 @@ impl Void {
     }
 }
 
+/// The steps whose tokens are added up in one [`Spent`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SpentKey {
+    /// When the step began, in quarters of an hour since the epoch, because time zones differ from
+    /// each other by multiples of that. `None` if its time isn't recorded, or if the run has more
+    /// quarters than are kept.
+    pub quarter: Option<i32>,
+    /// The model.
+    pub model: Symbol,
+    /// The size of the requests, since some models charge more for large ones.
+    pub size: RequestSize,
+    /// Whether the steps record their cost.
+    pub is_paid: bool,
+}
+
 /// Token sums of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
@@ -112,27 +128,67 @@ pub struct Spent {
     pub input: u64,
     /// The part of the input tokens that came from a cache.
     pub cached: u64,
+    /// The part of the input tokens that was written to a cache.
+    pub written: u64,
+    /// The part of `written` that the cache keeps for an hour.
+    pub written_1h: u64,
     /// The output tokens.
     pub output: u64,
     /// The number of steps whose tokens are unknown.
     pub unknown: usize,
-    /// The cost in US dollars of the steps that record it. Their tokens are in none of the sums.
+    /// The cost in US dollars of the steps that record it.
     pub paid: f64,
 }
 
+/// The quarters of an hour of a run that are kept apart, at most. Later, all steps so far count as
+/// steps without a time.
+const MAX_SPENT: usize = 4_096;
+/// How many of the newest entries may be added to. The times of steps hardly ever go back.
+const OPEN_SPENT: usize = 16;
+/// A quarter of an hour in microseconds.
+pub const QUARTER: i64 = 900_000_000;
+
 impl Spent {
     fn add(&mut self, usage: Usage, cost: Option<f64>) {
-        match (cost, usage.input.zip(usage.output)) {
-            (Some(cost), _) => self.paid += cost,
-            (None, None) => self.unknown += 1,
-            (None, Some((input, output))) => {
-                self.input = self.input.saturating_add(input);
-                self.output = self.output.saturating_add(output);
-                self.cached = self
-                    .cached
-                    .saturating_add(usage.cached.unwrap_or(0).min(input));
-            }
+        self.paid += cost.unwrap_or_default();
+        let Some((input, output)) = usage.input.zip(usage.output) else {
+            self.unknown += 1;
+            return;
+        };
+        let cached = usage.cached.unwrap_or(0).min(input);
+        let written = usage.written.unwrap_or(0).min(input - cached);
+        self.include(Self {
+            input,
+            cached,
+            written,
+            written_1h: usage.written_1h.unwrap_or(0).min(written),
+            output,
+            unknown: 0,
+            paid: 0.0,
+        });
+    }
+
+    fn include(&mut self, more: Self) {
+        let Self {
+            input,
+            cached,
+            written,
+            written_1h,
+            output,
+            unknown,
+            paid,
+        } = self;
+        for (sum, more) in [
+            (input, more.input),
+            (cached, more.cached),
+            (written, more.written),
+            (written_1h, more.written_1h),
+            (output, more.output),
+        ] {
+            *sum = sum.saturating_add(more);
         }
+        *unknown += more.unknown;
+        *paid += more.paid;
     }
 }
 
@@ -219,7 +275,8 @@ impl Places {
 }
 
 impl RunTally {
-    pub(super) fn add(&mut self, step: &StepHead) {
+    /// Adds a step that began at this time, in microseconds since the epoch.
+    pub(super) fn add(&mut self, step: &StepHead, time: Option<i64>) {
         self.readable += usize::from(step.fate != Fate::Unreadable);
         self.unread += usize::from(!step.fate.is_readable());
         if let Some(score) = step.lowest_score() {
@@ -239,7 +296,7 @@ impl RunTally {
         if step.agent != Symbol::default() {
             self.agents.add(step.agent);
         }
-        self.spend(step);
+        self.spend(step, time);
         self.tokens_estimated |= step.tokens_estimated;
         self.nested += usize::from(step.is_nested);
         self.without_count += usize::from(step.fate.is_readable() && step.tokens.is_none());
@@ -258,7 +315,7 @@ impl RunTally {
         self.failed += void.count;
     }
 
-    fn spend(&mut self, step: &StepHead) {
+    fn spend(&mut self, step: &StepHead, time: Option<i64>) {
         let usage = step.usage_alone(self.tokens_so_far);
         if usage.input.is_some() {
             self.usage = if self.usage.input.is_some() {
@@ -273,21 +330,50 @@ impl RunTally {
                 .map(|(model, usage)| (*model, usage.get()))
         };
         let own = others().fold(usage, |own, (_, other)| own.less(other));
-        self.spend_of(step.model, own, step.cost_usd);
+        let quarter = time.and_then(|time| i32::try_from(time.div_euclid(QUARTER)).ok());
+        let key = |model, usage: Usage| SpentKey {
+            quarter,
+            model,
+            size: RequestSize::of(usage.input),
+            is_paid: step.cost_usd.is_some(),
+        };
+        self.spend_of(key(step.model, own), own, step.cost_usd);
         for (model, usage) in others() {
             // The recorded cost of the step covers all its models.
-            self.spend_of(model, usage, step.cost_usd.map(|_| 0.0));
+            self.spend_of(key(model, usage), usage, step.cost_usd.map(|_| 0.0));
         }
     }
 
-    fn spend_of(&mut self, model: Symbol, usage: Usage, cost: Option<f64>) {
-        match self.spent.iter_mut().find(|(known, _)| *known == model) {
-            Some((_, spent)) => spent.add(usage, cost),
-            None => {
-                let mut spent = Spent::default();
-                spent.add(usage, cost);
-                self.spent.push((model, spent));
-            }
+    fn spend_of(&mut self, key: SpentKey, usage: Usage, cost: Option<f64>) {
+        let mut newest = self.spent.iter_mut().rev().take(OPEN_SPENT);
+        if let Some((_, spent)) = newest.find(|(known, _)| *known == key) {
+            spent.add(usage, cost);
+            return;
         }
+        if self.spent.len() >= MAX_SPENT && self.spent.len().is_power_of_two() {
+            self.merge_spent();
+        }
+        let mut spent = Spent::default();
+        spent.add(usage, cost);
+        self.spent.push((key, spent));
+    }
+
+    /// Merges the entries of each model, without their times.
+    fn merge_spent(&mut self) {
+        let mut merged: BTreeMap<SpentKey, (usize, Spent)> = BTreeMap::new();
+        for (at, (key, spent)) in self.spent.iter().enumerate() {
+            let key = SpentKey {
+                quarter: None,
+                ..*key
+            };
+            let (_, sum) = merged.entry(key).or_insert((at, Spent::default()));
+            sum.include(*spent);
+        }
+        let mut merged: Vec<_> = merged.into_iter().collect();
+        merged.sort_by_key(|(_, (at, _))| *at);
+        self.spent = merged
+            .into_iter()
+            .map(|(key, (_, spent))| (key, spent))
+            .collect();
     }
 }

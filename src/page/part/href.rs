@@ -52,6 +52,11 @@ pub(crate) fn sweep(query: &str) -> String {
     with_query("/whatif", &[("q", query)])
 }
 
+/// Returns the address of the usage of the runs that a query selects.
+pub(crate) fn usage(query: &str, by: &str, period: &str) -> String {
+    with_query("/usage", &[("by", by), ("period", period), ("q", query)])
+}
+
 /// Returns the address of a full-text search in the runs that a query selects.
 pub(crate) fn search(text: &str, query: &str) -> String {
     with_query("/search", &[("q", text), ("in", query)])

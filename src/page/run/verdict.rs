@@ -120,6 +120,7 @@ impl<'a> Verdict<'a> {
             Kind::Error => ("error", "err"),
             Kind::Answer => (self.answer_icon(), ""),
             Kind::Gap => ("died", "err"),
+            Kind::Context => ("limit", "lim"),
         }
     }
 

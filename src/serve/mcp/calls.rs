@@ -128,6 +128,23 @@ pub(super) struct State {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct UsageOf {
+    /// What a row stands for: daily, weekly, monthly, session, model or project. Default: daily
+    #[serde(default)]
+    by: String,
+    /// Counts only the runs that match this query. Same syntax as in list_runs
+    #[serde(default)]
+    query: String,
+    /// The first day, YYYY-MM-DD
+    #[serde(default)]
+    since: String,
+    /// The last day, YYYY-MM-DD
+    #[serde(default)]
+    until: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Diff {
     /// A run: its key from list_runs, its path, or its id
     a: String,
@@ -250,6 +267,16 @@ async fn last_step(session: &Session, key: &RunKey) -> Result<usize, Trouble> {
     let total = Json::parse(&steps).and_then(|steps| steps.get("total").and_then(Json::as_f64));
     let last = total.and_then(|total| (total as usize).checked_sub(1));
     last.ok_or_else(|| Trouble::new(format!("{key} has no recorded steps")))
+}
+
+pub(super) async fn usage(session: &Session, args: UsageOf) -> Document {
+    let query = [
+        ("by", &*args.by),
+        ("q", &args.query),
+        ("since", &args.since),
+        ("until", &args.until),
+    ];
+    session.get("/api/usage", &query).await
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {

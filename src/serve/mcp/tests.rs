@@ -168,6 +168,7 @@ fn every_tool_has_a_schema_and_says_that_it_only_reads() {
             "step",
             "state",
             "search",
+            "usage",
             "diff",
             "whatif"
         ]

@@ -33,7 +33,7 @@ pub(super) struct Tool {
     ask: for<'a> fn(&'a Session, Value) -> Asked<'a>,
 }
 
-const TOOLS: [Tool; 7] = [
+const TOOLS: [Tool; 8] = [
     Tool {
         name: "list_runs",
         title: "List runs",
@@ -82,6 +82,15 @@ const TOOLS: [Tool; 7] = [
         schema: schema::<calls::Search>,
         ask: |session, arguments| {
             Box::pin(async move { calls::search(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "usage",
+        title: "Add up tokens and cost",
+        description: "Adds up the tokens and the cost of runs by day, week, month, run, model or project. `cost_is_estimated`             marks costs that include estimates from prices; `tokens_without_cost` counts tokens that have no known cost.",
+        schema: schema::<calls::UsageOf>,
+        ask: |session, arguments| {
+            Box::pin(async move { calls::usage(session, read(arguments)?).await })
         },
     },
     Tool {

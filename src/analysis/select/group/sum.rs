@@ -30,7 +30,7 @@ pub struct Amount {
 impl Amount {
     /// Returns the value of `run`, if it's a known number.
     pub fn of(column: &Column, run: &Summary) -> Option<Self> {
-        let value = column.value(run)?;
+        let value = column.shown(run)?;
         let number = match value {
             Value::Count(number) => number as f64,
             Value::Millis(ms) => ms,

@@ -153,7 +153,7 @@ impl Strip {
             columns, place, to, ..
         } = *layout;
         let (index, steps) = (view.index, view.index.steps().len());
-        let overview = Overview::new(index, columns, place);
+        let overview = Overview::new(index, view.summary.prices.as_deref(), columns, place);
         let (lanes, height) = lanes(&overview);
         let shown = columns.min(LINKS);
         // Finds the first step that a monotonic condition accepts.
@@ -219,7 +219,8 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
         top += SCORE + GAP;
     }
     if let Some(fullest) = whole.fullest {
-        let all = overview.window.unwrap_or_default().max(fullest.input);
+        let window = overview.window.map_or(0, |window| window.tokens);
+        let all = window.max(fullest.input);
         // Whole pixels, because neighbours are often alike and then share a line of the path.
         let height = |tokens: u64| (CONTEXT as f64 * (1.0 - tokens as f64 / all as f64)).round();
         let tokens = |of: fn(&Context) -> Option<u64>| {
@@ -402,11 +403,16 @@ fn legend(
         let at = format!("at step {}", label(step));
         let words = match overview.window {
             Some(window) => format!(
-                "fullest context {tokens} of {} tokens ({}) {at}",
-                format::tokens(window),
-                format::percent(input, window)
+                "fullest context {tokens} of {} tokens ({}) {at}{}",
+                format::tokens(window.tokens),
+                format::percent(input, window.tokens),
+                if window.is_listed {
+                    ", window from the price list"
+                } else {
+                    ""
+                }
             ),
-            None => format!("largest input {tokens} tokens {at}, context window not recorded"),
+            None => format!("largest input {tokens} tokens {at}, context window unknown"),
         };
         legend.push(("ctx", "", words, to(step)));
         if let Some((input, cached)) = overview.cached {

@@ -246,8 +246,8 @@ fn hostile_groups_stay_text() {
 fn an_estimate_says_where_its_prices_stand() {
     let price = Price {
         input: 1.0,
-        cached: None,
         output: 1.0,
+        ..Price::default()
     };
     let prices = Arc::new(
         Prices::new(
@@ -257,20 +257,17 @@ fn an_estimate_says_where_its_prices_stand() {
         .unwrap(),
     );
     let mut run = session("a", "/p", "x");
-    let model = "m".to_owned();
     run.spent = thin_vec::thin_vec![Spent {
-        model,
+        model: "m".into(),
         input: 100_000,
-        cached: 0,
         output: 20_000,
-        unknown: 0,
-        paid: 0.0
+        ..Spent::default()
     }];
     let html = table(&ctx(""), vec![run.clone().priced(&prices)])
         .render()
         .unwrap();
     assert!(
-        html.contains("title=\"estimated from my prices.toml\">~$0.1200<"),
+        html.contains("title=\"estimated from my prices.toml\">≈$0.1200<"),
         "{html}"
     );
     let mut paid = session("b", "/p", "x");
@@ -279,7 +276,7 @@ fn an_estimate_says_where_its_prices_stand() {
         .render()
         .unwrap();
     assert!(
-        both.contains(">~$1.12<"),
+        both.contains(">≈$1.12<"),
         "a sum with an estimate in it is one: {both}"
     );
 }

@@ -1,0 +1,623 @@
+//! Adds up what runs used: tokens and cost by day, week, month, run, model or project.
+//!
+//! The sums are those of the run table: a run's parts add up to its tokens and its cost there. A
+//! recorded cost of a whole run is distributed over its days and models in proportion to what their
+//! tokens cost by the prices, or else to their number.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::summary::{Spent, Summary};
+
+/// Seconds in a quarter of an hour.
+const QUARTER_SECONDS: i64 = 900;
+
+/// What the rows of a report stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// A day in the reader's time zone.
+    Day,
+    /// A week, from Monday.
+    Week,
+    /// A month.
+    Month,
+    /// A run.
+    Session,
+    /// A model.
+    Model,
+    /// The directory in which the agent worked.
+    Project,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [By; 6] = [
+        By::Day,
+        By::Week,
+        By::Month,
+        By::Session,
+        By::Model,
+        By::Project,
+    ];
+
+    /// Returns the word for it in commands and addresses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            By::Day => "daily",
+            By::Week => "weekly",
+            By::Month => "monthly",
+            By::Session => "session",
+            By::Model => "model",
+            By::Project => "project",
+        }
+    }
+
+    /// Returns whether a row stands for a period of time.
+    pub fn is_period(self) -> bool {
+        matches!(self, By::Day | By::Week | By::Month)
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for By {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        By::ALL
+            .into_iter()
+            .find(|by| by.as_str() == text)
+            .ok_or_else(|| {
+                let names: Vec<&str> = By::ALL.into_iter().map(By::as_str).collect();
+                format!("`{text}` is none of {}", names.join(", "))
+            })
+    }
+}
+
+/// The days that a report covers, in the reader's time zone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Days {
+    /// The first day, if there is a limit.
+    pub since: Option<Date>,
+    /// The last day, if there is a limit.
+    pub until: Option<Date>,
+}
+
+impl Days {
+    /// Returns the last `days` days up to `today`.
+    pub fn last(days: i32, today: Date) -> Self {
+        Self {
+            since: today.checked_sub((days - 1).days()).ok(),
+            until: Some(today),
+        }
+    }
+
+    /// Returns as many days right before these, if both limits are known.
+    pub fn before(self) -> Option<Self> {
+        let (since, until) = (self.since?, self.until?);
+        let days = since.until(until).ok()?.get_days() + 1;
+        Some(Self {
+            since: since.checked_sub(days.days()).ok(),
+            until: since.yesterday().ok(),
+        })
+    }
+
+    fn has(self, day: Option<Date>) -> bool {
+        match day {
+            Some(day) => {
+                self.since.is_none_or(|since| day >= since)
+                    && self.until.is_none_or(|until| day <= until)
+            }
+            None => self == Self::default(),
+        }
+    }
+}
+
+/// Sums over runs, or over parts of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Used {
+    /// The number of runs that used anything.
+    pub runs: usize,
+    /// All tokens.
+    pub tokens: u64,
+    /// Input tokens that were neither read from a cache nor written to one.
+    pub tokens_uncached: u64,
+    /// Input tokens that were written to a cache, if any run records them.
+    pub tokens_cache_write: Option<u64>,
+    /// Input tokens that were read from a cache, if any run records them.
+    pub tokens_cached: Option<u64>,
+    /// Output tokens.
+    pub tokens_out: u64,
+    /// Tokens of which only the total is recorded.
+    pub tokens_other: u64,
+    /// The cost in US dollars, as far as known.
+    pub cost: Option<f64>,
+    /// Whether any part of the cost is an estimate.
+    pub cost_is_estimated: bool,
+    /// The number of runs with tokens that have no known cost. They aren't part of `cost`.
+    pub runs_without_cost: usize,
+    /// The tokens that have no known cost.
+    pub tokens_without_cost: u64,
+    /// The run that was counted last, so that a run with several parts counts once.
+    #[serde(skip)]
+    newest_run: usize,
+    /// The run that was last counted as one without cost.
+    #[serde(skip)]
+    newest_without: usize,
+}
+
+impl Used {
+    fn add(&mut self, part: &Part<'_>, run: usize) {
+        let plus = |sum: &mut Option<u64>, more: Option<u64>| {
+            *sum = match (*sum, more) {
+                (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+                (sum, more) => sum.or(more),
+            };
+        };
+        self.tokens = self.tokens.saturating_add(part.tokens());
+        self.tokens_uncached = self.tokens_uncached.saturating_add(part.uncached);
+        plus(&mut self.tokens_cache_write, part.cache_write);
+        plus(&mut self.tokens_cached, part.cached);
+        self.tokens_out = self.tokens_out.saturating_add(part.output);
+        self.tokens_other = self.tokens_other.saturating_add(part.other);
+        if self.newest_run != run {
+            self.newest_run = run;
+            self.runs += 1;
+        }
+        match part.cost {
+            Some(cost) => {
+                *self.cost.get_or_insert_default() += cost;
+                self.cost_is_estimated |= part.is_estimate;
+            }
+            None if part.tokens() > 0 => {
+                self.tokens_without_cost = self.tokens_without_cost.saturating_add(part.tokens());
+                if self.newest_without != run {
+                    self.newest_without = run;
+                    self.runs_without_cost += 1;
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Returns the share of the input tokens that came from a cache, in percent, if recorded.
+    pub fn cached_percent(&self) -> Option<u64> {
+        let cached = self.tokens_cached?;
+        let input = self
+            .tokens_uncached
+            .saturating_add(self.tokens_cache_write.unwrap_or(0))
+            .saturating_add(cached);
+        (input > 0).then(|| (u128::from(cached) * 100 / u128::from(input)) as u64)
+    }
+}
+
+/// A row of a report.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Row {
+    /// The first day of the period, the key of the run, the model, or the project. Empty if it isn't
+    /// recorded.
+    pub name: String,
+    /// The title of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The sums.
+    #[serde(flatten)]
+    pub used: Used,
+    /// The models of a period, a run or a project, the most expensive first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelRow>,
+}
+
+/// What one model used within a row.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ModelRow {
+    /// The model. Empty if it isn't recorded.
+    pub name: String,
+    /// The sums.
+    #[serde(flatten)]
+    pub used: Used,
+}
+
+/// What runs used.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Usage {
+    /// What the rows stand for: `daily`, `weekly`, `monthly`, `session`, `model` or `project`.
+    pub by: &'static str,
+    /// The first day, `YYYY-MM-DD`, if limited.
+    pub since: Option<String>,
+    /// The last day, if limited.
+    pub until: Option<String>,
+    /// The rows: periods from old to new, others by cost.
+    pub rows: Vec<Row>,
+    /// The sums over all rows. A run that's part of several rows counts once.
+    pub total: Used,
+    /// The number of matching runs that record neither tokens nor a cost.
+    pub runs_without_usage: usize,
+    /// The number of matching runs whose usage is left out because the days are limited and their
+    /// steps have no recorded time.
+    pub runs_without_time: usize,
+    /// The first day on which any matching run used anything, whatever the limits.
+    pub first_day: Option<String>,
+}
+
+/// What a run used with one model in a quarter of an hour.
+#[derive(Debug, Clone, Default)]
+struct Part<'a> {
+    quarter: Option<i32>,
+    model: &'a str,
+    uncached: u64,
+    cache_write: Option<u64>,
+    cached: Option<u64>,
+    output: u64,
+    other: u64,
+    cost: Option<f64>,
+    is_estimate: bool,
+}
+
+impl Part<'_> {
+    fn tokens(&self) -> u64 {
+        [
+            self.uncached,
+            self.cache_write.unwrap_or(0),
+            self.cached.unwrap_or(0),
+            self.output,
+            self.other,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+}
+
+/// Returns what the run used, by model and time.
+fn parts(run: &Summary) -> Vec<Part<'_>> {
+    let prices = run.prices.as_deref();
+    let (records_writes, records_reads) = (run.usage.written.is_some(), run.usage.cached.is_some());
+    let part = |spent: &'_ Spent| {
+        let beside = spent.cached.saturating_add(spent.written);
+        let known = |tokens: u64, is_recorded: bool| (tokens > 0 || is_recorded).then_some(tokens);
+        Part {
+            quarter: spent.quarter,
+            uncached: spent.input.saturating_sub(beside),
+            cache_write: known(spent.written, records_writes),
+            cached: known(spent.cached, records_reads),
+            output: spent.output,
+            cost: spent.cost(prices),
+            is_estimate: !spent.is_paid,
+            ..Part::default()
+        }
+    };
+    let mut parts: Vec<Part<'_>> = run
+        .spent
+        .iter()
+        .filter(|spent| spent.tokens() > 0 || spent.paid > 0.0)
+        .map(|spent| Part {
+            model: spent.model.as_str(),
+            ..part(spent)
+        })
+        .collect();
+    let known = parts.iter().map(Part::tokens).fold(0, u64::saturating_add);
+    let whole = run.cost_usd.or(run.cost_by_run_usd);
+    let rest = run.tokens.unwrap_or(0).saturating_sub(known);
+    if rest > 0 || (parts.is_empty() && whole.is_some()) {
+        parts.push(Part {
+            quarter: parts.last().and_then(|part| part.quarter).or_else(|| {
+                i32::try_from(run.started?.div_euclid(QUARTER_SECONDS * 1_000_000)).ok()
+            }),
+            model: run.model.as_deref().unwrap_or_default(),
+            other: rest,
+            ..Part::default()
+        });
+    }
+    if let Some(whole) = whole {
+        distribute(&mut parts, whole, run.cost_usd.is_none());
+    }
+    parts
+}
+
+/// Sets the costs of the parts so that they add up to `whole`.
+fn distribute(parts: &mut [Part<'_>], whole: f64, is_estimate: bool) {
+    let priced: Option<f64> = parts.iter().map(|part| part.cost).sum();
+    let by_price = priced.is_some_and(|priced| priced > 0.0);
+    let weight = |part: &Part<'_>| match part.cost.filter(|_| by_price) {
+        Some(cost) => cost,
+        None => part.tokens() as f64,
+    };
+    let sum: f64 = parts.iter().map(weight).sum();
+    let count = parts.len() as f64;
+    for part in parts {
+        let share = if sum > 0.0 {
+            weight(part) / sum
+        } else {
+            1.0 / count
+        };
+        part.cost = Some(whole * share);
+        part.is_estimate = is_estimate;
+    }
+}
+
+/// A row under construction.
+#[derive(Default)]
+struct Sums<'a> {
+    title: Option<&'a str>,
+    used: Used,
+    models: BTreeMap<&'a str, Used>,
+}
+
+/// Finds the day of a quarter of an hour.
+struct Calendar<'a> {
+    zone: &'a TimeZone,
+    known: HashMap<i32, Option<Date>>,
+}
+
+impl Calendar<'_> {
+    fn day(&mut self, quarter: Option<i32>) -> Option<Date> {
+        let quarter = quarter?;
+        let zone = self.zone;
+        *self.known.entry(quarter).or_insert_with(|| {
+            let at = Timestamp::from_second(i64::from(quarter) * QUARTER_SECONDS).ok()?;
+            Some(zone.to_datetime(at).date())
+        })
+    }
+}
+
+/// Returns the first day of the period that contains `day`.
+fn period(by: By, day: Date) -> Date {
+    match by {
+        By::Week => {
+            let past = i32::from(day.weekday().since(Weekday::Monday));
+            day.checked_sub(past.days()).unwrap_or(day)
+        }
+        By::Month => day.first_of_month(),
+        _ => day,
+    }
+}
+
+/// Adds up what `runs` used on these days.
+pub fn usage<'a>(
+    runs: impl IntoIterator<Item = &'a Summary>,
+    by: By,
+    days: Days,
+    zone: &TimeZone,
+) -> Usage {
+    let mut calendar = Calendar {
+        zone,
+        known: HashMap::new(),
+    };
+    let mut rows: BTreeMap<Name<'a>, Sums<'a>> = BTreeMap::new();
+    let mut total = Used::default();
+    let mut first: Option<Date> = None;
+    let (mut runs_without_usage, mut runs_without_time) = (0, 0);
+    for (n, run) in runs.into_iter().filter(|run| run.counts()).enumerate() {
+        let n = n + 1;
+        let parts = parts(run);
+        runs_without_usage += usize::from(parts.is_empty());
+        let mut is_left_out = false;
+        for part in &parts {
+            let day = calendar.day(part.quarter);
+            first = match (first, day) {
+                (Some(first), Some(day)) => Some(first.min(day)),
+                (first, day) => first.or(day),
+            };
+            if !days.has(day) {
+                is_left_out |= day.is_none();
+                continue;
+            }
+            let name = match by {
+                By::Session => Name::Text(run.key.as_str()),
+                By::Model => Name::Text(part.model),
+                By::Project => Name::Text(run.project.as_deref().unwrap_or_default()),
+                _ => Name::Day(day.map(|day| period(by, day))),
+            };
+            let row = rows.entry(name).or_default();
+            row.used.add(part, n);
+            total.add(part, n);
+            if by == By::Session {
+                row.title = Some(run.title());
+            }
+            if by != By::Model {
+                row.models.entry(part.model).or_default().add(part, n);
+            }
+        }
+        runs_without_time += usize::from(is_left_out);
+    }
+    let mut rows: Vec<Row> = rows
+        .into_iter()
+        .map(|(name, sums)| row(name, sums))
+        .collect();
+    if !by.is_period() {
+        rows.sort_by(|a, b| by_cost(&a.used, &b.used));
+    }
+    let words = |day: Option<Date>| day.map(|day| day.to_string());
+    Usage {
+        by: by.as_str(),
+        since: words(days.since),
+        until: words(days.until),
+        rows,
+        total,
+        runs_without_usage,
+        runs_without_time,
+        first_day: words(first),
+    }
+}
+
+/// The name of a row. Periods are in the order of time, and one without a time comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Name<'a> {
+    Day(Option<Date>),
+    Text(&'a str),
+}
+
+fn row(name: Name<'_>, sums: Sums<'_>) -> Row {
+    let mut models: Vec<ModelRow> = sums
+        .models
+        .into_iter()
+        .map(|(name, used)| ModelRow {
+            name: name.to_owned(),
+            used,
+        })
+        .collect();
+    models.sort_by(|a, b| by_cost(&a.used, &b.used));
+    Row {
+        name: match name {
+            Name::Day(day) => day.map(|day| day.to_string()).unwrap_or_default(),
+            Name::Text(text) => text.to_owned(),
+        },
+        title: sums.title.map(str::to_owned),
+        used: sums.used,
+        models,
+    }
+}
+
+/// Orders by cost, then by tokens, the highest first.
+fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
+    let cost = |used: &Used| used.cost.unwrap_or(0.0);
+    cost(b)
+        .total_cmp(&cost(a))
+        .then_with(|| Reverse(a.tokens).cmp(&Reverse(b.tokens)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::analysis::select::sample;
+    use crate::analysis::verdict::RunStatus;
+    use crate::model::price::{Price, Prices, RequestSize};
+
+    /// 26 November 2026, 23:30 UTC, in quarters of an hour.
+    const LATE: i32 = 1_995_262;
+
+    fn spent(model: &str, quarter: Option<i32>, input: u64) -> Spent {
+        Spent {
+            model: model.into(),
+            quarter,
+            size: RequestSize::default(),
+            input,
+            output: 10,
+            ..Spent::default()
+        }
+    }
+
+    fn summary(key: &str, spent: Vec<Spent>) -> Summary {
+        let price = Price {
+            input: 1_000.0,
+            ..Price::default()
+        };
+        let prices = Prices::new([("m".to_owned(), price)].into(), "p".to_owned()).unwrap();
+        let tokens = spent.iter().map(Spent::tokens).sum();
+        Summary {
+            tokens: Some(tokens),
+            spent: spent.into(),
+            ..sample::run(key, RunStatus::Answered, None)
+        }
+        .priced(&Arc::new(prices))
+    }
+
+    fn names(report: &Usage) -> Vec<(&str, u64, usize)> {
+        let row = |row: &'_ Row| (row.used.tokens, row.used.runs);
+        report
+            .rows
+            .iter()
+            .map(|one| (one.name.as_str(), row(one).0, row(one).1))
+            .collect()
+    }
+
+    #[test]
+    fn a_day_begins_at_midnight_in_the_readers_zone() {
+        let runs = [
+            summary(
+                "a",
+                vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 1), 190)],
+            ),
+            summary("b", vec![spent("m", Some(LATE + 2), 290)]),
+        ];
+        let by = |by, zone: &TimeZone| usage(&runs, by, Days::default(), zone);
+        let utc = by(By::Day, &TimeZone::UTC);
+        assert_eq!(
+            names(&utc),
+            [("2026-11-26", 300, 1), ("2026-11-27", 300, 1)]
+        );
+        let kathmandu = TimeZone::fixed(
+            jiff::tz::offset(0).saturating_add(jiff::SignedDuration::from_mins(345)),
+        );
+        assert_eq!(names(&by(By::Day, &kathmandu)), [("2026-11-27", 600, 2)]);
+        let west = TimeZone::fixed(jiff::tz::offset(-1));
+        assert_eq!(names(&by(By::Day, &west)), [("2026-11-26", 600, 2)]);
+        assert_eq!(
+            names(&by(By::Week, &TimeZone::UTC)),
+            [("2026-11-23", 600, 2)]
+        );
+        assert_eq!(
+            names(&by(By::Month, &TimeZone::UTC)),
+            [("2026-11-01", 600, 2)]
+        );
+        assert_eq!(utc.total.runs, 2);
+        assert!((utc.total.cost.unwrap() - 0.57).abs() < 1e-9);
+    }
+
+    #[test]
+    fn limits_select_days_and_leave_out_what_has_no_time() {
+        let mut timeless = summary("c", vec![spent("m", None, 5)]);
+        timeless.started = None;
+        let runs = [
+            summary(
+                "a",
+                vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 2), 190)],
+            ),
+            timeless,
+        ];
+        let day: Date = "2026-11-27".parse().unwrap();
+        let report = usage(&runs, By::Day, Days::last(1, day), &TimeZone::UTC);
+        assert_eq!(names(&report), [("2026-11-27", 200, 1)]);
+        assert_eq!(report.runs_without_time, 1);
+        assert_eq!(report.first_day.as_deref(), Some("2026-11-26"));
+        let all = usage(&runs, By::Day, Days::default(), &TimeZone::UTC);
+        assert_eq!(names(&all)[0], ("", 15, 1));
+        let week = Days::last(7, day);
+        assert_eq!(
+            week.before().map(|days| (days.since, days.until)),
+            Some(("2026-11-14".parse().ok(), "2026-11-20".parse().ok()))
+        );
+    }
+
+    #[test]
+    fn a_recorded_cost_is_distributed_and_other_tokens_are_kept_apart() {
+        let mut paid = summary(
+            "a",
+            vec![spent("m", Some(LATE), 90), spent("m", Some(LATE + 2), 290)],
+        );
+        paid.rare.cost_usd = Some(2.0);
+        paid.tokens = Some(500);
+        let unpriced = summary("b", vec![spent("n", Some(LATE), 40)]);
+        let runs = [paid, unpriced];
+        let report = usage(&runs, By::Model, Days::default(), &TimeZone::UTC);
+        let [m, other, n] = &report.rows[..] else {
+            panic!("{report:?}");
+        };
+        assert_eq!(
+            (m.name.as_str(), m.used.tokens, other.used.tokens_other),
+            ("m", 400, 100)
+        );
+        assert!((report.total.cost.unwrap() - 2.0).abs() < 1e-9);
+        assert!(!m.used.cost_is_estimated);
+        assert_eq!((n.name.as_str(), n.used.cost), ("n", None));
+        assert_eq!(
+            (report.total.tokens, report.total.tokens_without_cost),
+            (550, 50)
+        );
+        assert_eq!(report.total.runs_without_cost, 1);
+    }
+}

@@ -1,0 +1,551 @@
+//! Shows what runs used: the page at `/usage`, and its JSON.
+//!
+//! The page begins with the cost of the period, and how it compares with the period before.
+
+use askama::Template;
+use axum::extract::State;
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::query::{Ignored, Query, Sort};
+use crate::analysis::select::select;
+use crate::analysis::usage::{By, Days, Usage, Used, usage};
+use crate::model::price::LIST_DATE;
+use crate::page::answer::{html, json};
+use crate::page::app::AppState;
+use crate::page::blocking::blocking;
+use crate::page::error::{Answer, WebError};
+use crate::page::params::Params;
+use crate::page::part::{href, text};
+use crate::page::runs::handler::listed;
+use crate::page::shell::{NavItem, Shell, now};
+
+/// Rows on the page, at most. The JSON has all.
+const MAX_ROWS: usize = 400;
+/// Models listed below a row, at most.
+const MAX_MODELS: usize = 12;
+/// A period, and the number of its days. `all` has no limit.
+const PERIODS: [(&str, &str, Option<i32>); 5] = [
+    ("today", "Today", Some(1)),
+    ("7d", "7 days", Some(7)),
+    ("30d", "30 days", Some(30)),
+    ("90d", "90 days", Some(90)),
+    ("all", "All", None),
+];
+/// The period of a page whose address doesn't name one.
+const PERIOD: &str = "30d";
+
+/// `GET /usage`
+pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
+    let (by, query) = (by(&params)?, params.text("q").to_owned());
+    let period = match params.text("period") {
+        "" => PERIOD,
+        text => period(text)?,
+    };
+    let own = days(&params)?;
+    blocking(move || {
+        let today = today(&state);
+        let chosen = PERIODS.iter().find(|(name, ..)| *name == period);
+        let last = chosen.and_then(|(_, _, days)| *days);
+        let days = match own {
+            Some(own) => own,
+            None => last.map_or(Days::default(), |days| Days::last(days, today)),
+        };
+        let parsed = Query::parse(&query);
+        let (runs, _) = listed(&state, &parsed);
+        let found = select(&runs, &parsed, Sort::default(), usize::MAX, None);
+        let of = |by, days| {
+            let runs = found.rows.iter().map(|run| &*run.summary);
+            usage(runs, by, days, &state.zone)
+        };
+        let report = of(by, days);
+        let first = report.first_day.as_deref().and_then(|day| day.parse().ok());
+        let before = days.before().filter(|before: &Days| {
+            // A period that began before the first run isn't complete.
+            before
+                .since
+                .is_some_and(|since| first.is_some_and(|first: Date| first <= since))
+        });
+        let before = before.map(|before| of(by, before).total);
+        let days_used = of(By::Day, Days::last(1, today)).total;
+        let shell = state.shell(NavItem::Usage);
+        html(&UsagePage {
+            shell: Shell {
+                title: "Usage".to_owned(),
+                ..shell
+            },
+            view: View {
+                by,
+                period: if own.is_some() { "" } else { period },
+                query,
+                ignored: parsed.ignored,
+                days,
+                today,
+                before,
+                days_used,
+                report,
+            },
+        })
+    })
+    .await
+    .flatten()
+}
+
+/// `GET /api/usage`
+pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
+    let by = by(&params)?;
+    let days = days(&params)?.unwrap_or_default();
+    blocking(move || {
+        let query = Query::parse(params.text("q"));
+        let (runs, _) = listed(&state, &query);
+        let found = select(&runs, &query, Sort::default(), usize::MAX, None);
+        json(&usage(
+            found.rows.iter().map(|run| &*run.summary),
+            by,
+            days,
+            &state.zone,
+        ))
+    })
+    .await
+    .flatten()
+}
+
+fn by(params: &Params) -> Result<By, WebError> {
+    match params.text("by") {
+        "" => Ok(By::Day),
+        text => text.parse().map_err(|why: String| {
+            WebError::bad_request("Invalid grouping", &format!("{why}.")).named(text)
+        }),
+    }
+}
+
+fn period(text: &str) -> Result<&'static str, WebError> {
+    let known = PERIODS.iter().find(|(name, ..)| *name == text);
+    known.map(|(name, ..)| *name).ok_or_else(|| {
+        let names: Vec<&str> = PERIODS.iter().map(|(name, ..)| *name).collect();
+        let detail = format!("period must be one of: {}.", names.join(", "));
+        WebError::bad_request("Invalid period", &detail).named(text)
+    })
+}
+
+/// Returns the days in the address, if it names any.
+fn days(params: &Params) -> Result<Option<Days>, WebError> {
+    let day = |name: &str| match params.text(name) {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| {
+            let detail = format!("{name} must be a day, YYYY-MM-DD.");
+            WebError::bad_request("Invalid day", &detail).named(text)
+        }),
+    };
+    let days = Days {
+        since: day("since")?,
+        until: day("until")?,
+    };
+    Ok(Some(days).filter(|days| *days != Days::default()))
+}
+
+fn today(state: &AppState) -> Date {
+    Timestamp::from_microsecond(now())
+        .unwrap_or_default()
+        .to_zoned(state.zone.clone())
+        .date()
+}
+
+#[derive(Template)]
+#[template(path = "usage/page.html")]
+struct UsagePage {
+    shell: Shell,
+    view: View,
+}
+
+/// The content of the page.
+struct View {
+    by: By,
+    /// The chosen period, or empty if the address names days.
+    period: &'static str,
+    query: String,
+    ignored: Vec<Ignored>,
+    days: Days,
+    today: Date,
+    /// The sums of the period before, if it's complete.
+    before: Option<Used>,
+    /// The sums of today.
+    days_used: Used,
+    report: Usage,
+}
+
+/// A link of a row of choices, and whether it's the current one.
+struct Choice {
+    href: String,
+    name: &'static str,
+    is_current: bool,
+}
+
+/// The cells of a row.
+struct Cells {
+    name: text::Line,
+    title: String,
+    href: Option<String>,
+    is_model: bool,
+    runs: String,
+    uncached: String,
+    cache_write: String,
+    cached: String,
+    share: String,
+    output: String,
+    cost: String,
+    /// The width of the bar in percent.
+    bar: u64,
+}
+
+impl View {
+    /// Returns the answer in a sentence: `≈$439.32 in 30 days, +67% on the 30 days before.`
+    fn answer(&self) -> String {
+        let total = &self.report.total;
+        if self.report.rows.is_empty() {
+            return match self.days == Days::default() {
+                true => "No usage recorded".to_owned(),
+                false => "No usage recorded in this period".to_owned(),
+            };
+        }
+        let what = match total.cost {
+            Some(_) => cost(total),
+            None => format!("{} tokens, cost unknown", format::tokens(total.tokens)),
+        };
+        let when = match (self.chosen(), self.days.since, self.days.until) {
+            (Some(("today", ..)), ..) => "today".to_owned(),
+            (Some((_, name, Some(_))), ..) => format!("in {name}"),
+            (_, Some(since), Some(until)) => format!("from {since} to {until}"),
+            (_, Some(since), None) => format!("since {since}"),
+            (_, None, Some(until)) => format!("until {until}"),
+            _ => format!("in {}", counted(total.runs, "run")),
+        };
+        let change = self.change().unwrap_or_default();
+        let is_long = self.period != "today" && self.days.has_today(self.today);
+        let today = match self.days_used.cost {
+            Some(_) if is_long => format!(" Today {} so far.", cost(&self.days_used)),
+            _ => String::new(),
+        };
+        format!("{what} {when}{change}.{today}")
+    }
+
+    fn chosen(&self) -> Option<&'static (&'static str, &'static str, Option<i32>)> {
+        PERIODS.iter().find(|(name, ..)| *name == self.period)
+    }
+
+    /// Compares the cost with that of the period before: `, +67% on the 30 days before`.
+    fn change(&self) -> Option<String> {
+        let (now, before) = (self.report.total.cost?, self.before.as_ref()?.cost?);
+        let name = match self.period {
+            "today" => "yesterday".to_owned(),
+            _ => format!("the {} before", self.chosen()?.1),
+        };
+        Some(format!(", {} on {name}", change(now, before)?))
+    }
+
+    /// Returns the second sentence: where the tokens come from.
+    fn detail(&self) -> Option<String> {
+        let total = &self.report.total;
+        let share = total.cached_percent()?;
+        Some(format!(
+            "{} tokens. {share}% of the input was read from caches.",
+            format::tokens(total.tokens)
+        ))
+    }
+
+    fn periods(&self) -> Vec<Choice> {
+        let choice = |(name, label, _): &(&'static str, &'static str, Option<i32>)| Choice {
+            href: href::usage(&self.query, self.by.as_str(), name),
+            name: label,
+            is_current: *name == self.period,
+        };
+        PERIODS.iter().map(choice).collect()
+    }
+
+    fn groupings(&self) -> Vec<Choice> {
+        let choice = |by: By| Choice {
+            href: self.with(by),
+            name: match by {
+                By::Day => "Daily",
+                By::Week => "Weekly",
+                By::Month => "Monthly",
+                By::Session => "By run",
+                By::Model => "By model",
+                By::Project => "By project",
+            },
+            is_current: by == self.by,
+        };
+        By::ALL.into_iter().map(choice).collect()
+    }
+
+    fn with(&self, by: By) -> String {
+        let day = |day: Option<Date>| day.map(|day| day.to_string()).unwrap_or_default();
+        let (since, until) = match self.period {
+            "" => (day(self.days.since), day(self.days.until)),
+            _ => Default::default(),
+        };
+        href::with_query(
+            "/usage",
+            &[
+                ("by", by.as_str()),
+                ("period", self.period),
+                ("since", &since),
+                ("until", &until),
+                ("q", &self.query),
+            ],
+        )
+    }
+
+    fn json(&self) -> String {
+        let day = |day: Option<Date>| day.map(|day| day.to_string()).unwrap_or_default();
+        href::with_query(
+            "/api/usage",
+            &[
+                ("by", self.by.as_str()),
+                ("since", &day(self.days.since)),
+                ("until", &day(self.days.until)),
+                ("q", &self.query),
+            ],
+        )
+    }
+
+    /// Returns the command that prints the same numbers.
+    fn command(&self) -> String {
+        let mut command = format!("board usage {}", self.by);
+        if let Some(since) = self.days.since {
+            command.push_str(&format!(" --since {since}"));
+        }
+        if let Some(until) = self.days.until.filter(|until| *until != self.today) {
+            command.push_str(&format!(" --until {until}"));
+        }
+        command
+    }
+
+    fn head(&self) -> &'static str {
+        match self.by {
+            By::Day => "Day",
+            By::Week => "Week from",
+            By::Month => "Month from",
+            By::Session => "Run",
+            By::Model => "Model",
+            By::Project => "Project",
+        }
+    }
+
+    /// Returns the cells of the rows. Periods are listed from new to old.
+    fn rows(&self) -> Vec<Cells> {
+        let rows = &self.report.rows;
+        let most = rows
+            .iter()
+            .filter_map(|row| row.used.cost)
+            .fold(0.0, f64::max);
+        let mut ordered: Vec<_> = rows.iter().collect();
+        if self.by.is_period() {
+            ordered.reverse();
+        }
+        let mut all = Vec::new();
+        for row in ordered.into_iter().take(MAX_ROWS) {
+            let shown = match (self.by, row.title.as_deref()) {
+                (_, Some(title)) => title.to_owned(),
+                (By::Day | By::Week | By::Month, _) => self.period_name(&row.name),
+                (By::Project, _) => name_of(&row.name),
+                _ => row.name.clone(),
+            };
+            all.push(Cells {
+                title: row.name.clone(),
+                href: self.link(&row.name),
+                bar: bar(row.used.cost, most),
+                ..cells(&shown, &row.used, false)
+            });
+            // A single model of the newest period is the same row again.
+            let models = Some(&row.models).filter(|models| models.len() > 1);
+            let models = models.filter(|_| self.by != By::Session);
+            let models = models.into_iter().flatten().take(MAX_MODELS);
+            all.extend(models.map(|model| cells(&model.name, &model.used, true)));
+        }
+        all
+    }
+
+    /// Returns how many rows aren't shown.
+    fn hidden(&self) -> Option<String> {
+        let hidden = self.report.rows.len().saturating_sub(MAX_ROWS);
+        (hidden > 0).then(|| format!("{} more rows are in the JSON.", count(hidden as u64)))
+    }
+
+    fn total(&self) -> Cells {
+        cells("Total", &self.report.total, false)
+    }
+
+    fn period_name(&self, name: &str) -> String {
+        let Ok(day) = name.parse::<Date>() else {
+            return String::new();
+        };
+        let same_year = day.year() == self.today.year();
+        let words = match (self.by, same_year) {
+            (By::Month, _) => day.strftime("%b %Y"),
+            (_, true) => day.strftime("%a %-d %b"),
+            (_, false) => day.strftime("%a %-d %b %Y"),
+        };
+        words.to_string()
+    }
+
+    /// Returns the address of the runs of a row, or of its days.
+    fn link(&self, name: &str) -> Option<String> {
+        match self.by {
+            _ if name.is_empty() => None,
+            By::Session => Some(href::run(name)),
+            By::Model => Some(self.runs_with("model", name)),
+            By::Project => Some(self.runs_with("project", name)),
+            By::Day => Some(href::with_query(
+                "/usage",
+                &[
+                    ("by", By::Session.as_str()),
+                    ("since", name),
+                    ("until", name),
+                    ("q", &self.query),
+                ],
+            )),
+            By::Week | By::Month => {
+                let since: Date = name.parse().ok()?;
+                let until = match self.by {
+                    By::Week => since.checked_add(jiff::Span::new().days(6)).ok()?,
+                    _ => since.last_of_month(),
+                };
+                Some(href::with_query(
+                    "/usage",
+                    &[
+                        ("by", By::Day.as_str()),
+                        ("since", name),
+                        ("until", &until.to_string()),
+                        ("q", &self.query),
+                    ],
+                ))
+            }
+        }
+    }
+
+    fn runs_with(&self, field: &str, value: &str) -> String {
+        let value = value.replace('"', "");
+        href::runs(format!("{} {field}:\"{value}\"", self.query).trim())
+    }
+
+    /// Explains the marks of the costs, each with the mark.
+    fn key(&self) -> Vec<(&'static str, String)> {
+        let total = &self.report.total;
+        let mut key = Vec::new();
+        if total.cost_is_estimated {
+            key.push((
+                "≈",
+                format!("estimated with list prices of {LIST_DATE}, or your own"),
+            ));
+            key.push(("no sign", "recorded by the run".to_owned()));
+        }
+        if total.runs_without_cost > 0 {
+            key.push((
+                "⁺",
+                format!(
+                    "leaves out {} tokens of {} without a known price",
+                    format::tokens(total.tokens_without_cost),
+                    counted(total.runs_without_cost, "run")
+                ),
+            ));
+        }
+        key.push(("–", "not recorded".to_owned()));
+        key
+    }
+
+    /// States what the table doesn't count.
+    fn notes(&self) -> Vec<String> {
+        let report = &self.report;
+        let mut notes = Vec::new();
+        if report.runs_without_usage > 0 {
+            notes.push(format!(
+                "{} without recorded usage.",
+                counted(report.runs_without_usage, "run")
+            ));
+        }
+        if report.runs_without_time > 0 {
+            notes.push(format!(
+                "{} left out: no time is recorded for their steps.",
+                counted(report.runs_without_time, "run")
+            ));
+        }
+        notes.push("Duplicates count once.".to_owned());
+        notes
+    }
+}
+
+impl Days {
+    fn has_today(self, today: Date) -> bool {
+        self.until.is_none_or(|until| until >= today)
+    }
+}
+
+/// Returns the last component of a path.
+fn name_of(path: &str) -> String {
+    let trimmed = path.trim_end_matches(['/', '\\']);
+    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
+    if name.is_empty() { path } else { name }.to_owned()
+}
+
+fn bar(cost: Option<f64>, most: f64) -> u64 {
+    match cost {
+        Some(cost) if most > 0.0 => (cost * 100.0 / most).round().clamp(0.0, 100.0) as u64,
+        _ => 0,
+    }
+}
+
+fn cells(name: &str, used: &Used, is_model: bool) -> Cells {
+    let known = |tokens: Option<u64>| tokens.map_or(MISSING.to_owned(), format::tokens);
+    let name = if name.is_empty() {
+        "not recorded"
+    } else {
+        name
+    };
+    Cells {
+        name: name.into(),
+        title: String::new(),
+        href: None,
+        is_model,
+        runs: count(used.runs as u64),
+        uncached: format::tokens(used.tokens_uncached),
+        cache_write: known(used.tokens_cache_write),
+        cached: known(used.tokens_cached),
+        share: used
+            .cached_percent()
+            .map_or(MISSING.to_owned(), |share| format!("{share}%")),
+        output: format::tokens(used.tokens_out),
+        cost: cost(used),
+        bar: 0,
+    }
+}
+
+/// Formats a cost with its marks: `≈$1.20⁺`.
+fn cost(used: &Used) -> String {
+    let plus = if used.runs_without_cost > 0 {
+        "⁺"
+    } else {
+        ""
+    };
+    match used.cost {
+        Some(cost) if used.cost_is_estimated => format!("≈{}{plus}", format::usd(cost)),
+        Some(cost) => format!("{}{plus}", format::usd(cost)),
+        None if used.tokens > 0 => "unknown".to_owned(),
+        None => MISSING.to_owned(),
+    }
+}
+
+/// Formats a relative change: `+67%`, `×4.2` from three times up.
+fn change(now: f64, before: f64) -> Option<String> {
+    if before <= 0.0 {
+        return None;
+    }
+    let ratio = now / before;
+    Some(if ratio >= 3.0 {
+        format!("×{ratio:.1}")
+    } else {
+        let percent = ((ratio - 1.0) * 100.0).round() as i64;
+        format!("{}%", format::signed(percent))
+    })
+}
