@@ -322,6 +322,16 @@ impl Fold {
         }
     }
 
+    /// Returns the beginning of a text that a command printed. `href` leads to the rest.
+    pub(crate) fn printed(&mut self, text: &str, href: String) -> Folded {
+        let plain = Plain::of(text);
+        let text = plain.as_ref().map_or(text, |plain| &plain.text);
+        Folded {
+            prose: false,
+            ..self.beginning(text, Some(href))
+        }
+    }
+
     /// Returns whether the page may show another picture, and counts it.
     pub(crate) fn takes_picture(&mut self) -> bool {
         let takes = self.pictures > 0;

@@ -459,7 +459,8 @@ fn marks(view: &RunView<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         marks.push(Sign::word("mk", "split", LEFT));
     }
     marks.extend(
-        compactions_before(view, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))),
+        compactions_before(view, n)
+            .map(|one| Sign::word("mk", "split", compaction_in_words(view.index, one))),
     );
     if n < view.summary.copied_steps() {
         marks.push(Sign::word("mk", "split", COPIED));
