@@ -294,14 +294,34 @@ pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
 pub(crate) fn prompts_or_task(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {
     let mut prompts = first_prompts_before(view, n, most);
     if prompts.is_empty() && n == 0 {
-        prompts.extend(view.summary.task.as_ref().map(|task| Prompted {
-            event: None,
-            ts: None,
-            words: task.to_string(),
-            pictures: Vec::new(),
+        prompts.extend(recorded_task(view).or_else(|| {
+            view.summary.task.as_ref().map(|task| Prompted {
+                event: None,
+                ts: None,
+                words: task.to_string(),
+                pictures: Vec::new(),
+            })
         }));
     }
     prompts
+}
+
+/// Returns the whole text of the task, if it's a message of the user. The summary has its beginning.
+fn recorded_task(view: &RunView<'_>) -> Option<Prompted> {
+    view.index.format().assemble?;
+    let task = view.summary.task.as_deref()?;
+    let (at, _) = view.index.newest_segments().first()?.init.as_ref()?;
+    let event = view.index.events().get(*at)?;
+    let record = view.lines.record(TraceFile::Events, event.span).ok()?;
+    let words = prompted(&Json::parse(&record.text)?)?;
+    words
+        .starts_with(task.trim_end_matches('…'))
+        .then_some(Prompted {
+            event: Some(*at),
+            ts: event.ts,
+            words,
+            pictures: Vec::new(),
+        })
 }
 
 /// The characters that are kept of a prompt on one line.
