@@ -30,6 +30,14 @@ function move(key) {
   if (start !== undefined) go(start);
 }
 
+/** Moves to the next step with an error or another mark, or to the one before. */
+async function toMark(way) {
+  const answer = await fetch(`${location.pathname.replace(/\/$/, "")}/steps/${place.at}/part?to=${way}`).catch(() => undefined);
+  const page = new DOMParser().parseFromString(answer?.ok ? await answer.text() : "", "text/html");
+  const step = page.getElementById("stepview")?.dataset.n;
+  if (step !== undefined) go(Number(step));
+}
+
 /** Opens the parts of a kind whose check box is on. Closes those of the `changed` one if it's off. */
 function openAll(changed) {
   for (const field of document.querySelectorAll(".bar2 input[data-open]")) {
@@ -66,6 +74,7 @@ if (outline()) {
     if (isOther) openAll(); // other steps than before are on the page
     count();
   });
+  document.addEventListener("steps:mark", ({ detail }) => toMark(detail));
   document.addEventListener("transcript:key", ({ detail }) => move(detail));
   document.addEventListener("change", ({ target }) => target.matches?.(".bar2 input[data-open]") && openAll(target));
   document.addEventListener("click", (event) => {

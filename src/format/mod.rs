@@ -73,6 +73,7 @@ mod qwen;
 mod reader;
 mod recent;
 mod shape;
+mod shell;
 mod swe_agent;
 mod tau2;
 mod tools;
@@ -91,6 +92,7 @@ pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use qitos::{event_head, manifest, step_head};
 pub use reader::{Reader, Source, Tool};
 pub use shape::{Apart, Belongs, Lines, Numbering, Paths, Several, Shape};
+pub use shell::{USER_SHELL, UserShell};
 pub use tools::{ChildFiles, tool};
 #[cfg(feature = "board")]
 pub use tools::{number_of, numbered};

@@ -13,9 +13,12 @@ use super::turns::Turns;
 use super::value::{
     count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status,
 };
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
+    UserShell,
+};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, Format, Outcome};
 
 /// A session file.
 pub(super) static SESSION: Tool = Tool {
@@ -65,6 +68,7 @@ fields! {
     }
     struct Result { status, display = "resultDisplay", ms = "durationMs" }
     struct Display { kind = "type", exit = "exitCode" }
+    struct Compressed { before = "originalTokenCount", after = "newTokenCount" }
     struct Telemetry { name = "event.name", message = "error_message", class = "error_type" }
 }
 
@@ -103,6 +107,11 @@ impl Reader for Session {
             "user" if stage == "notification" => {
                 draft.event(mark);
                 (self.replying, self.due, self.has_prompt) = (false, true, true);
+            }
+            // A command that the user ran requests no reply.
+            "user" if UserShell::is_in(&said(&line)) => {
+                let stage = USER_SHELL;
+                draft.event(EventDraft { stage, ..mark });
             }
             "user" => {
                 let (end, answer) = self.settled(draft);
@@ -214,12 +223,25 @@ impl Session {
             .unwrap_or_default();
         let name = text(told.name).unwrap_or_default();
         let is_error = name == "qwen-code.api_error";
+        let compressed = line
+            .payload
+            .filter(|_| mark.stage == "chat_compression")
+            .and_then(|payload| member(payload, "info"))
+            .map(Compressed::of);
         let stage = if name.is_empty() { mark.stage } else { &name };
         let at = draft.event(EventDraft {
             stage,
             failed: is_error,
             ..mark
         });
+        if let Some(sizes) = compressed {
+            draft.compacted(Compaction {
+                event: at,
+                tokens: count(sizes.before),
+                tokens_after: count(sizes.after),
+                trigger: Box::default(),
+            });
+        }
         if is_error {
             // The program may retry the request. Only the lack of a further line shows that it
             // ended here.

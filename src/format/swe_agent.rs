@@ -216,6 +216,11 @@ impl Trajectory {
         let mark = EventDraft::new("history", None).stage(&role);
         let is_demo = is_true(item.demo);
         match &*role {
+            // The elements came first, so this is before the first of them although it's recorded later.
+            "user" if !draft.has_task() && !is_demo && self.has_elements => {
+                let note = Some(draft.task(text(item.content).as_deref()));
+                draft.event(EventDraft { note, ..mark });
+            }
             "user" if !draft.has_task() && !is_demo => {
                 draft.prompt(text(item.content).as_deref(), &mark)
             }

@@ -4,6 +4,7 @@
 use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
 use crate::model::names::capped;
+use crate::model::path::relative;
 use crate::model::stated::Source;
 use crate::model::time::parse_ts;
 use crate::model::{Bound, Certainty, Ended, Fact, Op, Outcome, Statement, ToolLimit};
@@ -145,9 +146,7 @@ pub(super) fn is_text(value: Option<&str>) -> bool {
 
 /// Returns a path relative to the agent's working directory, if it's inside.
 pub(super) fn below<'a>(path: &'a str, project: Option<&str>) -> &'a str {
-    project
-        .and_then(|project| path.strip_prefix(project)?.strip_prefix('/'))
-        .unwrap_or(path)
+    relative(path, project.unwrap_or_default())
 }
 
 /// Returns given data as JSON, if it's an object of at most [`MAX_GIVEN_BYTES`].

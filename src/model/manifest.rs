@@ -258,6 +258,8 @@ pub struct Compaction {
     pub event: usize,
     /// The tokens of the conversation before the compaction, if recorded.
     pub tokens: Option<u64>,
+    /// The tokens after it, if recorded.
+    pub tokens_after: Option<u64>,
     /// What triggered it, in the tool's term. Empty if not recorded.
     pub trigger: Box<str>,
 }

@@ -22,6 +22,7 @@ mod lines;
 pub(crate) mod loose;
 pub mod manifest;
 pub mod names;
+pub mod path;
 pub mod price;
 mod record;
 pub mod recorded;

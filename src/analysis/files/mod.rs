@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::analysis::patch::{Edit, EditKind, in_scripts, requested_edits, to_align};
-use crate::model::step::Step;
+use crate::model::step::{Call, Step};
 use crate::model::{Index, Lines, StepHead, TraceFile};
 
 /// The maximum number of edits of one run that are listed. Further ones are only counted.
@@ -23,6 +23,9 @@ const MAX_READ: usize = 50_000;
 /// The maximum number of pairs of lines that are compared to align the texts of a run. Further
 /// edits are listed, but their lines aren't counted.
 const MAX_PAIRS: usize = 50_000_000;
+
+/// The maximum number of patches without their text that are listed.
+const MAX_HIDDEN: usize = 1_000;
 
 mod change;
 mod net;
@@ -52,6 +55,8 @@ pub struct Files {
     pub reads: Vec<FileRead>,
     /// Shell commands whose output reports changed files.
     pub reported: Vec<Reported>,
+    /// The steps with patches that are recorded without their text, one for each patch.
+    pub hidden: Vec<usize>,
 }
 
 impl Files {
@@ -144,6 +149,7 @@ impl Followed {
         list.files.retain(|file| !file.edits.is_empty());
         list.reads.retain(|read| read.step < n);
         list.reported.retain(|reported| reported.step < n);
+        list.hidden.retain(|step| *step < n);
         list.edits = list.files.iter().map(|file| file.edits.len()).sum();
         self.places.retain(|_, place| *place < list.files.len());
     }
@@ -176,7 +182,13 @@ impl Followed {
             step.map(|step| {
                 let list = Arc::make_mut(&mut self.list);
                 seen::add(n, head, &step, &mut list.reads, &mut list.reported);
-                of_step(n, head, &step, of_tool, &mut pairs)
+                let found = of_step(n, head, &step, of_tool, &mut pairs);
+                if found.is_empty() {
+                    let left = MAX_HIDDEN.saturating_sub(list.hidden.len());
+                    let hidden = step.calls.iter().filter(|call| is_patch(call));
+                    list.hidden.extend(hidden.take(left).map(|_| n));
+                }
+                found
             })
         };
         let is_known = found.is_some() || !head.fate.is_readable();
@@ -215,6 +227,12 @@ impl Followed {
             }
         }
     }
+}
+
+/// Returns whether a call applies a patch, whatever is recorded of its text.
+fn is_patch(call: &Call<'_>) -> bool {
+    let name = call.name.as_deref().unwrap_or_default();
+    name.rsplit('.').next() == Some("apply_patch")
 }
 
 /// Returns a hash that distinguishes a step from another one at the same position. Never 0.

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::format::{count, counted};
+use crate::analysis::format::count;
 use crate::analysis::newest::newest_run;
 use crate::model::{CallEnd, Index};
 
@@ -20,16 +20,20 @@ pub struct FailedCommands {
 }
 
 impl FailedCommands {
-    /// Describes them: `3 failed commands, 2 passed later`.
+    /// Describes them: `3 different commands failed, 2 passed later`. Several failed steps may have run
+    /// the same command.
     pub fn words(self) -> String {
-        let commands = counted(self.count, "failed command");
-        match (self.count, self.passed_later) {
-            (1, 0) => format!("{commands}, which didn't pass later"),
-            (1, _) => format!("{commands}, which passed later"),
-            (_, 0) => format!("{commands}, none passed later"),
-            (all, passed) if all == passed => format!("{commands}, each passed later"),
-            (_, passed) => format!("{commands}, {} passed later", count(passed as u64)),
-        }
+        let passed = match (self.count, self.passed_later) {
+            (1, 0) => return "1 command failed and didn't pass later".to_owned(),
+            (1, _) => return "1 command failed and passed later".to_owned(),
+            (_, 0) => "none passed later".to_owned(),
+            (all, passed) if all == passed => "each passed later".to_owned(),
+            (_, passed) => format!("{} passed later", count(passed as u64)),
+        };
+        format!(
+            "{} different commands failed, {passed}",
+            count(self.count as u64)
+        )
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::
     for n in 0..total {
         page.prompts(out, n)?;
         for compaction in compactions_before(&page.view, n) {
-            let words = format!("── {} ──", compaction_in_words(compaction));
+            let words = format!("── {} ──", compaction_in_words(page.view.index, compaction));
             writeln!(out, "{}\n", look.paint(Ink::Dim, &words))?;
         }
         // Each step gets its own room, because a terminal isn't a page that must stay small.

@@ -19,7 +19,10 @@ use super::turns::Turns;
 use super::value::{
     count, cut, filled, is_text, is_true, micros, number, objects, short, spoken, stage_beside,
 };
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
+    UserShell,
+};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
@@ -93,7 +96,7 @@ fields! {
     struct Details { thinking_tokens }
     struct Created { hour = "ephemeral_1h_input_tokens" }
     struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode" }
-    struct Compacted { trigger, tokens = "preTokens" }
+    struct Compacted { trigger, tokens = "preTokens", after = "postTokens" }
     struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }
 }
 
@@ -221,6 +224,7 @@ impl Reader for Session {
                     draft.compacted(Compaction {
                         event,
                         tokens: count(told.tokens),
+                        tokens_after: count(told.after),
                         trigger,
                     });
                 }
@@ -514,6 +518,8 @@ impl Session {
         if !is_expanded && (is_true(line.meta) || is_true(line.summary) || is_command) {
             let stage = if is_true(line.summary) {
                 "summary"
+            } else if UserShell::is_in(&words) {
+                USER_SHELL
             } else {
                 "note"
             };

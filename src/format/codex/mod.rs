@@ -19,7 +19,9 @@ use super::part::{self, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{USER_TEXT, count, cut, member, number, objects, short, spoken};
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool, USER_SHELL, UserShell,
+};
 use crate::model::json::walk;
 use crate::model::{
     Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total,
@@ -199,6 +201,12 @@ impl Reader for Rollout {
                 }
             }
             ("response_item", kind) => self.item(kind, &payload, record.text, mark, before, draft),
+            // The user ran it, so it belongs to no step.
+            ("event_msg", Some("exec_command_end"))
+                if text(payload.source).as_deref() == Some(USER_SHELL) =>
+            {
+                draft.event(mark);
+            }
             ("event_msg", Some("item_completed")) => self.done(&item, record.text, mark, draft),
             ("event_msg", Some("exec_command_end" | "patch_apply_end" | "mcp_tool_call_end")) => {
                 let id = Item {
@@ -214,6 +222,7 @@ impl Reader for Rollout {
                 draft.compacted(Compaction {
                     event,
                     tokens: None,
+                    tokens_after: None,
                     trigger: Box::default(),
                 });
             }
@@ -332,8 +341,13 @@ impl Rollout {
             Some(kind) if kind.ends_with("_call") => self.reply(record, mark, before, draft),
             Some(kind) if kind.ends_with("_output") => self.result(payload, record, mark, draft),
             _ => {
-                (self.replying, self.due) = (false, true);
                 let said = spoken(payload.content);
+                if text(payload.role).as_deref() == Some("user") && UserShell::is_in(&said) {
+                    let stage = USER_SHELL;
+                    draft.event(EventDraft { stage, ..mark });
+                    return;
+                }
+                (self.replying, self.due) = (false, true);
                 self.goal.told(&said);
                 // The program writes the same when it stops a turn that wasn't started by a prompt.
                 self.is_stopped_by_user |=
@@ -655,6 +669,7 @@ impl Rollout {
                     draft.compacted(Compaction {
                         event,
                         tokens: None,
+                        tokens_after: None,
                         trigger: Box::default(),
                     });
                 }

@@ -17,7 +17,10 @@ use super::value::{
     status,
 };
 use super::watch::begun;
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool, USER_SHELL,
+    UserShell,
+};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
@@ -349,7 +352,7 @@ impl Session {
             return draft.again(&mark);
         }
         let before = self.end.take();
-        self.due = true;
+        let was_due = std::mem::replace(&mut self.due, true);
         if let Some(given) = given {
             let step = text(member(given, "id")).and_then(|id| self.calls.get(&*id).copied());
             let said = spoken(line.content);
@@ -362,10 +365,13 @@ impl Session {
             });
             return;
         }
-        // The program's description of the environment looks like a prompt.
-        if is_surroundings(line) {
-            self.end = before;
-            draft.event(mark);
+        // The program's description of the environment looks like a prompt, and so does a command that
+        // the user ran.
+        let is_shell = UserShell::is_in(&spoken(line.content));
+        if is_shell || is_surroundings(line) {
+            (self.end, self.due) = (before, was_due);
+            let stage = if is_shell { USER_SHELL } else { mark.stage };
+            draft.event(EventDraft { stage, ..mark });
             return;
         }
         self.turns += 1;
@@ -416,7 +422,10 @@ impl Session {
             .map(|message| (message, Line::of(message)))
             .collect();
         let is_prompt = |message: &Line<'_>| {
-            message.kind == Some("\"user\"") && !is_given(message) && !is_surroundings(message)
+            message.kind == Some("\"user\"")
+                && !is_given(message)
+                && !is_surroundings(message)
+                && !UserShell::is_in(&spoken(message.content))
         };
         let steps = Self::steps;
         let known = |session: &Self, reply: &Line<'_>| {

@@ -12,12 +12,12 @@ mod part;
 use std::collections::{BTreeMap, HashMap};
 
 use super::recent::Recent;
-use super::value::{cut, filled, is_true, micros, spoken};
+use super::value::{count, cut, filled, is_true, micros, short, spoken};
 use super::watch::begun;
 use super::{Draft, EventDraft, Reader, Several, Shape, Source, Tool};
 use crate::format::part::text;
 use crate::model::json::walk;
-use crate::model::{EventKind, IssueKind};
+use crate::model::{Compaction, EventKind, IssueKind};
 
 use end::{FORMAT, Facts, Last};
 use part::{MAX_TEXTS, PREFIXES, part_of, references, score_at_end};
@@ -80,6 +80,7 @@ const PATHS: &[&[&str]] = &[
 ];
 
 fields! {
+    struct Compacted { kind = "type", before = "tokens_before", after = "tokens_after" }
     struct Event {
         event, timestamp, completed, span_id, id, parent_id, name, action, failed, error, kind = "type",
         decision, level, intermediate, model, uuid,
@@ -297,7 +298,17 @@ impl Sample {
                     self.part(n, part, draft);
                 }
             }
-            "sandbox" | "subtask" | "approval" | "compaction" if self.last.is_some() => {
+            "compaction" => {
+                let at = draft.event(if self.last.is_some() { inside } else { mark });
+                let sizes = Compacted::of(record);
+                draft.compacted(Compaction {
+                    event: at,
+                    tokens: count(sizes.before),
+                    tokens_after: count(sizes.after),
+                    trigger: short(sizes.kind).unwrap_or_default(),
+                });
+            }
+            "sandbox" | "subtask" | "approval" if self.last.is_some() => {
                 draft.event(inside);
             }
             "sample_limit" => {

@@ -111,6 +111,11 @@ impl Inside<'_> {
         }
     }
 
+    /// Returns whether it is a raster picture.
+    pub(crate) fn is_picture(&self) -> bool {
+        self.raster().is_some()
+    }
+
     /// Returns the type and the bytes of a picture that may be shown.
     pub(crate) fn picture(&self) -> Option<(&'static str, Vec<u8>)> {
         let kind = self.raster().filter(|_| self.data.len() <= MAX_BYTES)?;

@@ -8,6 +8,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::model::telling::{Tells, telling_line};
 use crate::page::part::highlight;
 use crate::page::part::href;
 use crate::page::part::markdown::Markdown;
@@ -279,25 +280,40 @@ impl Fold {
         }
     }
 
-    /// Returns the last lines of the text at `pointer`.
-    pub(crate) fn ending(&mut self, text: &str, pointer: &str) -> Folded {
-        let Some(href) = self.links.part(pointer, 1).filter(|_| text.len() > BRIEF) else {
+    /// Returns the lines around the one that tells most about a failure. The text at `pointer` has all.
+    pub(crate) fn failing(&mut self, text: &str, pointer: &str) -> Folded {
+        let (room, lines) = match (self.is_brief, self.is_full()) {
+            (true, _) | (_, true) => (BRIEF, BRIEF_LINES),
+            (false, false) => (SHORT, LINES),
+        };
+        let Some(href) = self.links.part(pointer, 1).filter(|_| text.len() > room) else {
             return self.text(text, pointer);
         };
         let plain = Plain::of(text);
         let plain = plain.as_ref().map_or(text, |plain| &plain.text).trim_end();
-        let lines = memchr::memrchr_iter(b'\n', plain.as_bytes()).nth(BRIEF_LINES - 1);
-        let room = plain.len().saturating_sub(BRIEF);
-        let start = plain.ceil_char_boundary(lines.map_or(0, |at| at + 1).max(room));
-        let tail = plain.get(start..).unwrap_or_default();
-        self.spend(tail);
+        let telling = telling_line(plain, Tells::Last);
+        let at = plain.rfind(&*telling).unwrap_or(plain.len());
+        let before = plain.get(..at).unwrap_or_default();
+        let nth = |count: usize| memchr::memrchr_iter(b'\n', before.as_bytes()).nth(count);
+        let after = plain.get(at..).unwrap_or_default();
+        // If what fails is at the end, more lines above it have room.
+        let below = memchr::memchr_iter(b'\n', after.as_bytes()).count();
+        let above = (lines - 1).saturating_sub(below).max(lines / 3);
+        let start = nth(above).map_or(0, |at| at + 1);
+        let start = plain.ceil_char_boundary(start.max(at.saturating_sub(room / 2)));
+        let rest = plain.get(start..).unwrap_or_default();
+        let shown = rest.split_at(head_len(rest, room, lines)).0;
+        self.spend(shown);
+        let [head, tail] = [start > 0, shown.len() < rest.len()];
+        let head = if head { "…\n" } else { "" };
+        let tail = if tail { "\n…" } else { "" };
         Folded {
             more: More::Elsewhere {
                 label: format!("show all {}", format::bytes(text.len() as u64)),
                 href,
                 raw: self.links.raw(),
             },
-            ..Folded::whole(&format!("…\n{tail}"))
+            ..Folded::whole(&format!("{head}{}{tail}", shown.trim_end_matches('\n')))
         }
     }
 
@@ -319,6 +335,16 @@ impl Fold {
         Folded {
             more,
             ..Folded::whole(&format!("{}{cut}", head.trim_end())).prose()
+        }
+    }
+
+    /// Returns the beginning of a text that a command printed. `href` leads to the rest.
+    pub(crate) fn printed(&mut self, text: &str, href: String) -> Folded {
+        let plain = Plain::of(text);
+        let text = plain.as_ref().map_or(text, |plain| &plain.text);
+        Folded {
+            prose: false,
+            ..self.beginning(text, Some(href))
         }
     }
 

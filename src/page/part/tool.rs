@@ -56,7 +56,10 @@ impl ToolLine {
         let shown: usize = pair.edits.iter().map(FileEdit::lines).sum();
         let is_short = lines.is_some() && shown <= OPEN_LINES;
         let (name, object) = match &pair.call {
-            Some(call) => (call.name.clone(), relative(call.object.as_str(), project)),
+            Some(call) => {
+                let object = without_name(call.name.as_str(), call.object.as_str());
+                (call.name.clone(), relative(object, project))
+            }
             None => ("result".into(), Line::default()),
         };
         if pair.confirms_edits {
@@ -107,6 +110,16 @@ impl ToolLine {
     }
 }
 
+/// Removes the name of a tool from the beginning of its command. The tools of SWE-agent are commands,
+/// so their first word is the name. A shell may run a script with its own name.
+fn without_name<'a>(name: &str, object: &'a str) -> &'a str {
+    match object.strip_prefix(name) {
+        Some("") if name != "bash" => "",
+        Some(rest) if name != "bash" && rest.starts_with(' ') => rest.trim_start(),
+        _ => object,
+    }
+}
+
 /// Removes the path of the project from the paths in a text.
 fn relative(text: &str, project: &str) -> Line {
     let project = project.trim_end_matches('/');
@@ -143,7 +156,15 @@ fn relative(text: &str, project: &str) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::relative;
+    use super::{relative, without_name};
+
+    #[test]
+    fn a_tool_that_is_a_command_is_named_once() {
+        assert_eq!(without_name("create", "create a.py"), "a.py");
+        assert_eq!(without_name("submit", "submit"), "");
+        assert_eq!(without_name("create", "created.py"), "created.py");
+        assert_eq!(without_name("bash", "bash bash"), "bash bash");
+    }
 
     #[test]
     fn paths_are_relative_to_the_project() {

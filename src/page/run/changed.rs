@@ -14,6 +14,7 @@ use crate::analysis::files::{
 use crate::analysis::format::{count, counted};
 use crate::analysis::patch::{Sign, marked};
 use crate::model::TraceFile;
+use crate::model::path::relative;
 use crate::page::part::edit::{EditPart, EditRow, FileEdit, Sides};
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::sign::{Link, Phrase};
@@ -28,6 +29,8 @@ const FILES: usize = 60;
 const READS: usize = 30;
 /// Commands in the tree.
 const REPORTED: usize = 10;
+/// Steps with patches without their text in the tree.
+const HIDDEN: usize = 20;
 /// Edits of a file per page.
 const EDITS: usize = 30;
 /// Lines of a net change per page.
@@ -224,6 +227,7 @@ impl<'a> ChangedTab<'a> {
         let (edited, read) = (self.total, self.only_read().len());
         let mut words = match edited {
             0 if self.all.pending > 0 => "No file edits found so far".to_owned(),
+            0 if !self.all.hidden.is_empty() => "Edits of unknown files".to_owned(),
             0 => "No file edits found".to_owned(),
             _ => format!("{} edited", counted(edited, "file")),
         };
@@ -303,6 +307,34 @@ impl<'a> ChangedTab<'a> {
         (shown.collect(), more)
     }
 
+    /// Names the steps with patches whose text isn't recorded.
+    fn hidden(&self) -> Option<Phrase> {
+        let all = &self.all.hidden;
+        let verb = if all.len() == 1 { "was" } else { "were" };
+        let text = match all.len() {
+            0 => return None,
+            1 => "its text",
+            _ => "their text",
+        };
+        let patches = match all.len() {
+            1 => "1 patch".to_owned(),
+            n => format!("{} patches", count(n as u64)),
+        };
+        let mut words = Phrase::new().text(format!("{patches} {verb} recorded without {text}: "));
+        let mut steps = all.clone();
+        steps.dedup();
+        for (n, step) in steps.iter().take(HIDDEN).enumerate() {
+            let label = format!("step {}", self.view.label(*step));
+            let comma = if n > 0 { ", " } else { "" };
+            words = words.text(comma).link(label, self.view.at_step(*step));
+        }
+        let more = steps.len().saturating_sub(HIDDEN);
+        Some(match more {
+            0 => words.text("."),
+            more => words.text(format!(", and {}.", counted(more, "more step"))),
+        })
+    }
+
     /// Names the commands whose output reports changed files.
     fn reported(&self) -> Vec<Phrase> {
         let all = self.all.reported.iter().take(REPORTED);
@@ -349,19 +381,6 @@ fn project<'a>(view: &RunView<'a>) -> &'a str {
     manifest
         .and_then(|manifest| manifest.project.as_deref())
         .unwrap_or_default()
-}
-
-/// Returns a path relative to the project.
-fn relative<'a>(path: &'a str, project: &str) -> &'a str {
-    let project = project.trim_end_matches('/');
-    if project.len() < 2 {
-        return path;
-    }
-    let inside = path.strip_prefix(project);
-    inside
-        .and_then(|path| path.strip_prefix('/'))
-        .filter(|path| !path.is_empty())
-        .unwrap_or(path)
 }
 
 /// Joins the edited files with those of the submitted patch, in the order of the tree.

@@ -284,21 +284,25 @@ impl<'a> RunHead<'a> {
             "duplicate of",
             relation.duplicate_of.as_ref().map(duplicate),
         );
-        let stored = relation
-            .also_at
-            .iter()
-            .enumerate()
-            .fold(Phrase::new(), |words, (at, key)| {
+        // A duplicate that differs is named with the differences.
+        let differing = relation.differences.iter().take(MAX_CHILDREN);
+        let differing: Vec<_> = differing.map(|copy| &copy.key).collect();
+        let is_same = |key: &&String| !differing.iter().any(|other| other.as_str() == key.as_str());
+        let stored = relation.also_at.iter().filter(is_same).enumerate().fold(
+            Phrase::new(),
+            |words, (at, key)| {
                 let words = if at > 0 { words.text(" · ") } else { words };
                 words.link(key.as_str(), href::run(key))
-            });
+            },
+        );
         let behind = relation.copies.saturating_sub(relation.also_at.len());
         let stored = if behind > 0 {
             stored.text(format!(" and {} more", count(behind as u64)))
         } else {
             stored
         };
-        add("duplicates", (relation.copies > 0).then_some(stored));
+        let has_same = behind > 0 || relation.also_at.iter().any(|key| is_same(&key));
+        add("duplicates", has_same.then_some(stored));
         for copy in relation.differences.iter().take(MAX_CHILDREN) {
             let verdict = copy.is_other_end.then_some(&copy.verdict);
             let words = verdict

@@ -36,6 +36,9 @@ pub(crate) struct Files<'a> {
     /// Steps at the end of a long run that haven't been read yet. The next request reads more of
     /// them.
     steps_pending: usize,
+    /// The steps with patches that are recorded without their text, so that the files are unknown. A
+    /// step with several patches is listed several times.
+    patches_without_text: &'a [usize],
     files: Vec<FileWithNet<'a>>,
     /// The value of `after` for the next page.
     next: Option<usize>,
@@ -74,6 +77,7 @@ pub(crate) fn files<'a>(
         edits_left_out: all.left_out,
         steps_unread: all.unread,
         steps_pending: all.pending,
+        patches_without_text: &all.hidden,
         next: end.checked_sub(1).filter(|_| end < total),
     }
 }

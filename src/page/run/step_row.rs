@@ -92,7 +92,13 @@ impl<'a> StepRow<'a> {
     fn note(&self) -> Option<Sign> {
         let is_copied = self.n < self.view.summary.copied_steps();
         let compacted = || compactions_before(self.view, self.n).next();
-        let compacted = || Some(Sign::icon("mk", "split", compaction_in_words(compacted()?)));
+        let compacted = || {
+            Some(Sign::icon(
+                "mk",
+                "split",
+                compaction_in_words(self.view.index, compacted()?),
+            ))
+        };
         let copied = || is_copied.then(|| Sign::icon("mk", "split", COPIED));
         note(self.step).or_else(compacted).or_else(copied)
     }

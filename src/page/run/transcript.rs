@@ -18,10 +18,14 @@ use crate::analysis::timing::{began, took};
 use crate::analysis::turns::{Turn, turns};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
+use crate::model::json::Json;
+use crate::model::telling::{Tells, telling_line};
+use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::href;
+use crate::page::part::json_tree::find;
 use crate::page::part::sign::{Link, Phrase, Sign};
-use crate::page::part::text::{self, Line};
+use crate::page::part::text::{self, Line, one_line};
 use crate::page::part::tool::ToolLine;
 use crate::page::run::pending::PendingSlot;
 use crate::page::run::steps::Window;
@@ -29,7 +33,8 @@ use crate::page::run_view::{RunView, micros};
 use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, started, step_brief};
 use crate::page::step::messages::{
-    Prompted, compaction_in_words, compactions_before, line_of_prompt, prompts_or_task,
+    Prompted, UserCommand, compaction_in_words, compactions_before, line_of_prompt, model_change,
+    prompts_or_task, user_commands_before,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -39,6 +44,8 @@ const MAX_STEPS: usize = 120;
 const LINES_PER_STEP: usize = 5;
 /// Prompts shown before one step, at most.
 const MAX_PROMPTS: usize = 20;
+/// The characters that are shown of a command that the user ran, and of its output on one line.
+const MAX_COMMAND_CHARS: usize = 200;
 /// Steps found by a search, at most.
 const MAX_FOUND: usize = 2_000;
 /// Prompts that the outline lists around the current one.
@@ -262,14 +269,28 @@ impl Block {
     }
 }
 
-/// A prompt of the user.
+/// A prompt of the user, or a shell command that they ran.
 struct Said {
     text: Folded,
+    pictures: Vec<Attachment>,
+    command: Option<Ran>,
     /// The time of day, and the full time.
     time: Line,
     exact: Line,
     /// The address of the turn as Markdown, if the prompt begins one.
     markdown: Option<String>,
+}
+
+/// A shell command that the user ran.
+struct Ran {
+    command: Line,
+    /// The line of the output that tells most.
+    preview: Line,
+    output: Option<Folded>,
+    /// Why there is no output.
+    nothing: &'static str,
+    /// The exit code, unless it's 0 or unknown.
+    failed: Option<i64>,
 }
 
 /// A step of a transcript (`#t{n}`).
@@ -446,7 +467,7 @@ impl<'a> TranscriptPart<'a> {
         let last_prompts = if steps.end == total {
             // The task of a run without steps is its prompt.
             let prompts = prompts_or_task(view, total, MAX_PROMPTS);
-            prompts.iter().map(|prompt| writer.said(prompt)).collect()
+            writer.all_said(total, &prompts)
         } else {
             Vec::new()
         };
@@ -566,22 +587,94 @@ impl<'a> Writer<'a> {
         (first..end, blocks)
     }
 
+    /// Formats what the user wrote and ran before step `n`, in order. The first prompt is first in
+    /// `asked`.
+    fn all_said(&mut self, n: usize, asked: &[Prompted]) -> Vec<Said> {
+        let mut ran = user_commands_before(self.view, n, MAX_PROMPTS)
+            .into_iter()
+            .peekable();
+        let mut said = Vec::new();
+        for prompt in asked {
+            let is_earlier = |ran: &UserCommand| Some(ran.event) < prompt.event;
+            while let Some(ran) = ran.next_if(is_earlier) {
+                said.push(self.ran(&ran));
+            }
+            said.push(self.said(prompt));
+        }
+        said.extend(ran.map(|ran| self.ran(&ran)));
+        said
+    }
+
     fn said(&mut self, prompt: &Prompted) -> Said {
         let href = prompt.event.map(|event| self.view.at_event(event));
         Said {
-            text: self.fold.beginning(&prompt.words, href),
-            time: prompt
-                .ts
+            pictures: self.pictures(prompt),
+            command: None,
+            ..self.beginning(&prompt.words, href, prompt.ts)
+        }
+    }
+
+    fn ran(&mut self, ran: &UserCommand) -> Said {
+        let href = self.view.at_event(ran.event);
+        let output = ran
+            .output
+            .as_deref()
+            .filter(|output| !output.trim().is_empty());
+        let rest = self.view.at_event(ran.output_event);
+        let preview = output.map(|output| telling_line(output, Tells::First));
+        let command = Ran {
+            command: one_line(&ran.command, MAX_COMMAND_CHARS).0.into(),
+            preview: one_line(&preview.unwrap_or_default(), MAX_COMMAND_CHARS)
+                .0
+                .into(),
+            output: output.map(|output| self.fold.printed(output, rest)),
+            nothing: match ran.output {
+                Some(_) => "No output",
+                None => "No output recorded",
+            },
+            failed: ran.exit.filter(|exit| *exit != 0),
+        };
+        Said {
+            command: Some(command),
+            ..self.beginning("", Some(href), ran.ts)
+        }
+    }
+
+    fn beginning(&mut self, words: &str, href: Option<String>, ts: Option<i64>) -> Said {
+        Said {
+            text: self.fold.beginning(words, href),
+            pictures: Vec::new(),
+            command: None,
+            time: ts
                 .map(|ts| self.view.time_of_day(ts))
                 .unwrap_or_default()
                 .into(),
-            exact: prompt
-                .ts
-                .map(|ts| self.view.exact(ts))
-                .unwrap_or_default()
-                .into(),
+            exact: ts.map(|ts| self.view.exact(ts)).unwrap_or_default().into(),
             markdown: None,
         }
+    }
+
+    /// Reads the pictures of a prompt.
+    fn pictures(&mut self, prompt: &Prompted) -> Vec<Attachment> {
+        let (view, Some(at)) = (self.view, prompt.event) else {
+            return Vec::new();
+        };
+        if prompt.pictures.is_empty() {
+            return Vec::new();
+        }
+        let event = view.index.events().get(at);
+        let record = event.and_then(|event| view.lines.record(TraceFile::Events, event.span).ok());
+        let json = record.as_ref().and_then(|record| Json::parse(&record.text));
+        let own = self
+            .fold
+            .elsewhere(ValueLinks::below(&href::event(view.key(), at)));
+        let read = |pointer: &String| {
+            let inside = attachment::of(find(json.as_ref()?, pointer)?)?;
+            Some(Attachment::new(&inside, pointer, &mut self.fold))
+        };
+        let pictures = prompt.pictures.iter().filter_map(read).collect();
+        self.fold.elsewhere(own);
+        pictures
     }
 
     fn block(&mut self, n: usize) -> Option<Block> {
@@ -589,9 +682,10 @@ impl<'a> Writer<'a> {
         let mut asked = prompts_or_task(view, n, MAX_PROMPTS + 1);
         let more = asked.len() > MAX_PROMPTS;
         asked.truncate(MAX_PROMPTS);
-        let mut prompts: Vec<Said> = asked.iter().map(|prompt| self.said(prompt)).collect();
+        let mut prompts = self.all_said(n, &asked);
         let turn = self.turns.iter().find(|turn| turn.first == n);
-        if let (Some(said), Some(turn)) = (prompts.first_mut(), turn) {
+        let first = prompts.iter_mut().find(|said| said.command.is_none());
+        if let (Some(said), Some(turn)) = (first, turn) {
             let (from, until) = (turn.first.to_string(), turn.end.to_string());
             let base = format!("{}/transcript.md", href::run(view.key()));
             let query = [("from", &*from), ("until", &*until)];
@@ -603,12 +697,13 @@ impl<'a> Writer<'a> {
             let laps = self.laps.len();
             format!("Run {} of {laps} in this directory", at + 1)
         });
-        let compactions =
-            compactions_before(view, n).map(|one| format::capitalised(&compaction_in_words(one)));
+        let compactions = compactions_before(view, n)
+            .map(|one| format::capitalised(&compaction_in_words(view.index, one)));
         let more = more.then(|| "More prompts are in the events".to_owned());
         let dividers = lap
             .into_iter()
             .chain(compactions)
+            .chain(model_change(view, n))
             .chain(more)
             .map(Line::from)
             .collect();

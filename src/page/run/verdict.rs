@@ -119,6 +119,8 @@ impl<'a> Verdict<'a> {
             Kind::Critic => ("brand", ""),
             Kind::Error => ("error", "err"),
             Kind::Answer => (self.answer_icon(), ""),
+            // The trace may never record an end, so nothing suggests that the run died.
+            Kind::Gap if mark == RunStatus::Unknown => ("unknown", ""),
             Kind::Gap => ("died", "err"),
             Kind::Context => ("limit", "lim"),
         }

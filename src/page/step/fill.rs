@@ -7,7 +7,7 @@ use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, stretches, took};
 use crate::model::index::{Group, Unassembled};
-use crate::model::json::Json;
+use crate::model::json::{Json, walk};
 use crate::model::names::capped;
 use crate::model::step::{Call, Value as TraceValue};
 use crate::model::{
@@ -18,7 +18,7 @@ use crate::page::part::action::{Actions, Pair};
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
 use crate::page::part::href;
 use crate::page::part::json_tree::find;
-use crate::page::part::sign::{Phrase, Sign};
+use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
 use crate::page::run_view::{RunView, micros, phase};
@@ -48,6 +48,7 @@ pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
     if let Some(group) = view.index.round_of(n) {
         step_view.prompt = prompt(view, n, group, &mut fold);
         step_view.new_messages = new_messages(view, n, &mut fold);
+        step_view.exchange = exchange(view, n);
         if step_view.error.is_some() {
             step_view.wrote = step_view
                 .prompt
@@ -71,6 +72,37 @@ pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
     step_view.raw = raw(view, n, bytes.as_deref(), &mut fold);
     Some(step_view)
 }
+
+/// Returns links to the request and the response of step `n`, if one of its first records has them.
+fn exchange(view: &RunView<'_>, n: usize) -> Vec<Link> {
+    let links = |at: usize| {
+        let span = view.index.events().get(at)?.span;
+        let record = view.lines.record(TraceFile::Events, span).ok()?;
+        let call = TraceValue {
+            text: &record.text,
+            ..TraceValue::default()
+        }
+        .get("call")?;
+        let has = |key: &str| {
+            walk::members(call).any(|(name, value)| {
+                walk::string(name).as_deref() == Some(key) && value.starts_with(['{', '['])
+            })
+        };
+        let to = ValueLinks::below(&href::event(view.key(), at));
+        let link = |(key, label): (&str, &str)| {
+            let pointer = format!("/call/{key}");
+            has(key).then(|| Some(Link::new(label, to.value(&pointer)?)))?
+        };
+        let parts = [("request", "Request"), ("response", "Response")];
+        let links: Vec<Link> = parts.into_iter().filter_map(link).collect();
+        (!links.is_empty()).then_some(links)
+    };
+    let parts = view.index.parts_of(n).flatten().take(MAX_EXCHANGE);
+    parts.into_iter().find_map(links).unwrap_or_default()
+}
+
+/// Records of a step that are searched for the request, at most.
+const MAX_EXCHANGE: usize = 4;
 
 /// Limits the child runs listed for a step. The header links to the others.
 const MAX_STARTED: usize = 20;
@@ -273,7 +305,7 @@ fn read_line(
         },
         fold,
     );
-    if view.index.format().is_session && is_text_the_rationale(step) {
+    if view.index.format().is_one_file() && is_text_the_rationale(step) {
         step_view.reply = step_view.thought.take();
     }
     step_view
@@ -459,7 +491,8 @@ fn marks(view: &RunView<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         marks.push(Sign::word("mk", "split", LEFT));
     }
     marks.extend(
-        compactions_before(view, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))),
+        compactions_before(view, n)
+            .map(|one| Sign::word("mk", "split", compaction_in_words(view.index, one))),
     );
     if n < view.summary.copied_steps() {
         marks.push(Sign::word("mk", "split", COPIED));

@@ -4,14 +4,18 @@
 //! records name the speaker.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use crate::analysis::format::count;
+use crate::format::{USER_SHELL, UserShell};
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
 use crate::model::step::Value;
-use crate::model::{Compaction, EventKind, Record, TraceFile};
+use crate::model::{Compaction, EventKind, Index, Record, Symbol, TraceFile};
+use crate::page::part::attachment;
 use crate::page::part::fold::{Fold, ValueLinks};
 use crate::page::part::href;
+use crate::page::part::json_tree::token;
 use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
 use crate::page::part::text::{Line, one_line};
 use crate::page::run_view::RunView;
@@ -203,6 +207,79 @@ pub(crate) struct Prompted {
     pub ts: Option<i64>,
     /// The text.
     pub words: String,
+    /// The JSON pointers of pictures in that event.
+    pub pictures: Vec<String>,
+}
+
+/// A shell command that the user ran, without asking the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UserCommand {
+    /// The event that records the command, and the one that records its output.
+    pub event: usize,
+    pub output_event: usize,
+    /// When it was recorded, in microseconds since the epoch.
+    pub ts: Option<i64>,
+    /// The command. Empty if only its output is recorded.
+    pub command: String,
+    /// The output, if recorded.
+    pub output: Option<String>,
+    /// The exit code, if recorded.
+    pub exit: Option<i64>,
+}
+
+/// Returns the commands that the user ran between the previous reply and step `n`, at most `most`.
+pub(crate) fn user_commands_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<UserCommand> {
+    let mut found: Vec<UserCommand> = Vec::new();
+    let (Some(stage), Some(events)) = (view.index.names().find(USER_SHELL), events_before(view, n))
+    else {
+        return found;
+    };
+    let all = view.index.events().range(events.clone());
+    for (offset, event) in all.enumerate().filter(|(_, event)| event.stage == stage) {
+        let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
+            continue;
+        };
+        let json = Json::parse(&record.text);
+        let Some(ran) = json
+            .as_ref()
+            .and_then(prompted)
+            .as_deref()
+            .and_then(UserShell::of)
+        else {
+            continue;
+        };
+        let at = events.start + offset;
+        // Claude Code writes the output after its command.
+        let waiting = found.last_mut().filter(|last| last.output.is_none());
+        if let (None, Some(waiting)) = (&ran.command, waiting) {
+            (waiting.output, waiting.output_event) = (ran.output, at);
+            continue;
+        }
+        if found.len() >= most {
+            break;
+        }
+        found.push(UserCommand {
+            event: at,
+            output_event: at,
+            ts: event.ts,
+            command: ran.command.unwrap_or_default(),
+            output: ran.output,
+            exit: ran.exit,
+        });
+    }
+    found
+}
+
+/// Returns the events between the previous reply and step `n`, and the first of the step. `None` if
+/// the format's records don't identify prompts.
+fn events_before(view: &RunView<'_>, n: usize) -> Option<Range<usize>> {
+    view.index.format().assemble?;
+    let before = n
+        .checked_sub(1)
+        .and_then(|before| parts(view, before).next());
+    let start = before.map_or(0, |first| first + 1);
+    let end = parts(view, n).next().unwrap_or(view.index.events().len());
+    Some(start.min(end)..end)
 }
 
 /// Returns what the user wrote between the previous reply and step `n`, including on abandoned
@@ -217,13 +294,34 @@ pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
 pub(crate) fn prompts_or_task(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {
     let mut prompts = first_prompts_before(view, n, most);
     if prompts.is_empty() && n == 0 {
-        prompts.extend(view.summary.task.as_ref().map(|task| Prompted {
-            event: None,
-            ts: None,
-            words: task.to_string(),
+        prompts.extend(recorded_task(view).or_else(|| {
+            view.summary.task.as_ref().map(|task| Prompted {
+                event: None,
+                ts: None,
+                words: task.to_string(),
+                pictures: Vec::new(),
+            })
         }));
     }
     prompts
+}
+
+/// Returns the whole text of the task, if it's a message of the user. The summary has its beginning.
+fn recorded_task(view: &RunView<'_>) -> Option<Prompted> {
+    view.index.format().assemble?;
+    let task = view.summary.task.as_deref()?;
+    let (at, _) = view.index.newest_segments().first()?.init.as_ref()?;
+    let event = view.index.events().get(*at)?;
+    let record = view.lines.record(TraceFile::Events, event.span).ok()?;
+    let words = prompted(&Json::parse(&record.text)?)?;
+    words
+        .starts_with(task.trim_end_matches('…'))
+        .then_some(Prompted {
+            event: Some(*at),
+            ts: event.ts,
+            words,
+            pictures: Vec::new(),
+        })
 }
 
 /// The characters that are kept of a prompt on one line.
@@ -243,25 +341,20 @@ pub(crate) fn prompt_line(view: &RunView<'_>, n: usize) -> Option<Line> {
 }
 
 fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {
-    if view.index.format().assemble.is_none() {
+    let Some(Range { start, end }) = events_before(view, n) else {
         return Vec::new();
-    }
-    let before = n
-        .checked_sub(1)
-        .and_then(|before| parts(view, before).next());
-    let start = before.map_or(0, |first| first + 1);
-    let end = parts(view, n).next().unwrap_or(view.index.events().len());
+    };
     let last = (end + 1).min(view.index.events().len());
     let mut found: Vec<(usize, Prompted)> = Vec::new();
     let mut known: HashSet<String> = HashSet::new();
     // A text may occur both in a prompt and in another record of it. The prompt takes precedence.
     for is_prompt in [true, false] {
         // A record with several messages may contain the reply and the text before it.
-        for (offset, event) in view.index.events().range(start.min(end)..last).enumerate() {
+        for (offset, event) in view.index.events().range(start..last).enumerate() {
             if found.len() >= most {
                 break;
             }
-            let at = start.min(end) + offset;
+            let at = start + offset;
             let stage = view.index.name(event.stage);
             if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
                 continue;
@@ -273,12 +366,27 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
                 continue;
             };
             let is_reply = at == end;
-            let words = match messages(&json) {
-                Some(list) => listed_before(list, n),
-                None if is_reply => Vec::new(),
-                None => prompted(&json).into_iter().collect(),
+            let (words, pictures) = match messages(&json) {
+                Some(list) => (listed_before(list, n), Vec::new()),
+                None if is_reply => (Vec::new(), Vec::new()),
+                None => {
+                    let pictures = pictures_in(&json);
+                    let words = prompted(&json);
+                    // A prompt may be a picture without words.
+                    let words = words.or_else(|| (!pictures.is_empty()).then(String::new));
+                    (words.into_iter().collect(), pictures)
+                }
             };
-            for words in words.into_iter().filter(|words| !words.is_empty()) {
+            let is_said = |words: &String| !words.is_empty() || !pictures.is_empty();
+            for words in words.into_iter().filter(is_said) {
+                // One of two records of a prompt may lack its pictures.
+                if known.contains(&words)
+                    && let Some((_, other)) = found.iter_mut().find(|(_, o)| o.words == words)
+                    && other.pictures.is_empty()
+                    && !pictures.is_empty()
+                {
+                    (other.event, other.pictures) = (Some(at), pictures.clone());
+                }
                 if known.insert(words.clone()) {
                     found.push((
                         at,
@@ -286,6 +394,7 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
                             event: Some(at),
                             ts: event.ts,
                             words,
+                            pictures: pictures.clone(),
                         },
                     ));
                 }
@@ -294,6 +403,43 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
     }
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, prompt)| prompt).collect()
+}
+
+/// Pictures of one prompt, and how deep they may be in its record.
+const MAX_PICTURES: usize = 10;
+const MAX_DEPTH: usize = 8;
+
+/// Returns the JSON pointers of the pictures in a record.
+fn pictures_in(record: &Json<'_>) -> Vec<String> {
+    fn collect(value: &Json<'_>, at: &mut String, depth: usize, found: &mut Vec<String>) {
+        if found.len() >= MAX_PICTURES || depth > MAX_DEPTH {
+            return;
+        }
+        if attachment::of(value).is_some_and(|inside| inside.is_picture()) {
+            return found.push(at.clone());
+        }
+        let length = at.len();
+        match value {
+            Json::Array(items) => {
+                for (place, item) in items.iter().enumerate() {
+                    at.push_str(&format!("/{place}"));
+                    collect(item, at, depth + 1, found);
+                    at.truncate(length);
+                }
+            }
+            Json::Object(members) => {
+                for (key, member) in members {
+                    at.push_str(&format!("/{}", token(key)));
+                    collect(member, at, depth + 1, found);
+                    at.truncate(length);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    collect(record, &mut String::new(), 0, &mut found);
+    found
 }
 
 /// Returns the messages of a record that lists all of them.
@@ -433,20 +579,55 @@ fn compaction_at(view: &RunView<'_>, at: usize) -> Option<String> {
     compactions
         .iter()
         .find(|compaction| compaction.event == at)
-        .map(compaction_in_words)
+        .map(|compaction| compaction_in_words(view.index, compaction))
 }
 
-/// Formats a compaction: "context compacted (auto), 167,000 tokens before".
-pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
+/// Formats a compaction: "context compacted (auto), 167,000 tokens before, 21,000 after". If a number
+/// isn't recorded, names the input of the request before or after it.
+pub(crate) fn compaction_in_words(index: &Index, compaction: &Compaction) -> String {
     let trigger = if compaction.trigger.is_empty() {
         String::new()
     } else {
         format!(" ({})", compaction.trigger)
     };
-    let tokens = compaction.tokens.map_or_else(String::new, |tokens| {
-        format!(", {} tokens before", count(tokens))
-    });
-    format!("context compacted{trigger}{tokens}")
+    let mut words = format!("context compacted{trigger}");
+    let next = index.step_after(compaction.event);
+    let input = |n: Option<usize>| index.steps().get(n?)?.usage.get().input;
+    match compaction.tokens {
+        Some(tokens) => words.push_str(&format!(", {} tokens before", count(tokens))),
+        None => {
+            let last = next.unwrap_or(index.steps().len()).checked_sub(1);
+            let read = input(last).map(count);
+            words.extend(read.map(|read| format!(", {read} tokens in the request before")));
+        }
+    }
+    match compaction.tokens_after {
+        Some(tokens) => words.push_str(&format!(", {} after", count(tokens))),
+        None => {
+            let read = input(next).map(count);
+            words.extend(read.map(|read| format!(", {read} in the next request")));
+        }
+    }
+    words
+}
+
+/// Steps that are searched for the model before a change of it, at most.
+const MAX_MODEL_STEPS: usize = 1_000;
+
+/// Describes the change if step `n` used another model than its agent's previous step.
+pub(crate) fn model_change(view: &RunView<'_>, n: usize) -> Option<String> {
+    let steps = view.index.steps();
+    let step = steps
+        .get(n)
+        .filter(|step| step.model != Symbol::default())?;
+    let before = steps.range(0..n).rev().take(MAX_MODEL_STEPS);
+    let before = before
+        .filter(|before| before.agent == step.agent && before.model != Symbol::default())
+        .find(|before| !before.is_abandoned || step.is_abandoned)?;
+    (before.model != step.model).then(|| {
+        let [from, to] = [before.model, step.model].map(|model| view.index.name(model));
+        format!("Model changed from {from} to {to}")
+    })
 }
 
 /// Returns the compactions between the previous step and step `n`.

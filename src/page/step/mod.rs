@@ -20,7 +20,7 @@ use crate::page::part::decision::Decision;
 use crate::page::part::fold::{Fold, Folded, Part};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::prompt::Prompt;
-use crate::page::part::sign::{Phrase, Sign};
+use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::state_diff::StateDiff;
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::Line;
@@ -120,6 +120,8 @@ pub(crate) struct StepView {
     /// The number of fields not shown.
     pub more_rest: Line,
     pub prompt: Option<Prompt>,
+    /// Links to what was sent to the model and what came back, if recorded as such.
+    pub exchange: Vec<Link>,
     pub events: StepEvents,
     /// The step's line as recorded.
     pub raw: Option<RawLine>,

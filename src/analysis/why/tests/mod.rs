@@ -449,23 +449,26 @@ fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
     assert_eq!(words(&[("a", 0), ("b", 0)]), None);
     assert_eq!(
         told(&[("a", 1), ("a -v", 0)]),
-        "1 failed command, which didn't pass later"
+        "1 command failed and didn't pass later"
     );
     assert_eq!(
         told(&[("make  x", 1), ("make x ", 0)]),
-        "1 failed command, which passed later"
+        "1 command failed and passed later"
     );
     // It passed before it failed.
     assert_eq!(
         told(&[("a", 1), ("a", 0), ("a", 1)]),
-        "1 failed command, which didn't pass later"
+        "1 command failed and didn't pass later"
     );
     let two = [("a", 1), ("b", 1), ("c", 1), ("a", 1)];
-    assert_eq!(told(&two), "3 failed commands, none passed later");
+    assert_eq!(told(&two), "3 different commands failed, none passed later");
     let two = [("a", 1), ("b", 1), ("c", 1), ("a", 0), ("b", 0)];
-    assert_eq!(told(&two), "3 failed commands, 2 passed later");
+    assert_eq!(told(&two), "3 different commands failed, 2 passed later");
     let each = [("a", 1), ("b", 1), ("b", 0), ("a", 0)];
-    assert_eq!(told(&each), "2 failed commands, each passed later");
+    assert_eq!(
+        told(&each),
+        "2 different commands failed, each passed later"
+    );
 }
 
 #[test]

@@ -252,6 +252,7 @@ impl<'a> Trace<'a> {
                 event: None,
                 ts: None,
                 words: task.to_owned(),
+                pictures: Vec::new(),
             }));
         }
         if !index.steps().is_empty() {

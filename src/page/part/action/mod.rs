@@ -717,9 +717,8 @@ impl Pair {
             Some(call) => format!("{label} of {}", call.name),
             None => label.to_owned(),
         };
-        let folded = match (error || self.is_failed) && fold.is_brief() {
-            // What went wrong is usually at the end.
-            true => fold.ending(text, at),
+        let folded = match error || self.is_failed {
+            true => fold.failing(text, at),
             false => fold.output(text, at, self.reads.as_deref()),
         };
         self.blocks.push(Block {

@@ -382,6 +382,16 @@ fn many(mark: StepFlag, count: usize) -> String {
     }
 }
 
+/// Counts the steps with a mark. The verdict counts different commands instead.
+fn steps_with(mark: StepFlag, count: usize) -> String {
+    match mark {
+        StepFlag::Error => format::counted(count, "failed step"),
+        StepFlag::Code if count == 1 => "1 step with a failed command".to_owned(),
+        StepFlag::Code => format!("{} with failed commands", format::counted(count, "step")),
+        StepFlag::Stop | StepFlag::Retry => many(mark, count),
+    }
+}
+
 /// Lists the extremes and marks of the newest run, in the order of the lanes.
 fn legend(
     view: &RunView<'_>,
@@ -448,7 +458,7 @@ fn legend(
             legend.push((
                 class(*mark),
                 icon,
-                format!("{}{}", many(*mark, count), first(count, &label(n))),
+                format!("{}{}", steps_with(*mark, count), first(count, &label(n))),
                 to(n),
             ));
         }

@@ -179,7 +179,7 @@ fn legend(lanes: &Lanes, children: usize) -> Vec<Legend> {
             None => "unknown".into(),
         }
     };
-    if is_split {
+    if is_split && (has(Lane::Model) || lanes.without_model > 0) {
         let model = match (lanes.total(Lane::Model).micros, lanes.without_model) {
             (Some(took), 1..) => format!("at least {}", micros(took)).into(),
             _ => total(Lane::Model),

@@ -137,7 +137,8 @@ impl Picture {
             .filter(|child| span(child).is_some())
             .collect();
         let name = |lane: Lane| match lane {
-            Lane::Model => ("Model", is_split),
+            // An engine may call no model.
+            Lane::Model => ("Model", is_split && (has(lane) || lanes.without_model > 0)),
             Lane::Tools => ("Tools", has(lane)),
             Lane::Engine => ("Engine", has(lane)),
             Lane::Steps => ("Steps", has(lane)),
@@ -295,7 +296,7 @@ impl Picture {
         (blocks > drawn).then(|| {
             format!(
                 "{} too narrow to see {} merged into {}. Zoom in to see each.",
-                format::counted(blocks, "block"),
+                format::counted(blocks, "span"),
                 if blocks == 1 { "is" } else { "are" },
                 format::count(drawn as u64)
             )
@@ -647,7 +648,7 @@ impl<'a> Names<'a> {
         };
         let noun = match first.lane {
             Lane::Model => "model reply",
-            Lane::Tools => "tool block",
+            Lane::Tools => "tool span",
             Lane::Engine => "engine phase",
             Lane::Steps | Lane::Nested => "step",
             Lane::User => "wait",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::analysis::format;
 use crate::analysis::lanes::{Block, Lane, Lanes};
+use crate::model::path::relative;
 use crate::model::{StepHead, Symbol};
 use crate::page::part::href;
 use crate::page::part::text::{Line, one_line};
@@ -229,11 +230,7 @@ fn main_argument(args: &str, project: &str) -> String {
             letter => out.push(letter),
         }
     }
-    let inside = out
-        .strip_prefix(project)
-        .and_then(|path| path.strip_prefix('/'))
-        .filter(|_| project.len() > 1);
-    inside.map_or_else(|| out.clone(), str::to_owned)
+    relative(&out, project).to_owned()
 }
 
 /// Returns how a step failed, and its first error.

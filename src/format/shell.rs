@@ -1,0 +1,159 @@
+//! Recognizes shell commands that the user ran from a session's prompt, and their output. The tool
+//! adds both to the conversation, so the model reads them with the next prompt.
+//!
+//! Claude Code writes the command and its output as two messages; Codex, Gemini CLI and Qwen Code
+//! write one.
+
+/// The stage of an event with such a command or its output.
+pub const USER_SHELL: &str = "user_shell";
+
+/// What a message contains of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserShell {
+    /// The command. `None` if the message is the output of the one before.
+    pub command: Option<String>,
+    /// The output. `None` if a later message may contain it.
+    pub output: Option<String>,
+    /// The exit code, if recorded.
+    pub exit: Option<i64>,
+}
+
+/// What Gemini CLI and Qwen Code write before the command.
+const RAN: &str = "I ran the following shell command:\n";
+/// What they write between the command and its output.
+const PRODUCED: &str = "This produced the following result:\n";
+
+impl UserShell {
+    /// Returns the command or output in a message. `None` if the message is something else.
+    pub fn of(message: &str) -> Option<Self> {
+        let message = message.trim();
+        if let Some(rest) = message.strip_prefix("<bash-input>") {
+            let command = rest.strip_suffix("</bash-input>").unwrap_or(rest);
+            return Some(Self {
+                command: Some(command.trim().to_owned()),
+                ..Self::default()
+            });
+        }
+        if message.starts_with("<bash-stdout>") || message.starts_with("<bash-stderr>") {
+            let texts = ["bash-stdout", "bash-stderr"].map(|tag| within(message, tag));
+            let texts = texts.into_iter().flatten().filter(|text| !text.is_empty());
+            return Some(Self {
+                output: Some(texts.collect::<Vec<_>>().join("\n")),
+                ..Self::default()
+            });
+        }
+        if let Some(rest) = message.strip_prefix("<user_shell_command>") {
+            let result = within(rest, "result").unwrap_or_default();
+            let (head, output) = result.split_once("Output:\n").unwrap_or((result, ""));
+            let exit = head
+                .lines()
+                .find_map(|line| line.strip_prefix("Exit code: ")?.trim().parse().ok());
+            let command = within(rest, "command")
+                .or(rest.strip_suffix("</user_shell_command>"))
+                .unwrap_or(rest);
+            return Some(Self {
+                command: Some(command.trim().to_owned()),
+                output: Some(output.trim_end().to_owned()),
+                exit,
+            });
+        }
+        let (command, output) = message.strip_prefix(RAN)?.split_once(PRODUCED)?;
+        Some(Self {
+            command: Some(unfenced(command).to_owned()),
+            output: Some(unfenced(output).to_owned()),
+            exit: None,
+        })
+    }
+
+    /// Returns whether a message is a command that the user ran, or its output.
+    pub fn is_in(message: &str) -> bool {
+        Self::of(message).is_some()
+    }
+}
+
+/// Returns the text from the first opening tag to the last closing one. A truncated text has no
+/// closing tag.
+fn within<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+    let end = format!("</{tag}>");
+    Some(
+        rest.rsplit_once(&end)
+            .map_or(rest, |(inside, _)| inside)
+            .trim_matches('\n'),
+    )
+}
+
+/// Returns the content of a code fence, or the text itself.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(rest) = text.strip_prefix("```") else {
+        return text;
+    };
+    let inside = rest.split_once('\n').map_or("", |(_, inside)| inside);
+    inside.strip_suffix("```").unwrap_or(inside).trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(command: &str, output: Option<&str>, exit: Option<i64>) -> Option<UserShell> {
+        Some(UserShell {
+            command: Some(command.into()).filter(|command: &String| !command.is_empty()),
+            output: output.map(Into::into),
+            exit,
+        })
+    }
+
+    #[test]
+    fn each_tool_writes_the_users_commands_in_its_own_way() {
+        let claude = UserShell::of("<bash-input>ls -l</bash-input>");
+        assert_eq!(claude, shell("ls -l", None, None));
+        let output = "<bash-stdout>a\nb</bash-stdout><bash-stderr>no such file</bash-stderr>";
+        assert_eq!(
+            UserShell::of(output),
+            shell("", Some("a\nb\nno such file"), None)
+        );
+        let empty = "<bash-stdout></bash-stdout><bash-stderr></bash-stderr>";
+        assert_eq!(UserShell::of(empty), shell("", Some(""), None));
+        let codex = "<user_shell_command>\n<command>\necho <b>\n</command>\n<result>\nExit code: 2\n\
+                     Duration: 0.0210 seconds\nOutput:\n</result> x\n\n</result>\n</user_shell_command>";
+        assert_eq!(
+            UserShell::of(codex),
+            shell("echo <b>", Some("</result> x"), Some(2))
+        );
+        let gemini = "I ran the following shell command:\n```sh\ngit diff --stat\n```\n\n\
+                      This produced the following result:\n```\n a | 1 +\n```";
+        assert_eq!(
+            UserShell::of(gemini),
+            shell("git diff --stat", Some(" a | 1 +"), None)
+        );
+    }
+
+    #[test]
+    fn other_messages_are_no_commands_and_cut_ones_are() {
+        for other in [
+            "",
+            "Please run <bash-input>ls</bash-input>",
+            "I ran the following shell command: ls",
+        ] {
+            assert_eq!(UserShell::of(other), None, "{other}");
+        }
+        assert_eq!(UserShell::of("<bash-input>ls"), shell("ls", None, None));
+        assert_eq!(
+            UserShell::of("<bash-stdout>a\nb"),
+            shell("", Some("a\nb"), None)
+        );
+        assert_eq!(
+            UserShell::of("<user_shell_command>ls</user_shell_command>"),
+            shell("ls", Some(""), None)
+        );
+        assert_eq!(
+            UserShell::of("<user_shell_command>"),
+            shell("", Some(""), None).map(|ran| UserShell {
+                command: Some(String::new()),
+                ..ran
+            })
+        );
+    }
+}
