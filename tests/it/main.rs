@@ -98,6 +98,7 @@ mod table;
 mod tables;
 mod tallies;
 mod traces;
+mod transcript;
 mod unknown;
 mod whatif;
 mod why;

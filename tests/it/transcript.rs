@@ -1,0 +1,209 @@
+//! Tests what a transcript shows besides the steps: the user's commands and pictures, changes of the
+//! model, compactions, and prompts that are recorded out of order.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::board::Board;
+use crate::client::segment;
+
+/// A PNG with one pixel.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+fn lines(values: &[Value]) -> String {
+    values.iter().map(|value| format!("{value}\n")).collect()
+}
+
+/// Serves a file and returns its page.
+fn page(name: &str, text: &str, query: &str) -> (tempfile::TempDir, Board, String) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(Path::new(dir.path()).join(name), text).unwrap();
+    let board = Board::serve(dir.path());
+    board.until_read();
+    let runs = board.json("/api/runs");
+    let key = segment(runs["runs"][0]["key"].as_str().unwrap());
+    let page = board.get(&format!("/runs/{key}{query}"));
+    assert_eq!(page.status, 200, "{name}");
+    let body = page.text().to_owned();
+    (dir, board, body)
+}
+
+fn claude(n: u64, kind: &str, message: &Value) -> Value {
+    json!({"type": kind, "uuid": format!("u{n}"), "parentUuid": format!("u{}", n - 1), "sessionId": "s", "cwd": "/p",
+        "timestamp": format!("2026-01-02T03:04:{n:02}Z"), "message": message})
+}
+
+fn user(n: u64, content: Value) -> Value {
+    claude(n, "user", &json!({"role": "user", "content": content}))
+}
+
+fn reply(n: u64, model: &str, input: u64) -> Value {
+    let message = json!({"id": format!("m{n}"), "role": "assistant", "model": model, "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Done."}], "usage": {"input_tokens": input, "output_tokens": 5}});
+    claude(n, "assistant", &message)
+}
+
+#[test]
+fn a_claude_session_has_commands_pictures_models_and_compactions() {
+    let picture = json!([
+        {"type": "text", "text": "Look <b>here</b>"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+PC9zdmc+PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+PC9zdmc+PHN2Zy8+PHN2Zy8+PHN2Zy8+"}},
+    ]);
+    let text = lines(&[
+        user(1, json!("Go.")),
+        reply(2, "model-a", 900),
+        user(3, json!("<bash-input>ls <i></bash-input>")),
+        user(
+            4,
+            json!("<bash-stdout>one\ntwo</bash-stdout><bash-stderr></bash-stderr>"),
+        ),
+        json!({"type": "system", "subtype": "compact_boundary", "uuid": "u5", "parentUuid": "u4", "sessionId": "s",
+            "timestamp": "2026-01-02T03:04:05Z", "compactMetadata": {"trigger": "auto", "preTokens": 1000, "postTokens": 200}}),
+        user(6, picture),
+        reply(7, "model-b", 300),
+        user(8, json!("<bash-input>true</bash-input>")),
+    ]);
+    let (_dir, board, page) = page("s.jsonl", &text, "?tab=transcript");
+    // The outline has the prompts too.
+    let (_, page) = page.split_once("id=\"transcript\"").unwrap();
+    let at = |what: &str| {
+        page.find(what)
+            .unwrap_or_else(|| panic!("{what} in {page}"))
+    };
+    assert!(
+        at("ls &#60;i&#62;") < at("Look &#60;b&#62;here"),
+        "the command comes first"
+    );
+    assert!(
+        page.contains("<pre class=\"wrap\">\none\ntwo</pre>"),
+        "{page}"
+    );
+    assert!(page.contains("No output recorded"), "{page}");
+    at("Model changed from model-a to model-b");
+    at("Context compacted (auto), 1,000 tokens before, 200 after");
+    // The picture whose bytes aren't those of one isn't shown.
+    assert_eq!(page.matches("<img ").count(), 1, "{page}");
+    let src = page
+        .split("<img src=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let served = board.get(&src.replace("&#38;", "&"));
+    assert_eq!(served.status, 200, "{src}");
+    // The commands begin no turn.
+    assert_eq!(board.json("/api/runs")["runs"][0]["turns"], 2);
+}
+
+#[test]
+fn a_codex_session_names_patches_without_text_and_commands() {
+    let item = |n: u64, payload: &Value| json!({"timestamp": format!("2026-01-02T03:04:{n:02}Z"), "type": "response_item", "payload": payload});
+    let message = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
+    let ran = "<user_shell_command>\n<command>\nmake\n</command>\n<result>\nExit code: 2\nDuration: 0.1 seconds\nOutput:\nmake: *** No rule\n</result>\n</user_shell_command>";
+    let patch = |id: &str| json!({"type": "custom_tool_call", "call_id": id, "name": "apply_patch", "input": "[REDACTED_INPUT len=62]"});
+    let text = lines(&[
+        json!({"timestamp": "2026-01-02T03:04:00Z", "type": "session_meta", "payload": {"id": "c", "cwd": "/p", "cli_version": "0.1", "originator": "codex_cli_rs", "timestamp": "2026-01-02T03:04:00Z"}}),
+        json!({"timestamp": "2026-01-02T03:04:01Z", "type": "event_msg", "payload": {"type": "user_message", "message": "Go."}}),
+        item(2, &patch("1")),
+        item(
+            3,
+            &json!({"type": "custom_tool_call_output", "call_id": "1", "output": "{}"}),
+        ),
+        item(4, &patch("2")),
+        item(
+            5,
+            &json!({"type": "custom_tool_call_output", "call_id": "2", "output": "{}"}),
+        ),
+        item(6, &message("user", "input_text", ran)),
+        item(7, &message("assistant", "output_text", "Done.")),
+    ]);
+    let (_dir, board, files) = page("rollout-c.jsonl", &text, "?tab=files");
+    assert!(
+        files.contains("2 patches were recorded without their text: "),
+        "{files}"
+    );
+    assert!(!files.contains("No file edits found"), "{files}");
+    let key = segment(board.json("/api/runs")["runs"][0]["key"].as_str().unwrap());
+    assert_eq!(
+        board.json(&format!("/api/runs/{key}/files"))["patches_without_text"],
+        json!([0, 1])
+    );
+    let shown = board
+        .get(&format!("/runs/{key}?tab=transcript"))
+        .text()
+        .to_owned();
+    assert!(
+        shown.contains("exit 2") && shown.contains("make: *** No rule"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_gemini_command_is_no_prompt() {
+    let ran = "I ran the following shell command:\n```sh\ngit status\n```\n\nThis produced the following result:\n```\nclean\n```";
+    let text = lines(&[
+        json!({"sessionId": "g", "projectHash": "h", "startTime": "2026-01-02T03:04:00.000Z", "lastUpdated": "2026-01-02T03:04:00.000Z", "kind": "main"}),
+        json!({"id": "1", "timestamp": "2026-01-02T03:04:01.000Z", "type": "user", "content": [{"text": "Go."}]}),
+        json!({"id": "2", "timestamp": "2026-01-02T03:04:02.000Z", "type": "gemini", "content": "Done.", "model": "gemini-x"}),
+        json!({"id": "3", "timestamp": "2026-01-02T03:04:03.000Z", "type": "user", "content": [{"text": ran}]}),
+    ]);
+    let (_dir, board, page) = page("session-g.jsonl", &text, "?tab=transcript");
+    assert!(
+        page.contains("git status") && !page.contains("I ran the following"),
+        "{page}"
+    );
+    assert_eq!(board.json("/api/runs")["runs"][0]["turns"], 1);
+}
+
+#[test]
+fn the_prompt_of_swe_agent_comes_first_and_once() {
+    let prompt = format!("Solve this. {} The end.", "x ".repeat(3_000));
+    let element = json!({"action": "create a.py\n", "observation": "ok", "response": "Let's go.", "state": "{}", "thought": "Let's go."});
+    let text = json!({"environment": "e", "trajectory": [element],
+        "history": [{"role": "system", "content": "S"}, {"role": "user", "content": prompt}], "info": {"exit_status": "submitted"}});
+    let (_dir, _board, page) = page("a.traj", &text.to_string(), "?tab=transcript");
+    assert_eq!(page.matches("class=\"b you\"").count(), 1, "{page}");
+    assert!(
+        page.find("class=\"b you\"") < page.find("id=\"t0\"").map(|at| at + 200),
+        "{page}"
+    );
+    assert!(
+        page.contains("<b>create</b><span class=\"a\">a.py</span>"),
+        "{page}"
+    );
+    assert!(
+        !page.contains("class=\"th\""),
+        "a reply isn't a thought: {page}"
+    );
+}
+
+#[test]
+fn a_folded_error_shows_the_line_that_failed() {
+    let noise = |word: &str| format!("{word} line\n").repeat(400);
+    let output = format!(
+        "{}src/a.rs:3:5: error: no such name\n{}",
+        noise("before"),
+        noise("after")
+    );
+    let text = lines(&[
+        user(1, json!("Go.")),
+        claude(
+            2,
+            "assistant",
+            &json!({"id": "m", "role": "assistant", "model": "m", "stop_reason": "tool_use",
+            "content": [{"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "make"}}]}),
+        ),
+        user(
+            3,
+            json!([{"type": "tool_result", "tool_use_id": "c", "is_error": true, "content": output}]),
+        ),
+    ]);
+    for query in ["?tab=transcript", "?tab=steps&step=0"] {
+        let (_dir, _board, page) = page("s.jsonl", &text, query);
+        let shown = "before line\nsrc/a.rs:3:5: error: no such name\nafter line\n";
+        assert!(page.contains(shown), "{query}: {page}");
+    }
+}
