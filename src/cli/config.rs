@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result, in_plain_words};
 use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
 use crate::model::repair::without_place;
-use crate::page::runs::views::{MAX_VIEWS, SavedViews, View};
+use crate::page::runs::saved::{MAX_VIEWS, SavedViews, View};
 
 /// The files that contain the settings.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -9,7 +9,7 @@ use crate::analysis::format::{age, counted};
 use crate::analysis::query::Query;
 use crate::error::{Error, Kind};
 use crate::live::Library;
-use crate::page::edits::{Found, PAGE, RecentEdits};
+use crate::page::edits::recent::{Found, PAGE, RecentEdits};
 
 /// List the newest edits of files over all runs
 #[derive(Debug, clap::Args)]

@@ -17,7 +17,6 @@ use crate::error::{Error, Kind};
 use crate::live::{Library, SkippedKind};
 use crate::page::runs::api::Runs;
 use crate::page::runs::csv;
-use crate::page::runs::handler::asks_for_copies;
 
 /// From this many skipped directories or files, they're counted rather than listed.
 const MAX_SKIPPED: usize = 5;
@@ -137,7 +136,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         .map(|root| (root.skipped, root.skipped_total))
         .unwrap_or_default();
     let query = Query::parse(args.query.as_deref().unwrap_or_default());
-    let with_copies = asks_for_copies(&query);
+    let with_copies = query.asks_for_copies();
     let (runs, copies) = library.listed(with_copies);
     let all: Vec<_> = runs.iter().map(|run| run.summary()).collect();
     let whole = Window {

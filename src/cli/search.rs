@@ -16,7 +16,6 @@ use crate::error::{Error, Kind, Result};
 use crate::live::{HitSink, Library, search};
 use crate::model::{Index, RunKey, TraceFile};
 use crate::page::part::job::State;
-use crate::page::runs::handler::asks_for_copies;
 use crate::page::search::{found, place};
 use crate::trace::{RootScanner, RunDir, read_index};
 
@@ -135,7 +134,7 @@ fn runs(root: &Path, query: Option<&str>) -> Result<(BTreeMap<RunKey, RunDir>, u
     let mut runs = library.runs();
     runs.retain(|run| query.matches(&*run.summary()));
     let matching = runs.len();
-    if !asks_for_copies(&query) {
+    if !query.asks_for_copies() {
         runs.retain(|run| run.summary().counts());
     }
     let duplicates = matching - runs.len();

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::analysis::format::visible_line;
 use crate::live::Library;
 use crate::page::error::WebError;
-use crate::page::runs::views::SavedViews;
+use crate::page::runs::saved::SavedViews;
 use crate::page::shell::{NavItem, Shell};
 use crate::page::turns::{Turn, Turns};
 use crate::page::{edits, jobs, run, search, sweep};
@@ -52,7 +52,7 @@ pub struct AppState {
     /// The most recently requested lists of changed files.
     pub(crate) lists: Arc<run::lists::Lists>,
     /// The edits of the runs that were looked at last.
-    pub(crate) edits: Arc<edits::Found>,
+    pub(crate) edits: Arc<edits::recent::Found>,
     /// The saved views of the run table.
     pub(crate) views: SavedViews,
     /// True once the server is to stop, which ends all streams.

@@ -23,8 +23,6 @@ use crate::page::error::WebError;
 use crate::page::params::Params;
 use crate::page::part::href;
 
-/// The query parameters that name one run each, in the order of the compared runs.
-pub(crate) const SIDE_PARAMS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Maximum number of runs shown side by side.
 pub(crate) const MAX_RUNS: usize = 50;
 
@@ -108,7 +106,7 @@ pub(crate) async fn load_runs(
     let Ok(params) = Params::from_request_parts(&mut parts, &()).await;
     let named = params
         .pairs()
-        .filter(|(name, _)| *name == "run" || SIDE_PARAMS.contains(name));
+        .filter(|(name, _)| *name == "run" || href::SIDE_PARAMS.contains(name));
     keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
     let runs: Vec<_> = keys
         .iter()

@@ -185,7 +185,8 @@ struct Choice {
 /// The cells of a row.
 struct Cells {
     name: text::Line,
-    title: String,
+    /// The recorded name, for a tooltip.
+    title: text::Line,
     href: Option<String>,
     is_model: bool,
     runs: String,
@@ -353,7 +354,7 @@ impl View {
                 _ => row.name.clone(),
             };
             all.push(Cells {
-                title: row.name.clone(),
+                title: row.name.as_str().into(),
                 href: self.link(&row.name),
                 bar: bar(row.used.cost, most),
                 ..cells(&shown, &row.used, false)
@@ -505,7 +506,7 @@ fn cells(name: &str, used: &Used, is_model: bool) -> Cells {
     };
     Cells {
         name: name.into(),
-        title: String::new(),
+        title: "".into(),
         href: None,
         is_model,
         runs: count(used.runs as u64),

@@ -25,7 +25,7 @@ pub use crate::serve::listen::{Address, Ready, asked_to_stop, serve};
 pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
-pub use crate::page::runs::views::{SavedViews, View};
+pub use crate::page::runs::saved::{SavedViews, View};
 
 /// Returns the board as a router, to serve or to nest. If `token` is given, every request must
 /// present it.

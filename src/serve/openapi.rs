@@ -300,7 +300,7 @@ const ADDRESSES: &[Address] = &[
             ),
             Param("limit", Number(1), "Maximum number of edits."),
         ],
-        gives: Gives::Json(of::<edits::RecentEdits>),
+        gives: Gives::Json(of::<edits::recent::RecentEdits>),
     },
     Address {
         path: "/api/complete",

@@ -45,7 +45,7 @@ fn the_run_list_leads_here_with_its_query() {
     page.click("#foot a[href^='/whatif']");
     page.wait("location.pathname === '/whatif' && document.querySelector('#answer')");
     assert_eq!(
-        page.eval("document.querySelector('input[name=q]').value"),
+        page.eval("document.querySelector('main input[name=q]').value"),
         "stop:final"
     );
     page.eval("document.activeElement.blur()");

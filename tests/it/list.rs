@@ -16,8 +16,8 @@ fn runs_are_put_together_in_the_list_and_in_the_api() {
     let said = board(&["list", &sessions, "--group", "parent", "--sort", "run"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     let lines: Vec<&str> = said.stdout.lines().collect();
-    // A header, a run, a group of two, a run, and the total.
-    assert_eq!(lines.len(), 7, "{}", said.stdout);
+    // A header, a run, a group of two, a run, the total, and the source of the estimated costs.
+    assert_eq!(lines.len(), 8, "{}", said.stdout);
     assert!(
         lines[2].contains("2 runs · 13.5k tokens"),
         "{}",

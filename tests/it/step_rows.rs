@@ -104,9 +104,8 @@ fn a_row_says_what_the_step_did() {
     // 2,600 input tokens, of which 2,100 were cached. The window isn't recorded.
     let strip = words("#strip .strip-words li");
     assert!(
-        strip.contains(
-            &"largest input 1,000 tokens at step 4, context window not recorded".to_owned()
-        ) && strip.contains(&"81% of the input cached".to_owned()),
+        strip.contains(&"largest input 1,000 tokens at step 4, context window unknown".to_owned())
+            && strip.contains(&"81% of the input cached".to_owned()),
         "{strip:?}"
     );
     let lines = attributes(&run, "#steprows", "data-lines");

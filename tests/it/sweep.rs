@@ -146,7 +146,7 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
         let alert = &texts(&page, "[role=alert]")[0];
         assert!(alert.contains(words), "{query}: {alert}");
         assert_eq!(
-            texts(&page, "form button"),
+            texts(&page, "main form button"),
             ["Evaluate"],
             "the form is still there"
         );

@@ -123,6 +123,14 @@ pub trait Subject {
 }
 
 impl Query {
+    /// Returns whether the query asks for duplicates, which don't count because another file has the
+    /// same records.
+    pub fn asks_for_copies(&self) -> bool {
+        self.terms.iter().any(
+            |term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"),
+        )
+    }
+
     /// Returns whether the query has no filtering terms.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()

@@ -99,7 +99,8 @@ impl Span<'_> {
                 cached: self.count(&["board.tokens_cached"]),
                 output: self.count(&["board.tokens_out"]),
                 reasoning: self.count(&["board.tokens_reasoning"]),
-                ..Usage::default()
+                written: self.count(&["board.tokens_cache_write"]),
+                written_1h: self.count(&["board.tokens_cache_write_1h"]),
             },
             cost: amount("board.cost_usd"),
             estimated: amount("board.cost_estimated_usd"),

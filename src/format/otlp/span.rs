@@ -122,7 +122,7 @@ impl<'a> Span<'a> {
                 "gen_ai.usage.details.cache_write_tokens",
                 "llm.token_count.prompt_details.cache_write",
             ]),
-            written_1h: None,
+            written_1h: self.count(&["board.tokens_cache_write_1h"]),
         }
     }
 

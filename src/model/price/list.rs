@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{Price, Tier};
+use super::rates::{Price, Tier};
 
 /// The list. Its first line holds the date and the source, and the names of the others are sorted.
 const LIST: &str = include_str!("list.tsv");
@@ -101,7 +101,7 @@ fn tier(text: &str) -> Option<Tier> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RequestSize;
+    use super::super::rates::RequestSize;
     use super::*;
 
     #[test]

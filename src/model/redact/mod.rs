@@ -31,30 +31,6 @@ const MIN_SOUGHT_BYTES: usize = 5;
 const MIN_INSIDE_BYTES: usize = 8;
 /// The most values that are searched for elsewhere.
 pub const MAX_SOUGHT: usize = 1_000;
-/// Values that often follow a secret's key without being a secret. Blanking them elsewhere would
-/// destroy half of a trace.
-const COMMON: [&str; 20] = [
-    "string",
-    "number",
-    "integer",
-    "boolean",
-    "object",
-    "array",
-    "false",
-    "undefined",
-    "required",
-    "optional",
-    "default",
-    "password",
-    "secret",
-    "token",
-    "bearer",
-    "basic",
-    "passed",
-    "failed",
-    "hidden",
-    "session",
-];
 
 /// The values kept of each kind as samples, and their longest length; bytes.
 const MAX_SAMPLES: usize = 3;
@@ -346,7 +322,7 @@ fn may_be_word(value: &str) -> bool {
 
 /// Returns whether a value is searched for elsewhere.
 fn is_sought(value: &str) -> bool {
-    let common = COMMON
+    let common = text::COMMON
         .iter()
         .any(|common| common.eq_ignore_ascii_case(value));
     value.len() >= MIN_SOUGHT_BYTES && !common && !BLANK.contains(value)

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::text::BLANK;
+use super::text::{BLANK, is_place};
 
 /// The longest name of a user, part of an address before `@`, and host name; bytes.
 const MAX_NAME: usize = 64;
@@ -204,30 +204,6 @@ fn in_addresses(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
             all.push((start..start + password.len(), Kind::InAddress));
         }
     }
-}
-
-/// Returns whether a word is a place for a password: `%s`, `%(name)s`, `$NAME`, `${NAME}`, `{name}`
-/// or `***`.
-pub(super) fn is_place(word: &str) -> bool {
-    let is_name = |name: &str| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-    };
-    let in_braces = |word: &str| word.starts_with('{') && word.ends_with('}');
-    // `$secret123` is more likely a password than a variable.
-    let is_variable = |name: &str| {
-        let bytes = name.as_bytes();
-        is_name(name)
-            && (!bytes.iter().any(u8::is_ascii_lowercase) || !bytes.iter().any(u8::is_ascii_digit))
-    };
-    word == BLANK
-        || word == "%s"
-        || word.starts_with("%(")
-        || in_braces(word)
-        || word
-            .strip_prefix('$')
-            .is_some_and(|name| is_variable(name) || in_braces(name))
-        || word.bytes().all(|b| b == b'*')
 }
 
 fn emails(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {

@@ -7,7 +7,31 @@
 use std::ops::Range;
 
 use super::names::{Held, held};
-use super::private::is_place;
+
+/// Values that often follow a secret's key without being a secret. Blanking them elsewhere would
+/// destroy half of a trace.
+pub(super) const COMMON: [&str; 20] = [
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "object",
+    "array",
+    "false",
+    "undefined",
+    "required",
+    "optional",
+    "default",
+    "password",
+    "secret",
+    "token",
+    "bearer",
+    "basic",
+    "passed",
+    "failed",
+    "hidden",
+    "session",
+];
 
 /// The replacement for a blanked value. QitOS writes the same.
 pub const BLANK: &str = "__redacted__";
@@ -98,7 +122,7 @@ fn option_value(rest: &str) -> Option<Value> {
     // `--token TOKEN` and `--password string` describe the option.
     let first = value.split(' ').next().unwrap_or_default();
     let is_description = first.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
-        || super::COMMON.contains(&first)
+        || COMMON.contains(&first)
         || NO_VALUES.contains(&first);
     let is_count = held == Held::Texts && value.parse::<f64>().is_ok();
     if value.len() < MIN_VALUE_BYTES || is_description || is_count || is_place(value) {
@@ -241,4 +265,27 @@ fn bare(rest: &str, cookie: bool) -> Range<usize> {
         .trim_end_matches([')', ']', '}', '>', '.', '\\', ' ', '\t']);
     let start = rest.len() - text.len();
     start..start + value.len()
+}
+/// Returns whether a word is a place for a password: `%s`, `%(name)s`, `$NAME`, `${NAME}`, `{name}`
+/// or `***`.
+pub(super) fn is_place(word: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let in_braces = |word: &str| word.starts_with('{') && word.ends_with('}');
+    // `$secret123` is more likely a password than a variable.
+    let is_variable = |name: &str| {
+        let bytes = name.as_bytes();
+        is_name(name)
+            && (!bytes.iter().any(u8::is_ascii_lowercase) || !bytes.iter().any(u8::is_ascii_digit))
+    };
+    word == BLANK
+        || word == "%s"
+        || word.starts_with("%(")
+        || in_braces(word)
+        || word
+            .strip_prefix('$')
+            .is_some_and(|name| is_variable(name) || in_braces(name))
+        || word.bytes().all(|b| b == b'*')
 }

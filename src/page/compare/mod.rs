@@ -28,9 +28,9 @@ use crate::model::{CriticAction, StepHead};
 use crate::page::answer::{html, json, load_again};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
-use crate::page::compare::moment::Opened;
+use crate::page::compare::moment::{Opened, side_class};
 use crate::page::error::{Answer, WebError};
-use crate::page::extract::{MAX_RUNS, SIDE_PARAMS, no_such_run};
+use crate::page::extract::{MAX_RUNS, no_such_run};
 use crate::page::params::Params;
 use crate::page::part::href;
 use crate::page::part::sign::{Link, Sign};
@@ -467,15 +467,6 @@ fn heading(runs: &[&Summary]) -> String {
         [one, other] => format!("{one} and {other}"),
         [one, two, three] => format!("{one}, {two} and {three}"),
         [one, two, rest @ ..] => format!("{one}, {two} and {} more", rest.len()),
-    }
-}
-
-/// Returns the class for the letter of the run at `place`.
-fn side_class(place: usize) -> &'static str {
-    match place {
-        0 => "side-a",
-        1 => "side-b",
-        _ => "side-c",
     }
 }
 
@@ -988,7 +979,7 @@ struct Request {
 
 /// Parses the request. If it names fewer than two runs, the user still has to choose.
 fn request(state: &AppState, params: &Params) -> Result<Request, WebError> {
-    let mut keys: Vec<String> = SIDE_PARAMS
+    let mut keys: Vec<String> = href::SIDE_PARAMS
         .iter()
         .map(|name| params.text(name).to_owned())
         .collect();

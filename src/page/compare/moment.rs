@@ -18,8 +18,6 @@ use crate::page::part::text::{Block, Line, one_line};
 use crate::page::run_view::RunView;
 use crate::page::scores::overlay::letter;
 
-use super::side_class;
-
 /// Limits the bytes of a text. The step's own page has the full text.
 const MAX_TEXT: usize = 4_000;
 /// How many unchanged characters to keep around a difference.
@@ -420,5 +418,14 @@ fn then(view: &RunView<'_>, n: usize) -> Phrase {
             .text(sentence.as_str())
     } else {
         Phrase::from(format!("{word}: {sentence}"))
+    }
+}
+
+/// Returns the class for the letter of the run at `place`.
+pub(super) fn side_class(place: usize) -> &'static str {
+    match place {
+        0 => "side-a",
+        1 => "side-b",
+        _ => "side-c",
     }
 }

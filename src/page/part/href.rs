@@ -3,7 +3,6 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::page::assets;
-use crate::page::extract::SIDE_PARAMS;
 
 /// Encodes everything but the unreserved characters of RFC 3986. A key is then always one path
 /// segment.
@@ -21,6 +20,9 @@ pub(crate) fn encode(text: &str) -> String {
     }
     utf8_percent_encode(text, SEGMENT).to_string()
 }
+
+/// The query parameters that name one run each, in the order of the compared runs.
+pub(crate) const SIDE_PARAMS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// Adds `name=value` pairs to `path`. Skips pairs with an empty value.
 pub(crate) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {

@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
 use crate::analysis::columns::{COLUMNS, Column, Shown, chosen, in_order};
-use crate::analysis::query::{Query, Sort, Test};
+use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{is_cursor, select};
 use crate::live::Mode;
 use crate::page::answer::html;
@@ -78,7 +78,7 @@ async fn show(
         let revision = *state.library.revision().borrow();
         let query = Query::parse(params.text("q"));
         let (runs, copies) = listed(&state, &query);
-        let duplicates = if asks_for_copies(&query) { copies } else { 0 };
+        let duplicates = if query.asks_for_copies() { copies } else { 0 };
         let total = runs.len() - duplicates;
         let context = context(&state, &params, revision, total, duplicates)?;
         make(&context, &runs)
@@ -220,15 +220,6 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     })
 }
 
-/// Returns whether a query asks for duplicates, which don't count because another file has the same
-/// records.
-pub(crate) fn asks_for_copies(query: &Query) -> bool {
-    query
-        .terms
-        .iter()
-        .any(|term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"))
-}
-
 /// Returns the runs to list, with the revisions that the list needs, and the number of duplicates.
 /// A query for duplicates gets them too.
 pub(crate) fn listed(state: &AppState, query: &Query) -> (Vec<Listed>, usize) {
@@ -241,7 +232,7 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> (Vec<Listed>, usize) {
             born: run.born(),
         }
     };
-    let (runs, copies) = state.library.listed(asks_for_copies(query));
+    let (runs, copies) = state.library.listed(query.asks_for_copies());
     (runs.iter().map(listed).collect(), copies)
 }
 

@@ -9,4 +9,5 @@ pub(crate) mod csv;
 pub(crate) mod fill;
 pub(crate) mod handler;
 pub(crate) mod named;
+pub(crate) mod saved;
 pub(crate) mod views;

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::live::Library;
 use crate::page::app::MAX_DOWNLOADS;
-use crate::page::runs::views::SavedViews;
+use crate::page::runs::saved::SavedViews;
 pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
 pub(super) use crate::serve::listen::connections::connection_pool::in_turn;
 use crate::serve::listen::connections::{Limits, accept};

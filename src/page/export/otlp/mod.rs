@@ -176,6 +176,14 @@ impl<'a> Trace<'a> {
                 .and_then(|count| whole("board.tokens_cached", count)),
             summary
                 .usage
+                .written
+                .and_then(|count| whole("board.tokens_cache_write", count)),
+            summary
+                .usage
+                .written_1h
+                .and_then(|count| whole("board.tokens_cache_write_1h", count)),
+            summary
+                .usage
                 .output
                 .and_then(|count| whole("board.tokens_out", count)),
             summary
@@ -341,6 +349,12 @@ impl<'a> Trace<'a> {
             usage
                 .cached
                 .and_then(|count| whole("gen_ai.usage.cache_read.input_tokens", count)),
+            usage
+                .written
+                .and_then(|count| whole("gen_ai.usage.cache_creation.input_tokens", count)),
+            usage
+                .written_1h
+                .and_then(|count| whole("board.tokens_cache_write_1h", count)),
             usage
                 .reasoning
                 .and_then(|count| whole("gen_ai.usage.reasoning.output_tokens", count)),

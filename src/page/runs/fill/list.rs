@@ -12,7 +12,7 @@ use crate::analysis::select::{Groups, Selection, Survey, Window, groups, select,
 use crate::analysis::summary::Summary;
 use crate::live::{MirrorStatus, Skipped, SkippedTotal};
 use crate::page::part::href;
-use crate::page::runs::views::View;
+use crate::page::runs::saved::View;
 use crate::page::shell::Pulse;
 
 /// Rows in a window by default.

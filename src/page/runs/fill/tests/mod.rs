@@ -13,7 +13,7 @@ use crate::model::Origin;
 use crate::page::runs::fill::list::*;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
-use crate::page::runs::views::{SavedViews, View};
+use crate::page::runs::saved::{SavedViews, View};
 use crate::page::shell::Status;
 use crate::page::tests::{HOSTILE, by_id, check_page, tags};
 

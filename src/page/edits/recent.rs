@@ -1,34 +1,21 @@
-//! Lists the newest edits of files over all runs that match a query: the page at `/edits` and its JSON.
-//!
-//! Reads the calls of the newest runs, within fixed limits, and remembers what it found until a run
-//! changes. The page says how many runs it looked at.
+//! Finds the newest edits over many runs.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use askama::Template;
-use axum::extract::State;
-use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::files::{Followed, MAX_EDITS};
+use crate::analysis::files::Followed;
 use crate::analysis::format::{self, counted};
-use crate::analysis::query::{Clock, Ignored, Needle, Query};
+use crate::analysis::query::{Ignored, Needle, Query};
 use crate::analysis::timing::began;
 use crate::live::{Library, Run};
 use crate::model::RunKey;
 use crate::model::time::utc;
-use crate::page::answer::{html, json};
-use crate::page::app::AppState;
-use crate::page::blocking::blocking;
-use crate::page::error::{Answer, WebError};
-use crate::page::params::Params;
-use crate::page::part::{href, text};
+use crate::page::part::href;
 use crate::page::runs::fill::row::line;
-use crate::page::runs::handler::asks_for_copies;
-use crate::page::shell::{NavItem, Shell, When, now};
 
 /// The newest runs that are looked at, at most, together with the limits below.
 pub(crate) const MAX_RUNS: usize = 200;
@@ -47,55 +34,55 @@ const MAX_PATH: usize = 4_096;
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct RecentEdits {
     /// The number of runs that the query matches.
-    runs_matched: usize,
+    pub(super) runs_matched: usize,
     /// How many of them were looked at: the newest ones.
-    runs_looked_at: usize,
+    pub(super) runs_looked_at: usize,
     /// Runs among them whose files can't be read at the moment.
-    runs_unread: usize,
+    pub(super) runs_unread: usize,
     /// Edits that were found.
-    total: usize,
+    pub(super) total: usize,
     /// Edits of the runs looked at that aren't listed, because one run has too many.
-    edits_left_out: usize,
+    pub(super) edits_left_out: usize,
     /// Steps of the runs looked at that weren't read, because the run is too long or their lines are
     /// unreadable.
-    steps_unread: usize,
+    pub(super) steps_unread: usize,
     /// Newest first.
-    edits: Vec<RecentEdit>,
+    pub(super) edits: Vec<RecentEdit>,
     /// The value of `after` for the next page.
-    next: Option<usize>,
+    pub(super) next: Option<usize>,
     /// Terms of the query that weren't understood. They don't filter.
-    ignored: Vec<Ignored>,
+    pub(super) ignored: Vec<Ignored>,
 }
 
 /// An edit of a file.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct RecentEdit {
     /// The key of the run.
-    run: String,
+    pub(super) run: String,
     /// Its title.
-    title: String,
+    pub(super) title: String,
     /// The path of the file as the call names it.
-    file: String,
+    pub(super) file: String,
     /// `changed`, `inserted`, `added`, `written`, `deleted` or `moved`.
-    kind: &'static str,
+    pub(super) kind: &'static str,
     /// The number of added lines. `null` if they can't be counted.
-    added: Option<usize>,
+    pub(super) added: Option<usize>,
     /// The number of removed lines.
-    removed: Option<usize>,
+    pub(super) removed: Option<usize>,
     /// Whether the edit succeeded. `null` if that isn't recorded.
-    ok: Option<bool>,
+    pub(super) ok: Option<bool>,
     /// The ordinal of the step.
-    step: usize,
+    pub(super) step: usize,
     /// The recorded number of the step.
-    step_id: Option<i64>,
+    pub(super) step_id: Option<i64>,
     /// When the step began, in UTC. `null` if that isn't recorded.
-    at: Option<String>,
+    pub(super) at: Option<String>,
     /// The time in microseconds since the epoch.
     #[serde(skip)]
-    micros: Option<i64>,
+    pub(super) micros: Option<i64>,
     /// The project of the run.
     #[serde(skip)]
-    project: Option<String>,
+    pub(super) project: Option<String>,
 }
 
 /// The edits of one run.
@@ -189,7 +176,7 @@ fn read(run: &Run) -> OfRun {
 
 /// Returns the newest runs that are looked at, and the number of those that match.
 fn newest(library: &Library, query: &Query) -> (Vec<Arc<Run>>, usize) {
-    let (mut runs, _) = library.listed(asks_for_copies(query));
+    let (mut runs, _) = library.listed(query.asks_for_copies());
     runs.retain(|run| query.matches(&*run.summary()));
     let matched = runs.len();
     let mut runs: Vec<_> = runs
@@ -330,11 +317,11 @@ impl RecentEdit {
         }
     }
 
-    fn diff(&self) -> String {
+    pub(super) fn diff(&self) -> String {
         href::run_at(&self.run, self.step)
     }
 
-    fn files(&self) -> String {
+    pub(super) fn files(&self) -> String {
         let query = [
             ("tab", "files"),
             ("file", self.file.as_str()),
@@ -342,86 +329,4 @@ impl RecentEdit {
         ];
         href::with_query(&href::run(&self.run), &query)
     }
-}
-
-/// The page at `/edits`.
-#[derive(Debug, Template)]
-#[template(path = "edits/page.html")]
-struct EditsPage {
-    shell: Shell,
-    query: String,
-    file: String,
-    after: usize,
-    found: RecentEdits,
-    now: i64,
-    zone: TimeZone,
-}
-
-impl EditsPage {
-    /// Returns the answer in a sentence.
-    fn answer(&self) -> String {
-        let found = &self.found;
-        if found.total == 0 {
-            return "No file edits found.".to_owned();
-        }
-        let shown = (found.edits.len() < found.total).then(|| {
-            let (from, to) = (self.after + 1, self.after + found.edits.len());
-            format!(", showing {}", format::range(from as u64, to as u64))
-        });
-        let edits = counted(found.total, "edit");
-        let runs = counted(found.runs_looked_at, "run");
-        format!("{edits} in {runs}{}.", shown.unwrap_or_default())
-    }
-
-    fn when(&self, edit: &RecentEdit) -> Option<When> {
-        When::of(edit.micros?, self.now, &self.zone)
-    }
-
-    fn at(&self, after: &usize) -> String {
-        let after = match *after {
-            0 => String::new(),
-            after => after.to_string(),
-        };
-        let query = [("q", &*self.query), ("file", &self.file), ("after", &after)];
-        href::with_query(href::EDITS, &query)
-    }
-}
-
-async fn found(state: &AppState, params: &Params, limit: usize) -> Result<RecentEdits, WebError> {
-    let query = Query::parse_at(params.text("q"), &Clock::at(now(), &state.zone));
-    let (file, after) = (params.text("file").to_owned(), params.number("after")?);
-    let (turn, library, known) = (
-        state.walk().await?,
-        Arc::clone(&state.library),
-        Arc::clone(&state.edits),
-    );
-    blocking(move || {
-        let _turn = turn;
-        let window = (after.unwrap_or_default(), limit.min(MAX_EDITS));
-        RecentEdits::of(&library, &known, query, &file, window)
-    })
-    .await
-}
-
-/// `GET /edits`
-pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
-    let shell = Shell {
-        title: "Recent edits".to_owned(),
-        ..state.shell(NavItem::Edits)
-    };
-    html(&EditsPage {
-        shell,
-        query: params.text("q").to_owned(),
-        file: params.text("file").to_owned(),
-        after: params.number("after")?.unwrap_or_default(),
-        found: found(&state, &params, PAGE).await?,
-        now: now(),
-        zone: state.zone.clone(),
-    })
-}
-
-/// `GET /api/edits`
-pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
-    let limit = params.limit(PAGE)?;
-    json(&found(&state, &params, limit).await?)
 }
