@@ -186,6 +186,7 @@ fn help_of_every_command() {
       serve        Serve the web board until Ctrl-C
       list         List the runs in a directory, one per line
       search       Search the text of all runs
+      edits        List the newest edits of files over all runs
       show         Show a run, one of its steps, or its events
       state        Show the state after a step, or the history of one value
       why          Explain why a run stopped, with evidence and the state of every rule
@@ -195,6 +196,7 @@ fn help_of_every_command() {
       check        Check the files of runs for issues; exits with 1 if it finds any
       export       Export a run as a self-contained HTML page, an ATIF trajectory, or an OpenTelemetry trace
       table        Print runs or steps as rows for DuckDB, ClickHouse, Spark and others, or keep them as files in a directory
+      usage        Print the tokens and the cost of runs, by day, week, month, run, model or project
       demo         Write demo runs: recorded agents, one for every way a run can end
       mcp          Serve runs to coding agents over the Model Context Protocol on stdin and stdout
       run          Run an agent described by a file and record it; exits with 1 if it doesn't complete

@@ -184,7 +184,7 @@ fn prices_make_estimates_that_say_so() {
     );
     let page = board.get("/").text().to_owned();
     assert!(
-        page.contains("~$0.0093") && page.contains("title=\"estimated from "),
+        page.contains("≈$0.0093") && page.contains("title=\"estimated from "),
         "{page}"
     );
     assert!(
