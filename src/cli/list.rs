@@ -413,9 +413,9 @@ fn write_text(
     let all = runs;
     if uncounted > 0 {
         let words = if uncounted == 1 {
-            "1 duplicate isn't counted"
+            "1 duplicate not counted"
         } else {
-            &format!("{} duplicates aren't counted", count(uncounted as u64))
+            &format!("{} duplicates not counted", count(uncounted as u64))
         };
         writeln!(out, "{}", look.paint(Ink::Dim, words))?;
     }

@@ -132,7 +132,9 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             "critic_retries",
             "Critic retries",
             Unit::Count,
-            sum(|step| usize::from(step.requested(CriticAction::Retry))),
+            // Without critic output, whether a critic asked for a retry isn't recorded.
+            sum(|step| usize::from(step.requested(CriticAction::Retry)))
+                .filter(|_| !summary.critics.is_empty()),
         ),
         measure(
             "errors",

@@ -37,7 +37,7 @@ fn five() -> Vec<Summary> {
     let mut runs = vec![
         run("a/answered", RunStatus::Answered, Some("final")),
         run("b/limit", RunStatus::Limit, Some("budget_steps")),
-        run("c/rule", RunStatus::OwnRule, Some("env_terminal")),
+        run("c/rule", RunStatus::Stopped, Some("env_terminal")),
         run("d/died", RunStatus::Died, None),
         run("e/now", RunStatus::Running, None),
     ];

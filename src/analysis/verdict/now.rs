@@ -72,14 +72,14 @@ impl Facts<'_> {
                     // A decision without a call is stored as its mode.
                     Some("final") => Doing::Other("giving its answer"),
                     Some("wait") => Doing::Other("waiting"),
-                    Some("handoff") => Doing::Other("handing over to another agent"),
+                    Some("handoff") => Doing::Other("handing off to another agent"),
                     call => Doing::Tool(call.map(tool_of)),
                 }
             }
             _ if kind == EventKind::Stopped => Doing::Other("ending the run"),
-            "HANDOFF_START" | "HANDOFF_END" => Doing::Other("handing over to another agent"),
-            "DECIDE" | "OBSERVE" => Doing::Other("thinking"),
-            "ACT" | "REDUCE" => Doing::Other("updating state"),
+            "HANDOFF_START" | "HANDOFF_END" => Doing::Other("handing off to another agent"),
+            "DECIDE" | "OBSERVE" => Doing::Other("deciding"),
+            "ACT" | "REDUCE" => Doing::Other("updating its state"),
             "CRITIC" => Doing::Other("asking critics"),
             "CHECK_STOP" => Doing::Other("checking rules"),
             "COMPACT" => Doing::Other("compacting the conversation"),

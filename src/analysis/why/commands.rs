@@ -24,7 +24,7 @@ impl FailedCommands {
     pub fn words(self) -> String {
         let commands = counted(self.count, "failed command");
         match (self.count, self.passed_later) {
-            (1, 0) => format!("{commands}, which didn't pass later"),
+            (1, 0) => format!("{commands}, never passed later"),
             (1, _) => format!("{commands}, which passed later"),
             (_, 0) => format!("{commands}, none passed later"),
             (all, passed) if all == passed => format!("{commands}, each passed later"),

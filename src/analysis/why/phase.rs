@@ -8,7 +8,7 @@ pub(super) fn of_phase(detail: &str) -> String {
         .find_map(|word| detail.split_once(&format!(" failed and {word} recovered")));
     match parts {
         Some((phase, rest)) if !phase.contains(' ') => {
-            format!("the {phase} phase failed and wasn't recovered{rest}")
+            format!("the {phase} phase failed and couldn't be recovered from{rest}")
         }
         _ => detail.to_owned(),
     }

@@ -480,7 +480,7 @@ fn put_pictures_in(
         match read {
             Some((_, bytes)) if bytes.len() > MAX_PICTURES => {
                 asset.note = format!(
-                    "omitted: larger than the limit of {} for all pictures",
+                    "omitted: larger than the limit of {} for all images",
                     format::bytes(MAX_PICTURES as u64)
                 )
                 .into();
@@ -492,12 +492,12 @@ fn put_pictures_in(
             }
             Some(_) => {
                 asset.note = format!(
-                    "omitted: this file already has {} of pictures",
+                    "omitted: this file already has {} of images",
                     format::bytes(*spent as u64)
                 )
                 .into()
             }
-            None => asset.note = "the picture can't be read or is too large".into(),
+            None => asset.note = "the image can't be read or is too large".into(),
         }
     }
 }

@@ -81,8 +81,8 @@ impl Decision {
             ("final", _) if sent_back(step) => "an answer, sent back by a critic".into(),
             ("final", _) => "an answer".into(),
             ("wait", _) => "nothing to do in this step".into(),
-            ("handoff", Some(target)) => Phrase::new().text("hands over to ").strong(target),
-            ("handoff", None) => "hands over (recipient not recorded)".into(),
+            ("handoff", Some(target)) => Phrase::new().text("hands off to ").strong(target),
+            ("handoff", None) => "hands off (recipient not recorded)".into(),
             ("thought", _) => "no action".into(),
             (NOT_RECORDED, _) => {
                 out.mode = Line::default();

@@ -62,7 +62,7 @@ const SPEEDS: [(i64, &str); 7] = [
 const CLOCKS: [(Clock, &str, &str); 3] = [
     (Clock::Step, "step", "per step"),
     (Clock::Time, "time", "real time"),
-    (Clock::Gaps, "gaps", "no gaps"),
+    (Clock::Gaps, "gaps", "short waits"),
 ];
 
 #[derive(Template)]

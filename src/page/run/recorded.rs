@@ -4,7 +4,7 @@ use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::analysis::why::RuleStatus;
 use crate::model::manifest::Failure;
-use crate::model::{CriticMark, Gate, StepHead, StopVerdict};
+use crate::model::{Code, CriticMark, Gate, StepHead, StopVerdict};
 use crate::page::part::href;
 use crate::page::part::sign::{Fact, Link, Phrase};
 use crate::page::part::text::{Line, one_line};
@@ -138,7 +138,10 @@ fn from(limit: LimitFrom) -> String {
 fn rule(stop: &StopVerdict) -> Phrase {
     let named = RuleStatus {
         id: stop.criterion.clone(),
-        kind: stop.code.as_str().to_owned(),
+        kind: match &stop.code {
+            Code::Custom(_) => "opaque".to_owned(),
+            code => code.as_str().to_owned(),
+        },
         ..RuleStatus::default()
     };
     let description = Phrase::new().text(named.name());

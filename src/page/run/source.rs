@@ -174,7 +174,7 @@ impl Source {
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 let error = WebError::not_found(
                     "Too large to parse:",
-                    "The line is longer than the board parses. Open the raw line instead.",
+                    "The line is longer than board parses. Open the raw line instead.",
                 );
                 return Err(whole(error.named(&self.name)));
             }

@@ -208,7 +208,7 @@ const MAX_FOREIGN_BYTES: usize = 4_000;
 fn line(view: &RunView<'_>, span: Span) -> Result<Vec<u8>, String> {
     if span.len > MAX_LINE_BYTES {
         return Err(format!(
-            "it has {}, more than the board can parse",
+            "it has {}, more than board can parse",
             format::bytes(span.len)
         ));
     }

@@ -225,7 +225,7 @@ fn rows(answer: &RulesAnswer<'_>) -> Vec<String> {
         let (result, (name, limit)) = (&of.result, words(&of.rule));
         let (steps, tokens, _) = answer.saved(result);
         let (at, against) = (text(&answer.at(result)), against(result).text);
-        let (kept, why) = (text(&answer.answer(result)), answer.why(result));
+        let (kept, why) = (text(&answer.answer(result)), answer.why(of));
         format!("{name}|{limit}|{at}|{against}|{steps}|{tokens}|{kept}|{own}|{why}")
     };
     answer.rows().into_iter().map(row).collect()

@@ -230,7 +230,7 @@ fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
 fn a_chain_explains_some_ends_and_no_others() {
     let looped = calls("aaaa");
     assert_eq!(looped.chain(RunStatus::Answered, "final"), []);
-    assert_eq!(looped.chain(RunStatus::OwnRule, "agent_condition"), []);
+    assert_eq!(looped.chain(RunStatus::Stopped, "agent_condition"), []);
     assert_eq!(looped.chain(RunStatus::Running, ""), []);
     assert_eq!(looped.chain(RunStatus::Died, "").len(), 1);
     let idle = (0..3).fold(Run::default(), |run, n| run.call(&n.to_string(), ""));

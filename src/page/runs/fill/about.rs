@@ -120,7 +120,7 @@ impl List<'_> {
         let others = [
             ("Tokens", TOKENS, &survey.tokens),
             ("Cost", COST, &survey.cost),
-            ("Time", DURATION, &survey.duration),
+            ("Duration", DURATION, &survey.duration),
         ];
         let others = others.into_iter();
         [self.number_of_runs()]
@@ -133,8 +133,8 @@ impl List<'_> {
         let survey = &self.survey;
         let copies = match survey.copies {
             0 => None,
-            1 => Some("1 duplicate merged".to_owned()),
-            copies => Some(format!("{} duplicates merged", count(copies as u64))),
+            1 => Some("1 duplicate not counted".to_owned()),
+            copies => Some(format!("{} duplicates not counted", count(copies as u64))),
         };
         let of_all = (!self.query.is_empty()).then(|| format!("of {}", count(survey.total as u64)));
         Sums {
@@ -436,9 +436,9 @@ fn total(ctx: &ListContext) -> SkippedTotal {
     total
 }
 
-/// Formats a number of files: `45 files not read`.
+/// Formats a number of files: `45 files skipped`.
 fn not_read(files: usize) -> String {
-    format!("{} not read", counted(files, "file"))
+    format!("{} skipped", counted(files, "file"))
 }
 
 /// Formats a number of directories: `2 directories skipped`.
