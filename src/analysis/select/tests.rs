@@ -63,7 +63,10 @@ fn a_query_sees_a_run() {
         ("status:answered", "a"),
         ("status:limit,died", "b d"),
         ("status:\"own rule\"", "c"),
+        ("status:stopped", "c"),
+        // The word that earlier versions showed.
         ("status:own_rule", "c"),
+        ("status:\"own rule\"", "c"),
         ("status:completed", "a b c"),
         ("stop:none", "d e"),
         ("stop:final", "a"),

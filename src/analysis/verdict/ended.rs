@@ -1,8 +1,9 @@
 //! Describes the end of another tool's run in one sentence, from what its format read from the
 //! trace.
 
+use super::RunStatus;
 use super::facts::Facts;
-use super::{RunStatus, Said, of_limit};
+use super::said::{Said, of_limit};
 use crate::analysis::format::{amount, capitalised};
 use crate::analysis::stated::{compared, limit_beside, used_of, values};
 use crate::model::{Certainty, EndKind, Ended, Outcome, Reached};
@@ -87,7 +88,7 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Said {
         _ => format!("{headline}{step}"),
     };
     if let (None, Some(limit), "") = (&numbers, ended.limit, &*contradiction) {
-        sentence += &format!(": limit {}", limit_beside(limit, ended.unit));
+        sentence += &format!(": limit {}", of(limit));
     }
     if let Some(numbers) = &numbers {
         sentence += &format!(": {numbers}");
@@ -219,7 +220,8 @@ fn repeats(detail: &str, ended: &Ended) -> bool {
     // A longer text says more than the numbers.
     let is_short = detail.split_whitespace().count() <= 10;
     is_short
-        && (begin(detail) == begin(&ended.headline) || detail.contains("limit"))
+        && (begin(detail) == begin(&ended.headline)
+            || ended.measured.is_none() && detail.contains("limit"))
         && numbers.peek().is_some()
         && numbers.all(|number| number.parse().is_ok_and(is_own))
 }

@@ -23,6 +23,7 @@ mod facts;
 mod now;
 mod recorded;
 mod rounds;
+mod said;
 mod second;
 mod stop_word;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use recorded::reading;
 pub(super) use rounds::other_run;
 
 use facts::{Facts, steps};
+use said::Said;
 use stop_word::classify;
 
 /// The reason why a run stopped.
@@ -87,64 +89,6 @@ impl Verdict {
     /// Returns the step limit, if it's recorded that the run ends at it.
     pub fn budget(&self) -> Option<StepLimit> {
         self.limit.filter(|limit| limit.from.is_budget())
-    }
-}
-
-/// A verdict in a sentence, and in the few words of a table cell.
-struct Said {
-    sentence: String,
-    /// Empty if the sentence is short enough.
-    brief: String,
-}
-
-impl From<String> for Said {
-    fn from(sentence: String) -> Self {
-        Self {
-            sentence,
-            brief: String::new(),
-        }
-    }
-}
-
-impl Said {
-    fn new(sentence: String, brief: String) -> Self {
-        Self { sentence, brief }
-    }
-
-    /// Describes a limit that was reached: "Step limit reached after step 5: 6 steps, limit 6", in
-    /// brief "Step limit: 6 of 6 steps". `headline` is "Step limit reached".
-    fn limit(headline: &str, rest: &str, reached: Option<(f64, f64, &str)>) -> Self {
-        let name = headline.strip_suffix(" reached").unwrap_or(headline);
-        let Some((measured, limit, unit)) = reached else {
-            let brief = format!("{name}{rest}");
-            return Self::new(format!("{headline}{rest}"), brief);
-        };
-        let sentence = format!(
-            "{headline}{rest}: {}",
-            stated::compared(measured, limit, unit)
-        );
-        Self::new(
-            sentence,
-            format!("{name}: {}", of_limit(measured, limit, unit)),
-        )
-    }
-}
-
-/// Formats "10 of 10 steps", "840 ms of 700 ms", "$0.08 of $0.05".
-fn of_limit(measured: f64, limit: f64, unit: &str) -> String {
-    let used = match unit {
-        "ms" | "usd" => format::amount(measured, unit),
-        _ => format::amount(measured, ""),
-    };
-    format!("{used} of {}", format::amount(limit, unit))
-}
-
-impl std::ops::Add<&str> for Said {
-    type Output = Self;
-
-    fn add(mut self, note: &str) -> Self {
-        self.sentence.push_str(note);
-        self
     }
 }
 

@@ -1,9 +1,10 @@
 //! Describes a recorded verdict: one sentence for each code of board's engine. QitOS records only a
 //! reason.
 
+use super::RunStatus;
 use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
-use super::{RunStatus, Said};
+use super::said::Said;
 use crate::analysis::format::amount;
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};

@@ -1,10 +1,11 @@
 //! Describes a stop word in one sentence, for runs that record a word but no verdict, such as those
 //! of QitOS.
 
+use super::RunStatus;
 use super::cause::{Cause, Spent, cause};
 use super::criterion::{Criterion, Own};
 use super::facts::{Facts, steps};
-use super::{RunStatus, Said};
+use super::said::Said;
 use crate::analysis::format::{count, millis, score};
 use crate::analysis::lost::is_counted;
 use crate::analysis::newest::{has_answer, kept_answer};
@@ -120,7 +121,14 @@ impl Facts<'_> {
         };
         match criterion.own {
             Some(Own::Result) => self.named(word),
-            Some(Own::Steps) => at_limit("Step limit reached"),
+            // It compares the id of the last step, which isn't the number of steps.
+            Some(Own::Steps) => match reached {
+                Some((_, limit, _)) => {
+                    let rest = format!("{}: limit {}", self.step_after("after"), limit as i64);
+                    Said::limit("Step limit reached", &rest, None)
+                }
+                None => at_limit("Step limit reached"),
+            },
             Some(Own::Time) => {
                 let counted = criterion.reading().and_then(|reading| reading.measured());
                 let longer = counted.zip(took_ms(self.index)).filter(|(counted, took)| {

@@ -145,7 +145,11 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     for pattern in chain::patterns_before_stop(index, verdict.mark, verdict.stop_reason.as_deref())
     {
         // The sentence for a stagnation already says this, and the rule shows its steps.
-        if pattern.kind == PatternKind::Idle && verdict.sentence.starts_with("State unchanged") {
+        let is_by_rule = index.stop().is_some();
+        if pattern.kind == PatternKind::Idle
+            && is_by_rule
+            && verdict.sentence.starts_with("State unchanged")
+        {
             continue;
         }
         let (last_step, repeats) = (Some(pattern.last), pattern.kind.is_loop());

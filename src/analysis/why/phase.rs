@@ -23,11 +23,11 @@ mod tests {
         let told = "decide failed and wasn't recovered: no model";
         assert_eq!(
             of_phase(told),
-            "the decide phase failed and wasn't recovered: no model"
+            "the decide phase failed and couldn't be recovered from: no model"
         );
         assert_eq!(
             of_phase("act failed and was not recovered"),
-            "the act phase failed and wasn't recovered"
+            "the act phase failed and couldn't be recovered from"
         );
         let other = "the tool failed and wasn't recovered";
         assert_eq!(of_phase(other), other);

@@ -471,7 +471,7 @@ impl Tabs<'_> {
                 "scores",
                 href::with_query(&href::scores(key), at_step),
                 "Scores",
-                count(summary.critics.len()),
+                String::new(),
             ),
             (
                 "whatif",

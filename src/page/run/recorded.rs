@@ -52,9 +52,13 @@ impl<'a> Verdict<'a> {
         add(
             "Step limit",
             limit.map(|limit| {
-                Phrase::new()
-                    .text(limit.steps.to_string())
-                    .dim(from(limit.from))
+                let steps = Phrase::new().text(limit.steps.to_string());
+                // A trace of another tool doesn't record who set it.
+                if limit.from.is_budget() && index.format().is_one_file() {
+                    steps
+                } else {
+                    steps.dim(from(limit.from))
+                }
             }),
         );
         let (answer, _) = one_line(view.summary.answer.as_deref().unwrap_or_default(), 300);

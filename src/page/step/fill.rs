@@ -380,7 +380,14 @@ fn facts(view: &RunView<'_>, n: usize, group: Option<&Group>) -> String {
     // Skipped steps count but have no page.
     let mut facts = vec![format!(
         "· {}",
-        format::counted(view.index.step_count(), "step")
+        format::counted(
+            view.index.step_count(),
+            if view.summary.steps_unknown {
+                "line"
+            } else {
+                "step"
+            },
+        )
     )];
     let offset = view.offset(group.and_then(|group| began(view.index, group)));
     if !offset.is_empty() {
