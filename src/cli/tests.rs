@@ -128,7 +128,7 @@ fn show_a_run() {
     recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
-    took      4.0 s
+    duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
@@ -313,7 +313,7 @@ fn show_events() {
     recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
-    took      4.0 s
+    duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge

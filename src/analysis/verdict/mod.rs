@@ -488,8 +488,8 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let was = facts
         .doing(group)
         .map_or_else(String::new, |doing| match doing {
-            now::Doing::Tool(_) => format!(". It was {}", doing.in_the_past()),
-            now::Doing::Other(_) => format!(". The agent was {}", doing.in_the_past()),
+            now::Doing::Agent(_) => format!(". The agent was {}", doing.in_the_past()),
+            _ => format!(". It was {}", doing.in_the_past()),
         });
     let words = format!(
         "{} isn't in steps.jsonl{was}",

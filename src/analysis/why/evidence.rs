@@ -512,7 +512,11 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
             format!("{score} from {name}{request}")
         })
         .collect();
-    let noun = if words.len() == 1 { "score" } else { "scores" };
+    let noun = match words.len() {
+        _ if step.critics.iter().all(|mark| mark.score.is_none()) => "critic output",
+        1 => "score",
+        _ => "scores",
+    };
     let text = format!("Last {noun}: {}", words.join(", "));
     let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
     // A critic's stop is the reason itself, so it comes first.

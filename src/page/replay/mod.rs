@@ -389,15 +389,15 @@ impl<'a> Replay<'a> {
         let (next, previous) = (next_mark(index, from), previous_mark(index, from));
         // The label says if the search wraps around.
         let next_words = if next.is_some() && next <= from {
-            "first mark (wraps around)"
+            "first error, retry or stop (wraps around)"
         } else {
-            "next mark"
+            "next error, retry or stop"
         };
         let is_last = previous.is_some() && previous >= from;
         let previous_words = if is_last {
-            "last mark (wraps around)"
+            "last error, retry or stop (wraps around)"
         } else {
-            "previous mark"
+            "previous error, retry or stop"
         };
         [
             ("b", "next breakpoint", hit(false)),

@@ -322,7 +322,7 @@ impl List<'_> {
         let directories = total.directories + faults;
         let words = [
             (total.files() > 0).then(|| not_read(total.files())),
-            (directories > 0).then(|| self::directories(directories, "skipped")),
+            (directories > 0).then(|| self::directories(directories, "without runs")),
         ];
         (
             skipped(self.ctx, 0, total.all() + faults),
@@ -441,7 +441,7 @@ fn not_read(files: usize) -> String {
     format!("{} skipped", counted(files, "file"))
 }
 
-/// Formats a number of directories: `2 directories skipped`.
+/// Formats a number of directories: `2 directories without runs`.
 fn directories(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 directory {what}"),
