@@ -48,7 +48,7 @@ async function ask() {
     const { items, runs } = await answer.json();
     if (own === asking) show(items, runs);
   } catch (error) {
-    if (error.name !== "AbortError") says.textContent = "The board isn't responding.";
+    if (error.name !== "AbortError") says.textContent = "board isn't responding.";
   }
 }
 

@@ -473,8 +473,8 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     };
     if let Some(named) = named.filter(|named| !index.is_partial() && differs(named)) {
         let of_verdict = named.map_or_else(
-            || "the verdict says that no step ran".to_owned(),
-            |id| format!("the verdict says that step {id} ran last"),
+            || "the verdict records that no step ran".to_owned(),
+            |id| format!("the verdict records that step {id} ran last"),
         );
         let of_file = match (last, last_id) {
             (None, _) => "the file has no steps".to_owned(),

@@ -114,7 +114,7 @@ pub enum Basis {
     ManifestTime,
     /// The modification time of the latest file.
     FileTime,
-    /// The file is final, which doesn't show how the run ended.
+    /// The file is written as a whole, so its times don't show whether the run continues.
     Closed,
     /// No record or file has a usable time.
     Nothing,

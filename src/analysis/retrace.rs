@@ -123,7 +123,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
             ));
         } else if let Some(row) = budget.filter(|row| row.code != stop.code.as_str()) {
             refute(format!(
-                "The verdict says that {id} is {}, but it is {}",
+                "The verdict gives {id} as {}; recomputed: {}",
                 stop.code, row.code
             ));
         }
@@ -134,7 +134,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
     };
     if !may_give(spec, &stop.code) {
         refute(format!(
-            "The verdict says that {id} is {}, but the recorded rule is {}",
+            "The verdict gives {id} as {}, but the recorded rule is {}",
             stop.code,
             spec.name()
         ));
@@ -290,7 +290,7 @@ fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
         Some(false) => {
             let numbers = reading_of(again, id).map(in_brackets).unwrap_or_default();
             format!(
-                "The verdict says that {id} ended the run, but by the recorded steps it wasn't true{numbers}"
+                "The verdict records that {id} ended the run, but by the recorded steps it wasn't true{numbers}"
             )
         }
         Some(true) if first != Some(id) => {
@@ -299,7 +299,7 @@ fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
                 .map(in_brackets)
                 .unwrap_or_default();
             format!(
-                "The verdict says that {id} ended the run, but {first} was also true{numbers} and is checked first"
+                "The verdict records that {id} ended the run, but {first} was also true{numbers} and is checked first"
             )
         }
         _ => return,
@@ -418,7 +418,7 @@ fn of_the_others(index: &Index, stop: &StopVerdict, again: &WhatIf, found: &mut 
         .filter(|id| found.was_true(id) == Some(false))
     {
         said.push(format!(
-            "The verdict says that {id} was also true, but by the recorded steps it wasn't{}",
+            "The verdict records that {id} was also true, but by the recorded steps it wasn't{}",
             numbers(id)
         ));
     }

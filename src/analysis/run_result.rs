@@ -45,8 +45,8 @@ words! {
         Unsolved = "unsolved",
         /// As [`RunStatus::Limit`].
         Limit = "limit",
-        /// As [`RunStatus::OwnRule`].
-        OwnRule = "own rule",
+        /// As [`RunStatus::Stopped`].
+        Stopped = "stopped",
         /// As [`RunStatus::Critic`].
         Critic = "critic stop",
         /// As [`RunStatus::Cancelled`].
@@ -69,7 +69,7 @@ impl From<RunStatus> for ShownStatus {
             RunStatus::Stalled => ShownStatus::Stalled,
             RunStatus::Answered => ShownStatus::Finished,
             RunStatus::Limit => ShownStatus::Limit,
-            RunStatus::OwnRule => ShownStatus::OwnRule,
+            RunStatus::Stopped => ShownStatus::Stopped,
             RunStatus::Critic => ShownStatus::Critic,
             RunStatus::Cancelled => ShownStatus::Cancelled,
             RunStatus::Error => ShownStatus::Error,
@@ -99,12 +99,12 @@ impl Summary {
             _ if self.partial => return None,
             RunStatus::Running | RunStatus::Quiet | RunStatus::Stalled => return None,
             _ if passed == Some(true) => RunResult::Success,
-            RunStatus::Answered | RunStatus::OwnRule | RunStatus::Unknown
+            RunStatus::Answered | RunStatus::Stopped | RunStatus::Unknown
                 if passed == Some(false) =>
             {
                 RunResult::Failed
             }
-            RunStatus::Answered | RunStatus::OwnRule => RunResult::Finished,
+            RunStatus::Answered | RunStatus::Stopped => RunResult::Finished,
             RunStatus::Limit => RunResult::Limit,
             RunStatus::Critic => RunResult::Failed,
             RunStatus::Cancelled => RunResult::Cancelled,
@@ -165,8 +165,8 @@ mod tests {
             (RunStatus::Answered, None, Some(R::Finished), S::Finished),
             (RunStatus::Answered, yes, Some(R::Success), S::Succeeded),
             (RunStatus::Answered, no, Some(R::Failed), S::Unsolved),
-            (RunStatus::OwnRule, None, Some(R::Finished), S::OwnRule),
-            (RunStatus::OwnRule, no, Some(R::Failed), S::OwnRule),
+            (RunStatus::Stopped, None, Some(R::Finished), S::Stopped),
+            (RunStatus::Stopped, no, Some(R::Failed), S::Stopped),
             // The result and the reason of the end are two facts.
             (RunStatus::Limit, yes, Some(R::Success), S::Limit),
             (RunStatus::Limit, no, Some(R::Limit), S::Limit),

@@ -16,8 +16,8 @@ words! {
         Answered = "answered",
         /// Ended by a limit.
         Limit = "limit",
-        /// Ended by a rule of the agent or the environment.
-        OwnRule = "own rule",
+        /// Stopped by a rule that isn't a limit: of the agent, the environment or the user.
+        Stopped = "stopped",
         /// Ended by a critic.
         Critic = "critic stop",
         /// Ended from outside.
@@ -37,7 +37,7 @@ impl RunStatus {
         match outcome {
             Outcome::Completed => RunStatus::Answered,
             Outcome::Truncated => RunStatus::Limit,
-            Outcome::Halted => RunStatus::OwnRule,
+            Outcome::Halted => RunStatus::Stopped,
             Outcome::Failed => RunStatus::Error,
             Outcome::Cancelled => RunStatus::Cancelled,
             Outcome::Running | Outcome::Unknown => RunStatus::Unknown,

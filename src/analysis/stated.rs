@@ -452,7 +452,7 @@ pub(crate) fn end_by_who(index: &Index) -> Option<String> {
                 whos.push(who);
             }
         }
-        let verb = if whos.len() == 1 { "says" } else { "say" };
+        let verb = if whos.len() == 1 { "records" } else { "record" };
         format!("{} {verb} {word}", listed(whos))
     });
     Some(says.collect::<Vec<_>>().join(", "))

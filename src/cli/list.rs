@@ -43,7 +43,7 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     sort: Sort,
-    /// Group runs by project, parent or task, with totals
+    /// Group runs by task, parent or project, with totals
     #[arg(long, value_name = "FIELD", value_parser = grouping, conflicts_with = "csv")]
     group: Option<&'static Column>,
     /// Print CSV with all fields of the JSON, in the order of the list
@@ -412,9 +412,9 @@ fn write_text(
     let all = runs;
     if uncounted > 0 {
         let words = if uncounted == 1 {
-            "1 duplicate isn't counted"
+            "1 duplicate not counted"
         } else {
-            &format!("{} duplicates aren't counted", count(uncounted as u64))
+            &format!("{} duplicates not counted", count(uncounted as u64))
         };
         writeln!(out, "{}", look.paint(Ink::Dim, words))?;
     }

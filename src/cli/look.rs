@@ -69,7 +69,7 @@ pub(super) fn ink_of(run: &Summary) -> Ink {
         S::Error | S::Died | S::Unsolved => Ink::Bad,
         S::Limit | S::Critic | S::Stalled => Ink::Warning,
         S::Running | S::Quiet => Ink::Live,
-        S::Finished | S::OwnRule | S::Cancelled | S::Unknown => Ink::Dim,
+        S::Finished | S::Stopped | S::Cancelled | S::Unknown => Ink::Dim,
     }
 }
 

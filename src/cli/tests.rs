@@ -128,7 +128,7 @@ fn show_a_run() {
     recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
-    took      4.0 s
+    duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
@@ -241,9 +241,13 @@ fn a_word_that_no_run_has_is_named() {
         r#"{"schema_version": "v1", "status": "running"}"#,
     )
     .unwrap();
+    for query in ["stop:none", "stop:not_recorded"] {
+        let listed = board(root.path(), &format!("list ROOT {query}")).1;
+        assert!(!listed.contains("no run has"), "{listed}");
+    }
     let listed = board(root.path(), "list ROOT stop:critic").1;
     assert!(
-        listed.ends_with("\nno run has stop:critic; the values are none\n"),
+        listed.ends_with("\nno run has stop:critic; the values are not_recorded\n"),
         "{listed}"
     );
 }
@@ -261,7 +265,7 @@ fn show_a_step() {
     took      500 ms
     started   1 Jan 1970, 00:00:02.000 UTC, +1.000 s
     line      1 of steps.jsonl, byte 0, 451 bytes
-    repaired: bare NaN or Infinity shown as text
+    repaired: NaN or Infinity isn't valid JSON; shown as text
 
     decision
       mode: "act"
@@ -309,7 +313,7 @@ fn show_events() {
     recorded  manifest status completed, stop reason final
     steps     2, 1 with an error
     events    6
-    took      4.0 s
+    duration  4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
     critics   Judge
@@ -366,13 +370,13 @@ fn check_names_every_place() {
     assert_eq!(code, 3);
     assert_snapshot!(text, @r#"
     ROOT/one/manifest.json: note: names run r, but the directory is named one
-    ROOT/one/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
+    ROOT/one/steps.jsonl:1: byte 0: problem: NaN or Infinity isn't valid JSON; shown as text
     ROOT/one/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/one/events.jsonl:5: byte 531: note: blank line
     ROOT/one/events.jsonl:7: byte 686: problem: not JSON: unexpected text at byte 2 of the line
     ROOT/one: 3 problems, 2 notes
     ROOT/two/manifest.json: note: names run r, but the directory is named two
-    ROOT/two/steps.jsonl:1: byte 0: problem: bare NaN or Infinity shown as text
+    ROOT/two/steps.jsonl:1: byte 0: problem: NaN or Infinity isn't valid JSON; shown as text
     ROOT/two/steps.jsonl:2: byte 452: problem: step ids jump from 0 to 7
     ROOT/two/events.jsonl: problem: file not found
     ROOT/two: 3 problems, 1 note

@@ -15,7 +15,7 @@ use super::open::open;
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{
-    RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, label, report, rule_set, typed,
+    EndCause, RuleEffect, RuleSet, StopTiming, WhatIfReport, Wrong, label, report, rule_set, typed,
 };
 use crate::error::{Error, Kind, Result};
 use crate::recorded::RecordedRun;
@@ -282,7 +282,10 @@ fn cells(run: &RecordedRun, answer: &RuleEffect, estimated: bool) -> [String; 7]
     };
     let answered = run.summary.verdict.answered;
     [
-        visible_line(&answer.rule.to_string()).into_owned(),
+        match &answer.rule {
+            EndCause::Ending(word) => format!("recorded end ({})", visible_line(word)),
+            rule => visible_line(&rule.to_string()).into_owned(),
+        },
         against.to_owned(),
         step,
         number(result.saved.steps, &count),

@@ -11,7 +11,7 @@ use crate::analysis::format::{MISSING, visible_line};
 use crate::analysis::health;
 use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{RuleStatus, Standing, Why, rules, why};
-use crate::model::{Index, Op, Origin};
+use crate::model::{Bound, Index, Op, Origin};
 use crate::recorded::RecordedRun;
 
 /// Limits the differences listed for copies.
@@ -201,12 +201,15 @@ fn write_rules(
         };
         let compared = match (rule.reading.measured(), rule.reading.limit()) {
             (None, None) => String::new(),
-            (measured, None) => amount(measured),
+            (Some(_), None) => rule.used().unwrap_or_default(),
             (None, limit) => format!("limit {}", amount(limit)),
             (Some(measured), Some(limit)) => {
-                let is_within = rule.reading.op != Some(Op::Below) && measured <= limit;
+                let is_within = rule.reading.op != Some(Op::Below)
+                    && measured <= limit
+                    && rule.bound == Bound::Exact;
                 let word = if is_within { " of" } else { ", limit" };
-                format!("{}{word} {}", amount(Some(measured)), amount(Some(limit)))
+                let used = rule.used().unwrap_or_default();
+                format!("{used}{word} {}", amount(Some(limit)))
             }
         };
         let state = rule.state(ended);

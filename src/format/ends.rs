@@ -111,15 +111,12 @@ mod tests {
     fn the_first_row_with_a_matching_word_counts() {
         const ENDS: &[End] = ends! {
             "limit" | "budget" => Truncated, "Limit reached", "Step": "max_steps", "Cost": "max_cost";
-            "api_*" => Failed, "Failed with an API error";
+            "api_*" => Failed, "API error";
             "*_error" => Failed, "Failed with an error";
             "*user*" => Cancelled, "Interrupted by the user";
         };
         let headline = |word: &str| End::of(ENDS, word).map(|end| end.headline.to_string());
-        assert_eq!(
-            headline("api_error").as_deref(),
-            Some("Failed with an API error")
-        );
+        assert_eq!(headline("api_error").as_deref(), Some("API error"));
         assert_eq!(
             headline("my_error").as_deref(),
             Some("Failed with an error")

@@ -130,14 +130,14 @@ const ENDS: &[End] = ends! {
         Truncated, Ended::CUT_REPLY;
     "ApiUsageLimitError" => Failed, "Provider usage limit reached";
     "ApiRateLimitError" | "RateLimitError" => Failed, "Provider rate limit reached";
-    "AgentSafetyRefusalError" | "ContentPolicyViolationError" => Failed, "The model refused";
+    "AgentSafetyRefusalError" | "ContentPolicyViolationError" => Failed, Ended::REFUSED;
     "EnvironmentStartTimeoutError" | "SandboxBuildFailedError" | "AgentSetupTimeoutError" |
     "HealthcheckError" | "SandboxLikelyOutOfMemoryError" | "MemoryLimitExceededError" |
     "SSHAccessError" => Failed, NO_SANDBOX;
     "VerifierTimeoutError" | "RewardFileNotFoundError" | "RewardFileEmptyError" |
     "VerifierOutputParseError" => Failed, "The verifier failed";
     "InternalServerError" | "ServiceUnavailableError" | "APIConnectionError" | "APIError" |
-    "UnknownApiError" | "NetworkConnectionError" | "Api*" => Failed, "Failed with an API error";
+    "UnknownApiError" | "NetworkConnectionError" | "Api*" => Failed, "API error";
     "*" => Failed, "Failed with an error";
 };
 
@@ -195,7 +195,7 @@ impl Reader for Trial {
             above(used.output),
             above_zero(used.cost_usd),
         );
-        self.trajectory.compare("result.json says", whole, draft);
+        self.trajectory.compare("result.json records", whole, draft);
         let tokens = count(used.input)
             .zip(count(used.output))
             .map(|(read, wrote)| read.saturating_add(wrote));

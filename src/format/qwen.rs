@@ -246,12 +246,7 @@ impl Session {
             // The program may retry the request. Only the lack of a further line shows that it
             // ended here.
             let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
-            let end = Ended::new(
-                &word,
-                "Failed with an API error",
-                Outcome::Failed,
-                Certainty::Inferred,
-            );
+            let end = Ended::new(&word, "API error", Outcome::Failed, Certainty::Inferred);
             let end = end.detail(short(told.message).unwrap_or_default());
             self.end = Some(end.at_event(at));
         }

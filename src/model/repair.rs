@@ -276,7 +276,7 @@ pub fn repair(line: &[u8]) -> (String, Vec<&'static str>) {
 fn outside(from: &str, out: &mut String, note: &mut impl FnMut(&'static str)) -> usize {
     for word in ["NaN", "Infinity", "-Infinity"] {
         if from.starts_with(word) {
-            note("bare NaN or Infinity shown as text");
+            note("NaN or Infinity isn't valid JSON; shown as text");
             out.push('"');
             out.push_str(word);
             out.push('"');

@@ -86,8 +86,8 @@ impl WebError {
         tracing::error!(%incident, "{cause}");
         let mut error = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "The board couldn't show this",
-            "This is a bug in the board, not a problem with the trace. The terminal it runs in has the details.",
+            "board couldn't show this",
+            "This is a bug in board, not a problem with the trace. The terminal it runs in has the details.",
         );
         error.0.incident = Some(incident);
         error

@@ -186,7 +186,7 @@ impl Status {
             ShownStatus::Finished => ("i-disc", "plain", "f-mid"),
             ShownStatus::Unsolved => ("i-failed", "error", "f-err"),
             ShownStatus::Limit => ("i-limit", "limit", "f-warn"),
-            ShownStatus::OwnRule => ("i-rule", "plain", "f-plain"),
+            ShownStatus::Stopped => ("i-rule", "plain", "f-plain"),
             ShownStatus::Critic => ("i-critic", "critic", "f-stop"),
             ShownStatus::Error => ("i-error", "error", "f-err"),
             ShownStatus::Cancelled => ("i-cancel", "plain", "f-hatch"),

@@ -46,7 +46,7 @@ impl Turns {
     pub(crate) async fn take(&self) -> Result<Turn, WebError> {
         let busy = |_| {
             let detail = "Too many requests of this kind are running or waiting.";
-            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
+            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "board is busy", detail)
                 .hint("Try again in a moment.")
         };
         let open = Arc::clone(&self.open).try_acquire_owned().map_err(busy)?;

@@ -45,7 +45,7 @@ impl Default for ResponseLimits {
 
 fn busy() -> WebError {
     let detail = "Too many responses are waiting for slow clients.";
-    WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
+    WebError::new(StatusCode::SERVICE_UNAVAILABLE, "board is busy", detail)
 }
 
 /// Runs the handler once a place is free, and keeps the place until the reader has taken the

@@ -39,7 +39,7 @@ fn stream(state: AppState, revision: watch::Receiver<u64>, run: Option<Arc<Run>>
         .try_acquire_owned()
         .map_err(|_| {
             let detail = "Too many pages with live updates are open.";
-            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
+            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "board is busy", detail)
                 .hint("Close some of board's pages.")
         })?;
     let (sender, receiver) = mpsc::channel(1);

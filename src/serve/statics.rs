@@ -11,11 +11,8 @@ use crate::page::extract::LastPart;
 /// still request an old one.
 pub(crate) async fn file(LastPart(name): LastPart) -> Answer {
     let missing = || {
-        WebError::not_found(
-            "No file named",
-            "The board has no static file with this name.",
-        )
-        .named(&name)
+        WebError::not_found("No file named", "board has no static file with this name.")
+            .named(&name)
     };
     let asset = assets::find(&name).ok_or_else(missing)?;
     let cache = "public, max-age=31536000, immutable";

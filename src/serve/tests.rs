@@ -160,10 +160,10 @@ async fn a_line_that_is_not_parsed_costs_no_page() {
     std::fs::write(root.path().join("a/steps.jsonl"), line).unwrap();
     for (path, words) in [
         ("/runs/a", "more than"),
-        ("/runs/a/steps/0", "more than the board can parse"),
+        ("/runs/a/steps/0", "more than board can parse"),
         (
             "/runs/a/steps/0/value?at=%2Fx",
-            "The line is longer than the board parses.",
+            "The line is longer than board parses.",
         ),
     ] {
         let (_, _, body) = ask(root.path(), path).await;

@@ -261,7 +261,7 @@ fn help_of_every_command() {
       manifest_status    The status recorded in manifest.json (JSON: status)
       liveness           Whether it may still be running: finished, running, stalled, died, …
       outcome            How it ended: completed, truncated, halted, failed, cancelled, running, unknown
-      result             What came of it: success, finished, cancelled, unknown, limit, failed, error
+      result             The result: success, finished, cancelled, unknown, limit, failed, error
       status             The status: answered, limit, error, died, … Lists show answered runs as succeeded, finished or unsolved (JSON: mark)
       stop               The recorded stop reason (JSON: stop_reason)
       verdict            Why it stopped, in a sentence
@@ -273,7 +273,7 @@ fn help_of_every_command() {
       segments           The number of runs recorded in its directory, one after another (JSON: segment_count)
       errors             The number of steps with an error
       max_steps          The step limit
-      max_steps_from     Who set the step limit
+      max_steps_from     What set the step limit
       tokens             The tokens used
       input              The input tokens (JSON: tokens_in)
       cached             The input tokens read from a cache (JSON: tokens_cached)
@@ -293,7 +293,7 @@ fn help_of_every_command() {
       critic             The names of its critics (JSON: critics)
       model              The model
       models             The models, if there are several
-      title              The title that the trace records
+      title              The title that lists show (in JSON, only a recorded one)
       task               The task
       parent             The run that started it
       continues          The run that it continues
@@ -304,9 +304,9 @@ fn help_of_every_command() {
       children           The number of runs that it started
       files              The number of files that it changed (JSON: files_changed)
       started            When it started (JSON: started_at)
-      updated            When its files last changed (JSON: updated_at)
+      updated            When it was last active: its last recorded time, or else the time of its files (JSON: updated_at)
       issues             The number of issues in its files: problems and notes
-      problems           The number of issues that lose data
+      problems           The number of problems: issues that may affect what board shows
       partial            Whether it's still being indexed
       duplicate_of       The run that has the same records and is counted instead
       also_at            Where its duplicates are

@@ -223,7 +223,7 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let (found, checked) = typed(&["check", "final"], dir.path());
     assert_eq!(found, 1);
     assert!(
-        checked.contains("the verdict says that step 1 ran last, but the file ends at step 0"),
+        checked.contains("the verdict records that step 1 ran last, but the file ends at step 0"),
         "{checked}"
     );
     assert!(

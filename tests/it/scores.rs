@@ -79,7 +79,7 @@ fn the_page_has_a_lane_for_each_critic_and_every_point_leads_to_its_step() {
     let (_dir, board) = board();
     let page = page(&board, "/runs/fix_bug/scores");
     assert_eq!(texts(&page, ".lane h3"), ["tests", "style"]);
-    assert_eq!(texts(&page, "#tabs [aria-current=page]"), ["Scores 2"]);
+    assert_eq!(texts(&page, "#tabs [aria-current=page]"), ["Scores"]);
     let steps = attributes(&page, "#lane-0 svg a", "href");
     assert_eq!(
         steps.first().map(String::as_str),

@@ -122,7 +122,7 @@ fn a_score_off_the_scale_is_the_lowest_all_the_same() {
     let run = page(&board, "/runs/q060_nan_infinity");
     assert_eq!(
         texts(&run, ".strip-words .low"),
-        ["lowest score \u{2212}5.00 at step 6"]
+        ["lowest score: \u{2212}5.00 at step 6"]
     );
     let whole = run.html();
     assert!(whole.contains("NumericCritic \u{2212}5.00"), "with a minus");
@@ -154,7 +154,7 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     let steps = board.json("/api/runs/q060_rerun_same_id/steps");
     assert!(steps["total"].as_u64().unwrap() > 4, "{steps}");
     assert!(
-        legend.len() == 1 && legend[0].starts_with("longest step "),
+        legend.len() == 1 && legend[0].starts_with("longest: step "),
         "{legend:?}"
     );
     let longest = hrefs(&run, ".strip-words .took a").concat();

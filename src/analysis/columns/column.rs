@@ -308,7 +308,14 @@ impl Column {
     pub fn words(&self, run: &Summary, out: &mut dyn FnMut(&str)) {
         match self.kind {
             Kind::List(read) => read(run).iter().for_each(|text| out(text)),
-            _ if self.absent.is_some() => out(self.word(run)),
+            _ if self.absent.is_some() => {
+                let word = self.word(run);
+                out(word);
+                // A query for a word with `_` instead of its space needs no quotes.
+                if self.absent == Some(word) && word.contains(' ') {
+                    out(&word.replace(' ', "_"));
+                }
+            }
             Kind::Word(read) | Kind::Text(read) => read(run).into_iter().for_each(&mut *out),
             _ => {}
         }

@@ -12,7 +12,7 @@ use crate::model::{Outcome, RunKey};
 /// The status of a run that hasn't been read to its end. Its verdict isn't final.
 pub const INDEXING: &str = "indexing";
 /// The stop reason of a run without one.
-pub const NO_STOP: &str = "none";
+pub const NO_STOP: &str = NOT_RECORDED;
 /// The model of a run that doesn't record one.
 pub const NO_MODEL: &str = NOT_RECORDED;
 /// The word for a text that a run doesn't record.
@@ -70,7 +70,7 @@ pub static COLUMNS: &[Column] = &[
         "result",
         Word(|run| Some(run.result()?.as_str())),
     )
-    .about("What came of it: success, finished, cancelled, unknown, limit, failed, error"),
+    .about("The result: success, finished, cancelled, unknown, limit, failed, error"),
     // A manifest that says `running` proves nothing. So queries match the manifest's status only if
     // it isn't one of the board's own words.
     row(
@@ -104,6 +104,10 @@ pub static COLUMNS: &[Column] = &[
     .about("The recorded stop reason")
     .absent(NO_STOP)
     .also(|run, out| {
+        // An earlier word for it, which bookmarks still contain.
+        if run.verdict.stop_reason.is_none() {
+            out("none");
+        }
         recorded_elsewhere(run)
             .filter_map(|copy| copy.stop_reason.as_deref())
             .for_each(out)
@@ -188,7 +192,7 @@ pub static COLUMNS: &[Column] = &[
         "limit set by",
         Word(|run| run.verdict.limit.map(|limit| limit.from.as_str())),
     )
-    .about("Who set the step limit"),
+    .about("What set the step limit"),
     row(
         "tokens",
         "tokens",
@@ -365,7 +369,7 @@ pub static COLUMNS: &[Column] = &[
     .of_step(OfStep::Words(step::model)),
     // Lists show a title for every run, so a query for one finds it, whether or not it's recorded.
     row("title", "title", "title", Text(|run| run.recorded_title()))
-        .about("The title that the trace records")
+        .about("The title that lists show (in JSON, only a recorded one)")
         .absent(NOT_RECORDED)
         .also(|run, out| {
             if run.recorded_title().is_none() {
@@ -436,9 +440,9 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The number of files that it changed")
     .sums(),
-    row("started", "started_at", "start", Time(|run| run.started)).about("When it started"),
-    row("updated", "updated_at", "change", Time(|run| run.updated))
-        .about("When its files last changed")
+    row("started", "started_at", "started", Time(|run| run.started)).about("When it started"),
+    row("updated", "updated_at", "updated", Time(|run| run.updated))
+        .about("When it was last active: its last recorded time, or else the time of its files")
         .cell(90, "updated", Width::Age)
         .in_list(),
     row(
@@ -454,7 +458,7 @@ pub static COLUMNS: &[Column] = &[
         "problems",
         Count(|run| whole(run.issues.1)),
     )
-    .about("The number of issues that lose data"),
+    .about("The number of problems: issues that may affect what board shows"),
     row(
         "partial",
         "partial",
@@ -715,6 +719,11 @@ fn spelled(run: &Summary, out: &mut dyn FnMut(&str)) {
     let word = status_word(run);
     if word.contains(' ') {
         out(&word.replace(' ', "_"));
+    }
+    // The word that earlier versions showed.
+    if !run.partial && run.verdict.mark == RunStatus::Stopped {
+        out("own rule");
+        out("own_rule");
     }
 }
 

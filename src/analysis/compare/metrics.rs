@@ -134,7 +134,10 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             "critic_retries",
             "Critic retries",
             Unit::Count,
-            sum(|step| usize::from(step.requested(CriticAction::Retry))),
+            // Other tools' traces without critic output don't record whether a critic asked for a
+            // retry.
+            sum(|step| usize::from(step.requested(CriticAction::Retry)))
+                .filter(|_| !index.format().is_one_file() || !summary.critics.is_empty()),
         ),
         measure(
             "errors",

@@ -480,11 +480,15 @@ fn at_the_end(index: &Index, lines: &dyn Lines) -> Option<StepFacts> {
 }
 
 /// Describes the facts that are inferred rather than read.
-const INFERRED: &[&str] = &[
-    "times come from event timestamps (the recording machine's clock)",
-    "the state counts as changed if state_diff names a field, and as unknown if an observation shows any other change",
-    "a step counts as failed if the engine hit an error or its only call failed (a return code alone doesn't count)",
-];
+const INFERRED: &[&str] = &[TIMES, CHANGES, FAILURES];
+
+/// The inference for rules about time.
+pub(super) const TIMES: &str = "times come from event timestamps (the recording machine's clock)";
+/// The inference for rules about changes of the state.
+pub(super) const CHANGES: &str = "the state counts as changed if state_diff names a field, and as unknown if an observation shows any other change";
+/// The inference for rules about failed steps.
+pub(super) const FAILURES: &str =
+    "a step counts as failed if an error ended it or its only call failed";
 
 /// A further inference for runs that record tokens and whose steps need not call a model.
 const SCRIPTED: &str = "a step without a model request is assumed to have used no tokens";

@@ -314,7 +314,7 @@ pub fn amount(value: f64, unit: &str) -> String {
         "usd" => usd(value),
         "" => number(value),
         // The recorded unit of loop detection.
-        "equal texts" => amount(value, "identical texts"),
+        "equal texts" => amount(value, "identical replies"),
         // Units are recorded in the plural.
         _ if value == 1.0 => format!("1 {}", unit.strip_suffix('s').unwrap_or(unit)),
         _ => format!("{} {unit}", number(value)),

@@ -93,7 +93,7 @@ impl FromStr for Sort {
         {
             Some(by) => Ok(Sort { by, reversed }),
             None => Err(format!(
-                "sort must be one of: {}, with a leading - to reverse it",
+                "must be one of: {}, with a leading - to reverse it",
                 Self::names()
             )),
         }

@@ -26,15 +26,16 @@ pub fn course(lane: &Lane) -> String {
     let up = pairs().filter(|(before, after)| after > before).count();
     let down = pairs().filter(|(before, after)| after < before).count();
     let all = |way: &str| {
-        let times = if ways == 1 { "once" } else { "every time" };
+        let times = if ways == 1 { "once" } else { "at every step" };
         format!("{way} {times}")
     };
     let some = |never: &str, way: &str, count: usize| {
-        format!(
-            "{way} {} of {} times, {never}",
-            format::count(count as u64),
-            format::count(ways as u64)
-        )
+        let times = match count {
+            1 => "once".to_owned(),
+            _ => format!("{} times", format::count(count as u64)),
+        };
+        let changes = format::count(ways as u64);
+        format!("{way} {times} in {changes} changes, {never}")
     };
     match (up, down) {
         _ if high - low < SAME => format!("steady at {}", in_words(low)),

@@ -158,12 +158,15 @@ fn the_course_is_told_in_a_sentence() {
     let of = |scores: &[f64]| course(&all(scores));
     assert_eq!(of(&[0.1]), "one score");
     assert_eq!(of(&[0.1, 0.2]), "rises once");
-    assert_eq!(of(&[0.3, 0.2, 0.1]), "falls every time");
-    assert_eq!(of(&[0.1, 0.2, 0.3, 0.4]), "rises every time");
+    assert_eq!(of(&[0.3, 0.2, 0.1]), "falls at every step");
+    assert_eq!(of(&[0.1, 0.2, 0.3, 0.4]), "rises at every step");
     assert_eq!(of(&[0.7; 9]), "steady at 0.70");
     assert_eq!(of(&[0.7, 0.7001, 0.6999]), "steady at 0.70");
-    assert_eq!(of(&[0.1, 0.1, 0.4]), "rises 1 of 2 times, never falls");
-    assert_eq!(of(&[0.4, 0.4, 0.1, 0.0]), "falls 2 of 3 times, never rises");
+    assert_eq!(of(&[0.1, 0.1, 0.4]), "rises once in 2 changes, never falls");
+    assert_eq!(
+        of(&[0.4, 0.4, 0.1, 0.0]),
+        "falls 2 times in 3 changes, never rises"
+    );
     assert_eq!(of(&[0.5, 0.92, 0.08]), "swings between 0.08 and 0.92");
     assert_eq!(of(&[2.5, -5.0, 1e308]), "swings between −5 and 1.00e308");
     assert_eq!(course(&lane(&[Some(0.1), None, Some(0.2)])), "rises once");

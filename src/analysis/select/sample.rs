@@ -42,7 +42,7 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
     run.verdict.answered = mark == RunStatus::Answered;
     run.verdict.outcome = match mark {
         RunStatus::Running | RunStatus::Quiet | RunStatus::Stalled => Outcome::Running,
-        RunStatus::Answered | RunStatus::OwnRule => Outcome::Completed,
+        RunStatus::Answered | RunStatus::Stopped => Outcome::Completed,
         RunStatus::Limit => Outcome::Truncated,
         RunStatus::Error | RunStatus::Died => Outcome::Failed,
         _ => Outcome::Unknown,
@@ -71,7 +71,7 @@ pub(crate) fn many(number: usize) -> Vec<Summary> {
         (RunStatus::Error, Some("unrecoverable_error")),
         (RunStatus::Died, None),
         (RunStatus::Critic, Some("critic_stop")),
-        (RunStatus::OwnRule, Some("env_terminal")),
+        (RunStatus::Stopped, Some("env_terminal")),
     ];
     (0..number)
         .map(|n| {

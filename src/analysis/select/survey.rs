@@ -8,7 +8,6 @@ use super::group::{Amount, Sum};
 use crate::analysis::columns::{COST, Column, DURATION, MODEL, STATUS, STOP, TOKENS};
 use crate::analysis::query::Query;
 use crate::analysis::run_result::ShownStatus;
-use crate::model::Outcome;
 
 /// Statistics of the matching runs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,8 +55,8 @@ pub struct Facets {
     pub indexing: usize,
     /// The runs for each `stop`, most frequent first.
     pub stops: Vec<(String, usize)>,
-    /// The outcome that most runs with a stop reason have, for each of `stops`.
-    pub outcomes: HashMap<String, Outcome>,
+    /// The status that most runs with a stop reason have, for each of `stops`.
+    pub stop_marks: HashMap<String, ShownStatus>,
     /// The runs for each `model`, most frequent first.
     pub models: Vec<(String, usize)>,
 }
@@ -86,12 +85,9 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
             }
         }
         if fits(&stop) {
-            let outcome = run.verdict.outcome;
-            let outcomes = tally.stops.entry(STOP.word(run)).or_default();
-            match outcomes.iter_mut().find(|(known, _)| *known == outcome) {
-                Some((_, count)) => *count += 1,
-                None => outcomes.push((outcome, 1)),
-            }
+            let status = run.shown_status();
+            let marks = tally.stops.entry(STOP.word(run)).or_default();
+            *marks.entry(status).or_default() += 1;
         }
         if fits(&model) {
             *tally.models.entry(MODEL.word(run)).or_default() += 1;
@@ -107,7 +103,7 @@ pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
 struct Tally<'a> {
     marks: BTreeMap<ShownStatus, usize>,
     indexing: usize,
-    stops: HashMap<&'a str, Vec<(Outcome, usize)>>,
+    stops: HashMap<&'a str, BTreeMap<ShownStatus, usize>>,
     models: HashMap<&'a str, usize>,
     matched: Vec<&'a Summary>,
     /// Columns for grouping that have a value in some run. `open` contains the others.
@@ -154,22 +150,20 @@ impl Tally<'_> {
             facets: Facets {
                 marks: self.marks,
                 indexing: self.indexing,
-                outcomes: self
+                stop_marks: self
                     .stops
                     .iter()
-                    .filter_map(|(word, outcomes)| {
-                        let (outcome, _) = outcomes
+                    .filter_map(|(word, marks)| {
+                        let (status, _) = marks
                             .iter()
-                            .max_by_key(|(outcome, count)| (*count, Reverse(outcome.as_str())))?;
-                        Some(((*word).to_owned(), *outcome))
+                            .max_by_key(|(status, count)| (**count, Reverse(**status)))?;
+                        Some(((*word).to_owned(), *status))
                     })
                     .collect(),
                 stops: ranked(
                     self.stops
                         .into_iter()
-                        .map(|(word, outcomes)| {
-                            (word, outcomes.iter().map(|(_, count)| count).sum())
-                        })
+                        .map(|(word, marks)| (word, marks.values().sum()))
                         .collect(),
                 ),
                 models: ranked(self.models),

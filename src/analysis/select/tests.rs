@@ -37,7 +37,7 @@ fn five() -> Vec<Summary> {
     let mut runs = vec![
         run("a/answered", RunStatus::Answered, Some("final")),
         run("b/limit", RunStatus::Limit, Some("budget_steps")),
-        run("c/rule", RunStatus::OwnRule, Some("env_terminal")),
+        run("c/rule", RunStatus::Stopped, Some("env_terminal")),
         run("d/died", RunStatus::Died, None),
         run("e/now", RunStatus::Running, None),
     ];
@@ -63,7 +63,10 @@ fn a_query_sees_a_run() {
         ("status:answered", "a"),
         ("status:limit,died", "b d"),
         ("status:\"own rule\"", "c"),
+        ("status:stopped", "c"),
+        // The word that earlier versions showed.
         ("status:own_rule", "c"),
+        ("status:\"own rule\"", "c"),
         ("status:completed", "a b c"),
         ("stop:none", "d e"),
         ("stop:final", "a"),

@@ -1292,6 +1292,7 @@ impl Verdict {
     fn of_unread(steps: usize) -> Self {
         Self {
             sentence: format!("Being read, {} so far", format::counted(steps, "step")).into(),
+            brief: Shared::default(),
             second: Shared::default(),
             outcome: Outcome::Unknown,
             mark: RunStatus::Unknown,

@@ -70,7 +70,7 @@ impl Run {
             RunStatus::Running | RunStatus::Quiet | RunStatus::Stalled => "running",
             RunStatus::Answered => "answered",
             RunStatus::Limit => self.limit(),
-            RunStatus::OwnRule => "own_rule",
+            RunStatus::Stopped => "own_rule",
             RunStatus::Critic => "critic",
             RunStatus::Cancelled => "cancelled",
             RunStatus::Error => "error",

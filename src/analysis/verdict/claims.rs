@@ -59,9 +59,8 @@ fn of_the_blank_answer(facts: &Facts<'_>) -> Option<String> {
     let word = facts
         .reason
         .filter(|word| facts.stop.is_none() && StopReason::parse(word).says_answered())?;
-    is_answer_blank(facts.index).then(|| {
-        format!("The stop reason {word} says that the run answered, but its answer is empty")
-    })
+    is_answer_blank(facts.index)
+        .then(|| format!("The stop reason {word} implies an answer, but the answer is empty"))
 }
 
 /// The END event is `ok` if a rule ended the run. It isn't after a budget, an error or a
@@ -113,7 +112,7 @@ fn of_the_last_check(facts: &Facts<'_>) -> Option<String> {
         .is_none_or(|stop| stop.gate == Some(Gate::AfterStep));
     (by_check && at_the_end).then(|| {
         format!(
-            "The last stop check (events.jsonl:{}) says that the run continues, but the stop reason is {word}",
+            "The last stop check (events.jsonl:{}) records that the run continues, but the stop reason is {word}",
             check.line
         )
     })
@@ -132,7 +131,8 @@ fn of_the_criterion(facts: &Facts<'_>) -> Option<String> {
         (R::Success | R::Final, own) => own == Own::Result,
         _ => true,
     };
-    (!fits).then(|| format!("The stop reason is {word}, but the criterion behind it says {words}"))
+    (!fits)
+        .then(|| format!("The stop reason is {word}, but the criterion behind it records {words}"))
 }
 
 /// The report counts its failures, and each of them has a RECOVER event.
@@ -179,7 +179,7 @@ fn of_an_error(facts: &Facts<'_>) -> Option<String> {
         facts.stop.is_none() && is_reported && !facts.has_error() && !by_step && !by_event;
     (is_whole && is_silent).then(|| {
         format!(
-            "The stop reason {word} says that an error ended the run, but no file records an error"
+            "The stop reason {word} implies that an error ended the run, but no file records an error"
         )
     })
 }

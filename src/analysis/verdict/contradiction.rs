@@ -56,23 +56,23 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
     let reason = StopReason::parse(word);
     if reason.says_answered() && facts.is_unsuccessful() {
         found.push(format!(
-            "The stop reason {word} says that the run answered, but success is recorded as false"
+            "The stop reason {word} implies an answer, but success is recorded as false"
         ));
     }
     if reason.says_answered() && facts.has_no_answer() {
         found.push(format!(
-            "The stop reason {word} says that the run answered, but no file has an answer"
+            "The stop reason {word} implies an answer, but no file has one"
         ));
     }
     if reason.is_preflight() && facts.done > 0 {
         let done = steps(facts.done);
         found.push(format!(
-            "The stop reason {word} says that the run didn't start, but it has {done}"
+            "The stop reason {word} implies that the run didn't start, but it has {done}"
         ));
     }
     if reason == StopReason::CriticStop && facts.no_critic_stopped() {
         found.push(format!(
-            "The stop reason {word} says that a critic stopped the run, but none requested a stop"
+            "The stop reason {word} implies that a critic stopped the run, but none requested a stop"
         ));
     }
     let kept = facts.manifest.is_some() && kept_answer(facts.index).is_some();
@@ -92,7 +92,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     if let Some(ended) = ended.filter(|ended| !ended.refuted.is_empty()) {
         let used = ended::each_of(&ended.refuted);
         return Some(format!(
-            "The recorded end {} says that a limit was reached, but the trace records {used}",
+            "The recorded end {} implies that a limit was reached, but the trace records {used}",
             ended.word
         ));
     }
@@ -104,7 +104,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     let bound = ended.map_or("", |ended| ended.bound.words());
     let used = format!("{bound}{used}");
     Some(format!(
-        "{who} says that a limit was reached, but the trace records {used}"
+        "{who} implies that a limit was reached, but the trace records {used}"
     ))
 }
 
@@ -223,7 +223,8 @@ fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
         Outcome::Cancelled => "it was cancelled",
         Outcome::Running | Outcome::Unknown => "",
     };
-    (!fits).then(|| format!("The status is {status}, but the stop reason {word} says that {says}"))
+    (!fits)
+        .then(|| format!("The status is {status}, but the stop reason {word} implies that {says}"))
 }
 
 /// Compares the end according to the manifest, the END event, the stop check and the critics.
@@ -241,7 +242,7 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
             .filter(|_| !facts.index.is_partial())
         {
             found.push(format!(
-                "The manifest says {status}, but the newest run has no readable END event"
+                "The manifest records {status}, but the newest run has no readable END event"
             ));
         }
         return;
@@ -281,7 +282,7 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
             .as_deref()
             .map_or_else(String::new, |reason| format!(" with {reason}"));
         found.push(format!(
-            "The manifest still says running, but the END event says that the run ended{reason}"
+            "The manifest still records status running, but the END event records that the run ended{reason}"
         ));
     }
     if let (Some(line), true) = (

@@ -3,35 +3,39 @@
 
 use super::RunStatus;
 use super::facts::Facts;
-use crate::analysis::format::amount;
+use super::said::{Said, of_limit};
+use crate::analysis::format::{amount, capitalised};
 use crate::analysis::stated::{compared, limit_beside, used_of, values};
-use crate::model::{Certainty, Ended, Outcome, Reached};
+use crate::model::{Certainty, EndKind, Ended, Outcome, Reached};
 
 /// Of a longer error, only the first sentence is quoted; characters.
 const MAX_QUOTED: usize = 80;
 
 /// Returns the status and the sentence.
-pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
+pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, Said) {
     let cut = facts.cut();
     let sentence = if ended.is_sentence {
-        ended.detail.to_string()
+        Said::from(ended.detail.to_string())
     } else {
         sentence(facts, ended, cut.is_some())
     };
     let mark = if ended.is_death() {
         RunStatus::Died
+    } else if ended.kind() == Some(EndKind::Context) {
+        // As for a run of board's engine.
+        RunStatus::Limit
     } else {
         RunStatus::of(ended.outcome)
     };
     (
         mark,
-        sentence + &cut.map_or_else(String::new, |cut| format!(" · {cut}")),
+        sentence + &*cut.map_or_else(String::new, |cut| format!(" · {cut}")),
     )
 }
 
-fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
+fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Said {
     if let Some(sentence) = at_once(ended) {
-        return sentence;
+        return sentence.into();
     }
     let at = if ended.outcome == Outcome::Completed {
         "at"
@@ -80,20 +84,18 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     };
     let mut sentence = match headline {
         // It happened in the step, not after it.
-        Ended::CUT_REPLY => format!(
-            "The reply{} reached its output token limit",
-            in_step(facts, is_cut)
-        ),
+        Ended::CUT_REPLY => format!("{}{}", Ended::CUT_REPLY, in_step(facts, is_cut)),
         _ => format!("{headline}{step}"),
     };
     if let (None, Some(limit), "") = (&numbers, ended.limit, &*contradiction) {
-        sentence += &format!(" (limit: {})", of(limit));
+        sentence += &format!(": limit {}", of(limit));
     }
     if let Some(numbers) = &numbers {
         sentence += &format!(": {numbers}");
     }
     sentence += &contradiction;
-    let words = words(ended, numbers.is_some());
+    let mut brief = brief(ended, headline, &step);
+    let words = words(ended, numbers.is_some() || ended.limit.is_some());
     if !words.is_empty() {
         // A second colon would make the sentence hard to read.
         let is_note = words == *ended.note;
@@ -102,6 +104,9 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         } else {
             ": "
         };
+        if mark == ": " && !brief.is_empty() {
+            brief = with_error(&brief, &words);
+        }
         sentence += &format!("{mark}{}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
@@ -117,7 +122,48 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     if !ended.later.is_empty() {
         sentence += &format!("; {}", ended.later);
     }
-    sentence
+    Said::new(sentence, brief)
+}
+
+/// The longest HTTP status code in an error; characters.
+const CODE: usize = 3;
+
+/// Returns the end in the few words of a table cell. Empty if the sentence will do.
+fn brief(ended: &Ended, headline: &str, step: &str) -> String {
+    let name = headline.strip_suffix(" reached");
+    match (name, ended.measured, ended.limit) {
+        (Some(name), Some(measured), Some(limit))
+            if ended.refuted.is_empty() && !ended.reading().is_refuted() =>
+        {
+            let bound = ended.bound.words();
+            format!("{name}: {bound}{}", of_limit(measured, limit, ended.unit))
+        }
+        _ if headline == Ended::CUT_REPLY => "Reply token limit".to_owned(),
+        _ if ended.outcome == Outcome::Failed => {
+            let kind = headline.strip_prefix("Failed with an ").unwrap_or(headline);
+            match ended.detail.is_empty() {
+                true if kind == headline => String::new(),
+                true => format!("{}{step}", capitalised(kind)),
+                false if headline == Ended::REFUSED => String::new(),
+                false => capitalised(kind),
+            }
+        }
+        _ if headline.starts_with("Interrupted") => {
+            format!("{}{step}", headline.replacen("Interrupted", "Cancelled", 1))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Adds the words of an error: "API error 529: Overloaded".
+fn with_error(kind: &str, words: &str) -> String {
+    let words = words.trim_end_matches('.');
+    let is_code =
+        |code: &&str| code.len() == CODE && code.bytes().all(|byte| byte.is_ascii_digit());
+    match words.split_once(' ').filter(|(code, _)| is_code(code)) {
+        Some((code, why)) => format!("{kind} {code}: {why}"),
+        None => format!("{kind}: {words}"),
+    }
 }
 
 fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
@@ -137,7 +183,9 @@ fn words(ended: &Ended, has_numbers: bool) -> String {
     } else {
         &ended.detail
     };
-    let detail = if has_numbers && repeats(detail, ended) {
+    // The evidence has these details, and the headline says as much.
+    let is_said = matches!(&*ended.headline, Ended::CUT_REPLY | Ended::CONTEXT_FULL);
+    let detail = if is_said || has_numbers && repeats(detail, ended) {
         ""
     } else {
         detail
@@ -170,9 +218,10 @@ fn repeats(detail: &str, ended: &Ended) -> bool {
         .filter(|number| !number.is_empty())
         .peekable();
     // A longer text says more than the numbers.
-    let is_short = detail.split_whitespace().count() <= 8;
+    let is_short = detail.split_whitespace().count() <= 10;
     is_short
-        && begin(detail) == begin(&ended.headline)
+        && (begin(detail) == begin(&ended.headline)
+            || ended.measured.is_none() && detail.contains("limit"))
         && numbers.peek().is_some()
         && numbers.all(|number| number.parse().is_ok_and(is_own))
 }

@@ -23,6 +23,7 @@ mod facts;
 mod now;
 mod recorded;
 mod rounds;
+mod said;
 mod second;
 mod stop_word;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use recorded::reading;
 pub(super) use rounds::other_run;
 
 use facts::{Facts, steps};
+use said::Said;
 use stop_word::classify;
 
 /// The reason why a run stopped.
@@ -42,6 +44,9 @@ use stop_word::classify;
 pub struct Verdict {
     /// The reason, without a full stop.
     pub sentence: Shared,
+    /// The same in the few words of a table cell, without notes. Empty if the status and the
+    /// sentence are short enough.
+    pub brief: Shared,
     /// One full sentence about anything else that happened; may be empty.
     pub second: Shared,
     /// The outcome.
@@ -103,7 +108,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         None if facts.cut().is_some() => None,
         None => facts.last.map(|(ordinal, _)| ordinal),
     };
-    let verdict = |outcome, mark, certainty, mut sentence: String| {
+    let verdict = |outcome, mark, certainty, said: Said| {
+        let Said {
+            mut sentence,
+            mut brief,
+        } = said;
         let contradictions = contradiction::contradictions(&facts, life, outcome);
         // A statement that another record contradicts doesn't count as recorded.
         let is_denied = certainty == Certainty::Recorded && !contradictions.is_empty();
@@ -120,6 +129,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         let mark = if is_blank { RunStatus::Unknown } else { mark };
         if is_blank {
             sentence = format!("Ended with an empty answer{}", facts.step_after("at"));
+            brief.clear();
         }
         let has_answer = kept_answer(facts.index).is_some();
         let answered = match mark {
@@ -128,6 +138,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         };
         Verdict {
             sentence: sentence.into(),
+            brief: brief.into(),
             second: facts.second(mark).into(),
             outcome,
             mark,
@@ -146,7 +157,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             Outcome::Unknown,
             RunStatus::Unknown,
             Certainty::Unknown,
-            sentence,
+            sentence.into(),
         );
     }
     if has_unreadable_tail(index) {
@@ -156,7 +167,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             Liveness::Stalled => (Outcome::Running, RunStatus::Stalled, Certainty::Inferred),
             _ => (Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown),
         };
-        return verdict(outcome, mark, certainty, facts.unreadable_tail());
+        return verdict(outcome, mark, certainty, facts.unreadable_tail().into());
     }
     if let Some(ended) = facts.ended(life) {
         let (mark, sentence) = ended::read(&facts, ended);
@@ -175,7 +186,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             Outcome::Unknown,
             RunStatus::Unknown,
             Certainty::Unknown,
-            sentence,
+            sentence.into(),
         );
     }
     if let Some(sentence) = facts
@@ -187,7 +198,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             facts.stop.map_or(outcome, |stop| stop.outcome),
             RunStatus::Unknown,
             Certainty::Unknown,
-            sentence,
+            sentence.into(),
         );
     }
     match (life.liveness, reason) {
@@ -195,66 +206,76 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             Outcome::Running,
             RunStatus::Running,
             Certainty::Inferred,
-            facts.now(),
+            facts.now().into(),
         ),
         (Liveness::Quiet, _) => verdict(
             Outcome::Running,
             RunStatus::Quiet,
             Certainty::Inferred,
-            facts.now(),
+            facts.now().into(),
         ),
         (Liveness::Stalled, _) => verdict(
             Outcome::Running,
             RunStatus::Stalled,
             Certainty::Inferred,
-            facts.stalled(life),
+            facts.stalled(life).into(),
         ),
         (Liveness::Waiting | Liveness::Unknown, _) if let Some(sentence) = facts.asks(life) => {
             verdict(
                 Outcome::Unknown,
                 RunStatus::Unknown,
                 Certainty::Inferred,
-                sentence,
+                sentence.into(),
             )
         }
         (Liveness::Waiting, _) => verdict(
             Outcome::Unknown,
             RunStatus::Unknown,
             Certainty::Unknown,
-            facts.waits(),
+            facts.waits().into(),
         ),
         (Liveness::Unknown, _) if let Some(cut) = facts.cut() => verdict(
             Outcome::Unknown,
             RunStatus::Unknown,
             Certainty::Unknown,
-            capitalised(&cut),
+            capitalised(&cut).into(),
         ),
         (Liveness::Unknown, _) if let Some(sentence) = facts.cancelled_call() => verdict(
             Outcome::Cancelled,
             RunStatus::Cancelled,
             Certainty::Inferred,
-            sentence,
+            sentence.into(),
         ),
         (Liveness::Unknown, _) => {
             // No process waits for a user here, but that doesn't show that the program was killed.
             let closed = life.basis == Basis::Closed && index.format().no_end_reason.is_empty();
-            let sentence = if closed {
+            let why = index.format().no_end_reason;
+            let sentence = if closed || !why.is_empty() {
                 format!("No end recorded{}", facts.step_after("after"))
             } else {
-                facts.unrecorded_end()
+                facts.broken_off()
             };
-            verdict(
+            let verdict = verdict(
                 Outcome::Unknown,
                 RunStatus::Unknown,
                 Certainty::Unknown,
-                sentence,
-            )
+                sentence.into(),
+            );
+            let second = match (why, &*verdict.second) {
+                ("", second) => second.to_owned(),
+                (why, "") => format!("{}.", capitalised(why)),
+                (why, second) => format!("{}. {second}", capitalised(why)),
+            };
+            Verdict {
+                second: second.into(),
+                ..verdict
+            }
         }
         (Liveness::Died, None) => verdict(
             Outcome::Failed,
             RunStatus::Died,
             Certainty::Inferred,
-            facts.died(life),
+            facts.died(life).into(),
         ),
         (_, word) => match (facts.stop, word) {
             (Some(stop), _) => {
@@ -274,7 +295,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
                 Outcome::Unknown,
                 RunStatus::Unknown,
                 Certainty::Unknown,
-                facts.no_reason(),
+                facts.no_reason().into(),
             ),
         },
     }
@@ -293,14 +314,6 @@ impl<'a> Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Describes a run without a recorded end in a format that may end without one.
-    fn unrecorded_end(&self) -> String {
-        match self.index.format().no_end_reason {
-            "" => self.broken_off(),
-            reason => format!("No end recorded{}: {reason}", self.step_after("after")),
-        }
-    }
-
     /// Describes a run whose last tool call was cancelled and that has no further records.
     fn cancelled_call(&self) -> Option<String> {
         let (n, step) = self
@@ -344,13 +357,8 @@ impl Facts<'_> {
     fn died(&self, life: &Life) -> String {
         let stop = self.decided_stop();
         if life.basis == Basis::Teardown {
-            let stop = stop.map_or_else(String::new, |word| {
-                format!(" after stopping for \"{word}\"")
-            });
-            return format!(
-                "Died {}{stop}: unhandled exception in the engine, no END event",
-                self.place()
-            );
+            let stop = stop.map_or_else(String::new, |word| format!(" (stop reason: {word})"));
+            return format!("Died {}{stop}: unhandled exception", self.place());
         }
         let Some(event) = self
             .index
@@ -363,7 +371,7 @@ impl Facts<'_> {
         };
         if let Some(word) = stop {
             return format!(
-                "Died {}: it stopped for \"{word}\" but wrote no END event",
+                "Died {}: stopped for \"{word}\", but no END event",
                 self.place()
             );
         }
@@ -394,24 +402,22 @@ impl Facts<'_> {
             self.waits_for().is_none() && (self.last.is_some() || self.index.steps().is_empty());
         let may = match (is_child, is_reply_missing) {
             (true, _) => "killed, or stopped with its parent run",
-            (false, true) => "killed, interrupted, or stopped by its tool",
+            (false, true) => "killed, interrupted or stopped",
             (false, false) => "killed, or waiting for the user",
         };
-        format!("{lacks} · {may}")
+        format!("{lacks}: {may}")
     }
 
     fn lacks(&self) -> String {
         match (self.waits_for(), self.last) {
             (Some((step, tool)), _) => {
-                format!("Ends in {} without a result for {tool}", label(step))
+                format!("No result for {tool} in {}", label(step))
             }
             (None, Some(last)) => {
-                format!("Ends after {}, before the next model reply", label(last))
+                format!("No model reply after {}", label(last))
             }
-            (None, None) if self.index.steps().is_empty() => {
-                "Ends before the model's first reply".to_owned()
-            }
-            (None, None) => "Ends after rewinding to before its first step".to_owned(),
+            (None, None) if self.index.steps().is_empty() => "No model reply".to_owned(),
+            (None, None) => "No model reply after rewinding to before the first step".to_owned(),
         }
     }
 
@@ -479,9 +485,12 @@ pub(super) fn says_no_end(index: &Index, life: &Life) -> bool {
 pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let facts = Facts::of(index);
     let group = facts.group.filter(|_| !facts.written)?;
-    let was = facts.doing(group).map_or_else(String::new, |doing| {
-        format!("; it was {}", doing.in_the_past())
-    });
+    let was = facts
+        .doing(group)
+        .map_or_else(String::new, |doing| match doing {
+            now::Doing::Agent(_) => format!(". The agent was {}", doing.in_the_past()),
+            _ => format!(". It was {}", doing.in_the_past()),
+        });
     let words = format!(
         "{} isn't in steps.jsonl{was}",
         capitalised(&facts.step_now())

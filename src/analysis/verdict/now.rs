@@ -12,6 +12,8 @@ use crate::model::{EventHead, EventKind};
 pub(super) enum Doing<'a> {
     /// Running a tool, if known which.
     Tool(Option<&'a str>),
+    /// Something that the agent itself does, as a participle.
+    Agent(&'static str),
     /// Anything else, as a participle.
     Other(&'static str),
 }
@@ -21,7 +23,7 @@ impl Doing<'_> {
     pub(super) fn in_the_past(self) -> String {
         match self {
             Doing::Tool(tool) => format!("running {}", tool.unwrap_or("a tool")),
-            Doing::Other(words) => words.to_owned(),
+            Doing::Agent(words) | Doing::Other(words) => words.to_owned(),
         }
     }
 }
@@ -72,14 +74,14 @@ impl Facts<'_> {
                     // A decision without a call is stored as its mode.
                     Some("final") => Doing::Other("giving its answer"),
                     Some("wait") => Doing::Other("waiting"),
-                    Some("handoff") => Doing::Other("handing over to another agent"),
+                    Some("handoff") => Doing::Other("handing off to another agent"),
                     call => Doing::Tool(call.map(tool_of)),
                 }
             }
             _ if kind == EventKind::Stopped => Doing::Other("ending the run"),
-            "HANDOFF_START" | "HANDOFF_END" => Doing::Other("handing over to another agent"),
-            "DECIDE" | "OBSERVE" => Doing::Other("thinking"),
-            "ACT" | "REDUCE" => Doing::Other("updating state"),
+            "HANDOFF_START" | "HANDOFF_END" => Doing::Other("handing off to another agent"),
+            "DECIDE" | "OBSERVE" => Doing::Agent("deciding"),
+            "ACT" | "REDUCE" => Doing::Agent("updating its state"),
             "CRITIC" => Doing::Other("asking critics"),
             "CHECK_STOP" => Doing::Other("checking rules"),
             "COMPACT" => Doing::Other("compacting the conversation"),
@@ -98,7 +100,7 @@ impl Facts<'_> {
     fn doing_now(&self, group: &Group) -> String {
         match self.doing(group) {
             Some(Doing::Tool(tool)) => format!("waiting for {}", tool.unwrap_or("a tool")),
-            Some(Doing::Other(words)) => words.to_owned(),
+            Some(Doing::Agent(words) | Doing::Other(words)) => words.to_owned(),
             None => format!("the last event is {}", self.phase(self.newest(group))),
         }
     }

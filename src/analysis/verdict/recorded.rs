@@ -4,6 +4,7 @@
 use super::RunStatus;
 use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
+use super::said::Said;
 use crate::analysis::format::amount;
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
@@ -32,7 +33,7 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
 }
 
 /// Returns the outcome, the status and the sentence.
-pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, String) {
+pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, Said) {
     let disputed = limit_of_stop(facts.index, facts.retraced());
     let (reading, what) = (&stop.reading, headline(stop).unwrap_or("Limit reached"));
     let spent = (
@@ -49,7 +50,7 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     let denied = facts
         .disputed_limit(what, &disputed, spent)
         .or_else(|| facts.disputed_total(what, unit?));
-    let sentence = denied.unwrap_or_else(|| sentence(facts, stop));
+    let said = denied.map_or_else(|| sentence(facts, stop), Said::from);
     let is_refuted = disputed.disputed().is_none()
         && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
     let denial = if is_refuted { DENIAL } else { "" };
@@ -59,8 +60,8 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     } else {
         Outcome::Unknown
     };
-    let sentence = sentence + facts.refusal(by_code) + &facts.asides(&stop.stop_reason) + denial;
-    (outcome, mark(&stop.code, by_code), sentence)
+    let said = said + facts.refusal(by_code) + &*facts.asides(&stop.stop_reason) + denial;
+    (outcome, mark(&stop.code, by_code), said)
 }
 
 /// Returns the outcome that the code of a verdict implies. A custom code implies none, so its
@@ -112,7 +113,7 @@ fn mark(code: &Code, outcome: Outcome) -> RunStatus {
         Code::ContextOverflow | Code::LoopDetection | Code::Stagnation => RunStatus::Limit,
         _ if outcome == Outcome::Truncated => RunStatus::Limit,
         Code::CriticStop | Code::CriticBelow => RunStatus::Critic,
-        Code::AgentCondition | Code::EnvTerminal => RunStatus::OwnRule,
+        Code::AgentCondition | Code::EnvTerminal => RunStatus::Stopped,
         _ => RunStatus::of(outcome),
     }
 }
@@ -135,7 +136,7 @@ fn headline(stop: &StopVerdict) -> Option<&'static str> {
         })
 }
 
-fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
+fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Said {
     let detail = &*stop.reading.detail;
     let step = stop.step.map(|step| format!("step {step}"));
     let at = |word: &str| {
@@ -168,7 +169,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     if let Some(headline) = headline(stop) {
         return limit(headline, stop);
     }
-    match &stop.code {
+    let sentence = match &stop.code {
         Code::Final => format!("Answered{}", at("at")),
         Code::Keyword | Code::FinalResult => format!("Answered{}{}", at("at"), why()),
         Code::StructuredOutput => format!("Answered{} with the requested JSON", at("at")),
@@ -188,9 +189,9 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
             let what = if detail.starts_with("the same calls") {
                 "identical calls"
             } else {
-                "identical texts"
+                "identical replies"
             };
-            format!("The model repeated itself: {} in a row", many(what))
+            format!("{} in a row", many(what))
         }
         Code::Stagnation => match measured {
             Some(idle) if changed_meanwhile(facts, stop) => {
@@ -211,8 +212,15 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         },
         Code::ContentMatch => format!("Stopped by text in the model's reply{}{}", at("at"), why()),
         Code::CriticStop => match facts.last {
-            Some((_, step)) if step.requested(CriticAction::Stop) => facts.critic_stop(),
-            _ => format!("Stopped by a critic{}", why()),
+            Some((_, step)) if step.requested(CriticAction::Stop) => {
+                return facts.critic_stop();
+            }
+            _ => {
+                return Said::new(
+                    format!("Stopped by a critic{}", why()),
+                    format!("Critic stop: a critic{}", why()),
+                );
+            }
         },
         Code::CriticBelow => format!("Stopped by low critic scores{}", why()),
         Code::ConsecutiveErrors => format!("Stopped after {} in a row", many("failed steps")),
@@ -246,10 +254,13 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
             format!("Answered{}, by {name}{}", at("at"), why())
         }
         Code::Custom(name) if is_plain_condition(detail) => {
-            format!("Stopped by the rule {name}{}", at("after"))
+            format!("Stopped by the custom rule {name}{}", at("after"))
         }
-        Code::Custom(name) => format!("Stopped by the rule {name}{}{}", at("after"), why()),
-    }
+        Code::Custom(name) => {
+            format!("Stopped by the custom rule {name}{}{}", at("after"), why())
+        }
+    };
+    sentence.into()
 }
 
 /// Returns the tool of the action that is a verdict's only evidence.
@@ -289,14 +300,14 @@ fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
 }
 
 /// Formats "Step limit reached: 10 steps, limit 10". The table of rules shows who set the limit.
-fn limit(what: &str, stop: &StopVerdict) -> String {
+fn limit(what: &str, stop: &StopVerdict) -> Said {
     let early = if stop.step.is_none() {
         ", before the first step"
     } else {
         ""
     };
     let reading = &stop.reading;
-    let compared = match (reading.measured(), reading.limit()) {
+    let rest = match (reading.measured(), reading.limit()) {
         (Some(measured), Some(limit)) if reading.is_refuted() => {
             let (measured, limit) = (
                 amount(measured, &reading.unit),
@@ -305,10 +316,10 @@ fn limit(what: &str, stop: &StopVerdict) -> String {
             format!(" after {measured}, though the recorded limit is {limit}")
         }
         (Some(measured), Some(limit)) => {
-            format!(": {}", compared(measured, limit, &reading.unit))
+            return Said::limit(what, "", Some((measured, limit, &reading.unit))) + early;
         }
         _ if reading.detail.is_empty() => String::new(),
         _ => format!(": {}", reading.detail),
     };
-    format!("{what}{compared}{early}")
+    Said::limit(what, &format!("{rest}{early}"), None)
 }

@@ -5,10 +5,11 @@ use super::RunStatus;
 use super::cause::{Cause, Spent, cause};
 use super::criterion::{Criterion, Own};
 use super::facts::{Facts, steps};
+use super::said::Said;
 use crate::analysis::format::{count, millis, score};
 use crate::analysis::lost::is_counted;
 use crate::analysis::newest::{has_answer, kept_answer};
-use crate::analysis::stated::{compared, tokens};
+use crate::analysis::stated::tokens;
 use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
 use crate::model::names::the_critic;
@@ -20,7 +21,7 @@ pub(super) fn classify(reason: StopReason) -> (Outcome, RunStatus) {
     use StopReason as R;
     match reason {
         R::Success | R::Final => (Outcome::Completed, RunStatus::Answered),
-        R::AgentCondition | R::EnvTerminal => (Outcome::Completed, RunStatus::OwnRule),
+        R::AgentCondition | R::EnvTerminal => (Outcome::Completed, RunStatus::Stopped),
         R::MaxSteps | R::BudgetSteps | R::BudgetTime | R::BudgetTokens => {
             (Outcome::Truncated, RunStatus::Limit)
         }
@@ -76,19 +77,18 @@ fn is_unreadable(index: &Index, file: TraceFile) -> bool {
 
 impl Facts<'_> {
     /// Returns the sentence for `word`.
-    pub(super) fn stopped(&self, word: &str) -> String {
-        let mut sentence = match cause(self.index, word) {
+    pub(super) fn stopped(&self, word: &str) -> Said {
+        let said = match cause(self.index, word) {
             Cause::Named | Cause::Budget => self.named(word),
             Cause::Criterion(criterion) => self.criterion(criterion, word),
             // The word says that the run answered, whichever rule detected it.
             Cause::NotRecorded if StopReason::parse(word).says_answered() => self.named(word),
             Cause::NotRecorded => {
                 let done = steps(self.done);
-                format!("Stopped with \"{word}\" after {done}; the rule isn't recorded")
+                format!("Stopped with \"{word}\" after {done}; the rule isn't recorded").into()
             }
         };
-        sentence.push_str(self.refusal(classify(StopReason::parse(word)).0));
-        sentence + &self.asides(word)
+        said + self.refusal(classify(StopReason::parse(word)).0) + &*self.asides(word)
     }
 
     /// Describes an answer in the last step that didn't end the run.
@@ -103,14 +103,32 @@ impl Facts<'_> {
     }
 
     /// Describes a run that a criterion ended.
-    fn criterion(&self, criterion: Criterion<'_>, word: &str) -> String {
+    fn criterion(&self, criterion: Criterion<'_>, word: &str) -> Said {
         let reason = StopReason::parse(word);
         let answered = reason.says_answered();
         let done = steps(self.done);
         let words = criterion.words;
+        let reading = criterion.reading();
+        let reached = reading
+            .as_ref()
+            .and_then(|reading| Some((reading.measured()?, reading.limit()?, &*reading.unit)));
+        let at_limit = |headline: &str| {
+            let after = self.step_after("after");
+            match reached {
+                Some(_) => Said::limit(headline, &after, reached),
+                None => Said::limit(headline, &format!("{after}: {words}"), None),
+            }
+        };
         match criterion.own {
             Some(Own::Result) => self.named(word),
-            Some(Own::Steps) => format!("Stopped by a step criterion after {done}: {words}"),
+            // It compares the id of the last step, which isn't the number of steps.
+            Some(Own::Steps) => match reached {
+                Some((_, limit, _)) => {
+                    let rest = format!("{}: limit {}", self.step_after("after"), limit as i64);
+                    Said::limit("Step limit reached", &rest, None)
+                }
+                None => at_limit("Step limit reached"),
+            },
             Some(Own::Time) => {
                 let counted = criterion.reading().and_then(|reading| reading.measured());
                 let longer = counted.zip(took_ms(self.index)).filter(|(counted, took)| {
@@ -122,9 +140,9 @@ impl Facts<'_> {
                         " · the criterion measured {counted}, but this run took {took}: its clock started earlier or is wrong"
                     )
                 });
-                format!("Stopped by a time criterion after {done}: {words}{longer}")
+                at_limit("Time limit reached") + &*longer
             }
-            Some(Own::Tokens) => format!("Stopped by a token criterion after {done}: {words}"),
+            Some(Own::Tokens) => at_limit("Token limit reached"),
             Some(Own::Stagnation) => {
                 let number = words.trim_start_matches("stagnant_steps=");
                 // The criterion keeps its count if the same engine runs again.
@@ -137,10 +155,12 @@ impl Facts<'_> {
                     ),
                     false => format!("{number} steps in a row"),
                 };
-                format!("Stopped by a stagnation criterion: no change for {span}")
+                format!("State unchanged for {span}").into()
             }
-            None if answered => format!("{} ({words})", self.named(word)),
-            None => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
+            None if answered => self.named(word) + &*format!(" ({words})"),
+            None => {
+                format!("Stopped by a criterion after {done}: {words} (recorded as {word})").into()
+            }
         }
     }
 
@@ -150,42 +170,42 @@ impl Facts<'_> {
     }
 
     /// Describes the word itself.
-    fn named(&self, word: &str) -> String {
+    fn named(&self, word: &str) -> Said {
         let bracketed =
             |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
         if let Some(sentence) = self.of_disputed_limit(word) {
-            return sentence;
+            return sentence.into();
         }
         let reason = StopReason::parse(word);
         let headline = stop::budget_of(reason).map_or("Limit reached", |row| row.headline);
-        match reason {
+        let sentence = match reason {
             // QitOS evaluates no success criteria. Its agents and rules set the word themselves.
             StopReason::Success => {
                 format!("Answered{} (recorded as {word})", self.step_after("at"))
             }
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
-                Some(limit) => format!(
-                    "{headline}: {}",
-                    compared(self.done as f64, limit.steps as f64, "steps")
-                ),
-                None => format!("{headline} after {}", steps(self.done)),
+                Some(limit) => {
+                    let reached = (self.done as f64, limit.steps as f64, "steps");
+                    return Said::limit(headline, "", Some(reached));
+                }
+                None => return Said::limit(headline, &self.step_after("after"), None),
             },
             StopReason::MaxSteps => {
                 let headline = stop::row(word).and_then(|row| row.headline);
-                format!("{} after {}", headline.unwrap_or(word), steps(self.done))
+                return Said::limit(headline.unwrap_or(word), &self.step_after("after"), None);
             }
             StopReason::BudgetTime => {
                 let took = took_ms(self.index);
                 let took = took.map_or_else(String::new, |took| format!(" after {}", millis(took)));
-                format!("{headline}{took}")
+                return Said::limit(headline, &took, None);
             }
             StopReason::BudgetTokens => {
                 let used = tokens(self.index);
                 let used = used.map_or_else(String::new, |tokens| {
                     format!(" after {} tokens", count(tokens))
                 });
-                format!("{headline}{used}")
+                return Said::limit(headline, &used, None);
             }
             StopReason::ContextOverflow => {
                 let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
@@ -196,8 +216,8 @@ impl Facts<'_> {
                 "The agent's own stop condition was met{}",
                 self.step_after("after")
             ),
-            StopReason::CriticStop => self.critic_stop(),
-            StopReason::Stagnation => "Stopped by a stagnation criterion".to_owned(),
+            StopReason::CriticStop => return self.critic_stop(),
+            StopReason::Stagnation => "State unchanged for too long".to_owned(),
             StopReason::EnvTerminal => {
                 format!("The environment ended the episode{}", self.step_after("at"))
             }
@@ -214,9 +234,9 @@ impl Facts<'_> {
                 let why = if unhealthy {
                     "the environment is unhealthy"
                 } else {
-                    "the environment lacks something that a tool needs"
+                    "the environment lacks a required capability"
                 };
-                format!("Not started: {why}{}", bracketed(issue))
+                format!("Not started: {why}")
             }
             StopReason::UnrecoverableError => self.error(),
             // Cancellation is checked before a step. When it was requested isn't recorded.
@@ -226,7 +246,8 @@ impl Facts<'_> {
             StopReason::Other => {
                 format!("Stopped with \"{word}\", an unknown stop reason")
             }
-        }
+        };
+        sentence.into()
     }
 
     /// Describes a run that a budget ended, if records disagree on its limit.
@@ -283,7 +304,7 @@ impl Facts<'_> {
         asides
     }
 
-    pub(super) fn critic_stop(&self) -> String {
+    pub(super) fn critic_stop(&self) -> Said {
         let reason = self
             .segment
             .and_then(|segment| segment.critics.as_ref())
@@ -305,7 +326,9 @@ impl Facts<'_> {
         let why = why
             .filter(|why| !why.is_empty())
             .map_or_else(String::new, |why| format!(": {why}"));
-        format!("Stopped by {who}{at}{why}")
+        let name = who.strip_prefix("the critic ").unwrap_or(&who);
+        let brief = format!("Critic stop: {name}{at}{why}");
+        Said::new(format!("Stopped by {who}{at}{why}"), brief)
     }
 
     pub(super) fn error(&self) -> String {
@@ -315,12 +338,12 @@ impl Facts<'_> {
                 .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
             let gave_up = if failure.is_given_up() {
-                " after recovery gave up"
+                " (recovery gave up)"
             } else {
                 ""
             };
             // The evidence names the category.
-            return format!("Failed in {step}{gave_up}: {words}");
+            return format!("Failed in {step}: {words}{gave_up}");
         }
         match self.segment.and_then(|segment| segment.error.as_ref()) {
             Some((_, text)) => format!(

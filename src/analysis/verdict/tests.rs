@@ -82,12 +82,12 @@ fn what_a_run_does_now_is_what_its_newest_event_says() {
         format!(r#"{{"step_id": 0, "phase": "{phase}", "payload": {{"stage": "{stage}"}}}}"#)
     };
     for (phase, stage, does) in [
-        ("HANDOFF_START", "", "handing over to another agent"),
-        ("HANDOFF_END", "", "handing over to another agent"),
+        ("HANDOFF_START", "", "handing off to another agent"),
+        ("HANDOFF_END", "", "handing off to another agent"),
         ("CHECK_STOP", "start", "checking rules"),
         ("CHECK_STOP", "continue", "checking rules"),
         ("CRITIC", "outputs", "asking critics"),
-        ("REDUCE", "start", "updating state"),
+        ("REDUCE", "start", "updating its state"),
     ] {
         assert_eq!(
             now(&event(phase, stage)),
@@ -143,27 +143,24 @@ fn a_tool_that_a_guard_let_pass_is_waited_for() {
 #[test]
 fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
-    assert_eq!(died(&[], &[OPENS_0]), "Died in step 0 while thinking");
+    assert_eq!(died(&[], &[OPENS_0]), "Died in step 0 while deciding");
     assert_eq!(
         died(&[STEP_0], &[OPENS_0]),
-        "Died after step 0 while thinking"
+        "Died after step 0 while deciding"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, STOP]),
-        "Died after step 0: it stopped for \"final\" but wrote no END event"
+        "Died after step 0: stopped for \"final\", but no END event"
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, TEARDOWN]),
-        "Died after step 0: unhandled exception in the engine, no END event"
+        "Died after step 0: unhandled exception"
     );
     assert_eq!(
         died(&[], &[OPENS_0, STOP, TEARDOWN]),
-        "Died in step 0 after stopping for \"final\": unhandled exception in the engine, no END event"
+        "Died in step 0 (stop reason: final): unhandled exception"
     );
-    assert_eq!(
-        died(&[], &[TEARDOWN]),
-        "Died in setup: unhandled exception in the engine, no END event"
-    );
+    assert_eq!(died(&[], &[TEARDOWN]), "Died in setup: unhandled exception");
 }
 
 #[test]
@@ -220,10 +217,7 @@ fn a_run_that_starts_over_and_dies_is_not_the_run_before() {
     let init = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
     let end = r#"{"step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
     let (words, _) = sentence(&[STEP_0], &[init, OPENS_0, end, init, TEARDOWN], None);
-    assert_eq!(
-        words,
-        "Died in setup: unhandled exception in the engine, no END event"
-    );
+    assert_eq!(words, "Died in setup: unhandled exception");
 }
 
 #[test]
@@ -236,10 +230,7 @@ fn the_second_sentence_tells_the_last_error_and_never_scolds_a_run_that_did_not_
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "payload": {"stop_reason": "env_capability_mismatch",
         "issues": [{"code": "ENV_HEALTH_CHECK_FAILED", "message": "down"}]}}"#;
     let (words, second) = sentence(&[], &[end], None);
-    assert_eq!(
-        words,
-        "Not started: the environment is unhealthy (ENV_HEALTH_CHECK_FAILED: down)"
-    );
+    assert_eq!(words, "Not started: the environment is unhealthy");
     assert_eq!(second, "");
 }
 
@@ -460,7 +451,7 @@ fn the_files_may_disagree_on_the_end() {
     );
     assert_eq!(
         verdict.sentence,
-        "The files disagree on how the run ended: the manifest says final, the END event says critic_stop"
+        "The files disagree on how the run ended: the manifest records final, the END event records critic_stop"
     );
     assert_eq!(
         (&*verdict.second, verdict.mark, verdict.certainty),

@@ -140,7 +140,7 @@ fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> &'static str 
         (Some(true), Some(true)) => "Its answer would have been lost.",
         (Some(true), _) => "It would have ended with an answer.",
         (None, _) => "Whether an answer would have been lost is unknown.",
-        (Some(false), _) if has_answer(index) => "The run has an answer but didn't end well.",
+        (Some(false), _) if has_answer(index) => "The run has an answer, but it didn't end well.",
         (Some(false), _) => "There was no answer to lose.",
     }
 }

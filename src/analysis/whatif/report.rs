@@ -10,13 +10,13 @@ use serde::{Serialize, Serializer};
 
 use super::headline::headline;
 use super::{RuleResult, RuleSet, StopTiming, nothing, rule_result, switched_off};
-use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::facts::{CHANGES, Depth, FAILURES, Record, TIMES, record};
 use crate::analysis::format::counted;
 use crate::analysis::headline::Headline;
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines, Outcome};
-use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
+use crate::stop::{Amount, BUDGETS, BudgetRow, Counts, EntryRule, StopRules, StopSet, StopSpec};
 
 /// The inference used if prices are given.
 const BY_PRICES: &str = "step costs are estimated from tokens and the given prices";
@@ -101,7 +101,7 @@ impl RuleEffect {
         let is_held = self.result.found == StopTiming::NotReached && self.result.off.is_none();
         match self.ended {
             false if self.result.off.is_some() => why,
-            false if is_held && self.result.refused.is_none() => format!("not reached, {note}"),
+            false if is_held && self.result.refused.is_none() => why,
             true if is_held => note.to_owned(),
             _ => format!("{why} ({note})"),
         }
@@ -148,9 +148,7 @@ impl WhatIfReport {
     /// Describes the gaps in the record that these answers depend on, each in a full sentence.
     pub fn gaps(&self) -> Vec<String> {
         let inferred = self.inferred.iter();
-        let mut gaps: Vec<_> = inferred
-            .map(|fact| format!("Inferred, not recorded: {fact}."))
-            .collect();
+        let mut gaps: Vec<_> = inferred.map(|fact| format!("Inferred: {fact}.")).collect();
         if self.lost > 0 {
             gaps.push(self.of_the_lost());
         }
@@ -179,7 +177,7 @@ impl WhatIfReport {
         };
         match self.are_skipped {
             true => format!(
-                "{steps} {are} skipped because the run has more than the board keeps. What {they} did is unknown."
+                "{steps} {are} skipped because the run has more than board keeps. What {they} did is unknown."
             ),
             false => format!(
                 "{steps} ran but {have} no line in steps.jsonl. What {they} did is unknown."
@@ -207,7 +205,8 @@ pub fn report(
     let results = rule_set.ask(&record, answered);
     let headline = headline(&results, rule_set.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
-    let asked = rule_set.specs().iter().zip(results);
+    let specs = rule_set.specs();
+    let asked = specs.iter().zip(results);
     let asked = asked.map(|(spec, result)| RuleEffect {
         rule: EndCause::Spec(spec.clone()),
         ended: false,
@@ -246,12 +245,27 @@ pub fn report(
         inferred: record
             .inferred
             .into_iter()
+            .filter(|fact| specs.iter().any(|spec| depends_on(spec, fact)))
             .chain(record.cost_estimated.then_some(BY_PRICES))
             .collect(),
         unread: record.unread,
         lost: record.lost.map_or(0, |lost| lost.count),
         are_skipped: record.lost.is_some_and(|lost| lost.is_skipped),
         begun: record.begun,
+    }
+}
+
+/// Returns whether the result of a rule depends on an inference. Facts that are no rule's own, such
+/// as the steps that count, concern all rules.
+fn depends_on(spec: &StopSpec, inference: &str) -> bool {
+    if let Amount::AnyOf(of) | Amount::AllOf(of) = spec.limit() {
+        return of.iter().any(|member| depends_on(member, inference));
+    }
+    match inference {
+        TIMES => spec.row().counts == Counts::Time,
+        CHANGES => spec.name() == "stagnation",
+        FAILURES => spec.name() == "consecutive_errors",
+        _ => true,
     }
 }
 
@@ -467,7 +481,7 @@ mod tests {
         };
         for (ended, result, told) in [
             (false, off(), "disabled (0)"),
-            (false, nothing(), "not reached, as recorded"),
+            (false, nothing(), ""),
             (false, fires(), "3 steps, limit 3 (as recorded)"),
             (
                 false,

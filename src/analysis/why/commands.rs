@@ -24,7 +24,7 @@ impl FailedCommands {
     /// the same command.
     pub fn words(self) -> String {
         let passed = match (self.count, self.passed_later) {
-            (1, 0) => return "1 command failed and didn't pass later".to_owned(),
+            (1, 0) => return "1 command failed and never passed later".to_owned(),
             (1, _) => return "1 command failed and passed later".to_owned(),
             (_, 0) => "none passed later".to_owned(),
             (all, passed) if all == passed => "each passed later".to_owned(),

@@ -155,7 +155,11 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     for pattern in chain::patterns_before_stop(index, verdict.mark, verdict.stop_reason.as_deref())
     {
         // The sentence for a stagnation already says this, and the rule shows its steps.
-        if pattern.kind == PatternKind::Idle && verdict.sentence.starts_with("State unchanged") {
+        let is_by_rule = index.stop().is_some();
+        if pattern.kind == PatternKind::Idle
+            && is_by_rule
+            && verdict.sentence.starts_with("State unchanged")
+        {
             continue;
         }
         let (last_step, repeats) = (Some(pattern.last), pattern.kind.is_loop());
@@ -281,21 +285,21 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         };
         let never = named
             .filter(|id| end.stop.is_none() && !ran(*id))
-            .map_or_else(String::new, |id| {
-                format!(" and names step {id}, which never ran")
-            });
+            .map_or_else(String::new, |id| format!(" at step {id}, which never ran"));
         // The verdict in the event is already listed. Its other fields are listed only if they add
         // something.
         let is_listed = end
             .stop
             .as_ref()
             .is_some_and(|stop| Some(&*stop.stop_reason) == end.reason.as_deref());
-        let well = if *ok { "" } else { " (not ok)" };
+        let well = if *ok { "" } else { ", a failure," };
         if !is_listed {
             add(
                 Kind::End,
                 *event,
-                format!("The END event says {reason}{well}{never}"),
+                format!("The END event records {reason}{well}{never}")
+                    .trim_end_matches(',')
+                    .to_owned(),
             );
         }
         if let Some(issue) = &end.issue {
@@ -326,7 +330,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         add(
             Kind::Rule,
             *event,
-            format!("The stop check {ended} the run with {reason}{detail}{env}"),
+            format!("The last stop check {ended} the run: {reason}{detail}{env}"),
         );
     }
     if let Some((event, text)) = &segment.overflow {
@@ -405,7 +409,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let event = index.segment().and_then(|segment| segment.teardown);
         add(
             event,
-            "The tools were closed but no END event was written: unhandled exception in the engine's loop".to_owned(),
+            "The engine closed its tools but wrote no END event, so it probably hit an unhandled exception".to_owned(),
         );
     } else if summary.life.liveness == Liveness::Died {
         let last = index.events().len().checked_sub(1);
@@ -415,8 +419,12 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
             let whole = index
                 .segment()
                 .is_some_and(|segment| segment.init.is_some());
-            let as_after = if whole { ", as after a kill" } else { "" };
-            format!("The last event is {phase} {stage}; no teardown or END event follows{as_after}")
+            let as_if = if whole {
+                ", as if the process was killed"
+            } else {
+                ""
+            };
+            format!("The trace stops after the event {phase} {stage}{as_if}")
         });
         add(
             last,
@@ -437,7 +445,8 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let first = segment.map(|segment| segment.first_event);
         add(
             first,
-            "There is no INIT event either: a run driven step by step from outside writes neither INIT nor END".to_owned(),
+            "There is no INIT event either. Runs stepped by another program record neither"
+                .to_owned(),
         );
     }
     if let Some(limit) = segment.and_then(|segment| segment.state_limit)
@@ -446,12 +455,12 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     {
         let done = summary.steps_now;
         let text = format!(
-            "The agent's state allows {limit} steps, but the run has {done}; exceeding the limit is an error"
+            "The agent's state allows {limit} steps, but the run has {done}. QitOS treats that as an error"
         );
         add(None, text);
     }
     if summary.verdict.mark == RunStatus::Died && summary.status.as_deref() == Some("running") {
-        add(None, "The manifest still says running".to_owned());
+        add(None, "The manifest still records status running".to_owned());
     }
 }
 
@@ -513,7 +522,12 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
             format!("{score} from {name}{request}")
         })
         .collect();
-    let text = format!("Last scores: {}", words.join(", "));
+    let noun = match words.len() {
+        _ if step.critics.iter().all(|mark| mark.score.is_none()) => "critic output",
+        1 => "score",
+        _ => "scores",
+    };
+    let text = format!("Last {noun}: {}", words.join(", "));
     let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
     // A critic's stop is the reason itself, so it comes first.
     if summary.verdict.mark == RunStatus::Critic {

@@ -26,7 +26,7 @@ use crate::recorded::RecordedRun;
 --redact blanks the values of keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such as
 key=value. It also blanks the same values elsewhere, up to 1,000 different ones: from 8 bytes anywhere, from 5 bytes as whole
 words. It blanks tokens with a known prefix (sk-..., ghp_...), private keys and passwords in addresses, and replaces home
-directories by ~ and e-mail addresses. Images are removed. Redaction can miss secrets: read the file before you share it.
+directories with ~ and e-mail addresses with [e-mail]. Images are removed. Redaction can miss secrets: read the file before you share it.
 
 --otlp sends to URL/v1/traces if the address has no path, with the headers in OTEL_EXPORTER_OTLP_HEADERS
 (name=value,name=value). Ids are derived from the run, so sending it twice gives the same trace. A record without a time gets

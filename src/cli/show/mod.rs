@@ -234,7 +234,7 @@ fn write_head(out: &mut dyn Write, run: &RecordedRun, look: &Look) -> io::Result
     let disputed = |unit| stated::disputed_in_words(&run.index, unit);
     fact("tokens", summary.tokens_words().or(disputed("tokens")))?;
     fact("cost", summary.cost_words().or(disputed("usd")))?;
-    fact("took", summary.took_words().or(disputed("ms")))?;
+    fact("duration", summary.took_words().or(disputed("ms")))?;
     fact("started", summary.started.and_then(at))?;
     fact("updated", summary.updated.and_then(at))?;
     fact(

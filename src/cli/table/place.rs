@@ -50,7 +50,7 @@ pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
     }
     let why = match known.valid_states(name).next() {
         Some(_) => "it has changed since it was written",
-        None => "the table's note doesn't list it",
+        None => "the table's index doesn't list it",
     };
     Err(foreign(&path, why))
 }

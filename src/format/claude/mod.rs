@@ -557,7 +557,7 @@ impl Session {
         if !matches!(self.finish.as_deref(), Some("refusal" | "max_tokens")) {
             let end = Ended::new(
                 "api_error",
-                "Failed with an API error",
+                "API error",
                 Outcome::Failed,
                 Certainty::Recorded,
             );
@@ -629,7 +629,7 @@ impl Session {
             // A reply is written block by block, so the text so far is a thought.
             None if self.last.and_then(|n| draft.said(n)).is_none() => None,
             Some("max_tokens") => of(Ended::CUT_REPLY, Outcome::Truncated),
-            Some("refusal") => of("The model refused", Outcome::Failed),
+            Some("refusal") => of(Ended::REFUSED, Outcome::Failed),
             Some("model_context_window_exceeded") => of(Ended::CONTEXT_FULL, Outcome::Failed),
             None => Some(Ended::answered(Ended::NO_CALLS)),
             Some(finish @ ("end_turn" | "stop_sequence")) => Some(Ended::answered(finish)),

@@ -772,7 +772,7 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
             };
             return end(&terminal, headline, Outcome::Cancelled);
         }
-        (_, _, "refusal") => end("refusal", "The model refused", Outcome::Failed),
+        (_, _, "refusal") => end("refusal", Ended::REFUSED, Outcome::Failed),
         (_, "prompt_too_long" | "blocking_limit", _) => {
             end(&terminal, Ended::CONTEXT_FULL, Outcome::Failed)
         }
@@ -783,10 +783,8 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
             end(&terminal, "Stopped by a hook", Outcome::Halted)
         }
         _ if detail.starts_with("Loop detection") => end(&subtype, Ended::LOOPED, Outcome::Halted),
-        (_, "api_error", _) => end(&terminal, "Failed with an API error", Outcome::Failed),
-        _ if detail.contains("[API Error") => {
-            end(failure, "Failed with an API error", Outcome::Failed)
-        }
+        (_, "api_error", _) => end(&terminal, "API error", Outcome::Failed),
+        _ if detail.contains("[API Error") => end(failure, "API error", Outcome::Failed),
         ("success" | "", "completed", _) | ("success", "", _) if !is_true(line.is_error) => {
             end(&subtype, "Answered", Outcome::Completed)
         }

@@ -350,12 +350,12 @@ pub(super) fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
         "usage_limit_exceeded" => ("Provider usage limit reached", Outcome::Failed),
         "session_budget_exceeded" => ("Session limit reached", Outcome::Truncated),
         "sandbox_error" => ("Failed with a sandbox error", Outcome::Failed),
-        "cyber_policy" => ("The model refused", Outcome::Failed),
+        "cyber_policy" => (Ended::REFUSED, Outcome::Failed),
         _ if begins("Incomplete response returned, reason: max_output_tokens") => {
             (Ended::CUT_REPLY, Outcome::Truncated)
         }
         _ if begins("Incomplete response returned, reason: content_filter") => {
-            ("The model refused", Outcome::Failed)
+            (Ended::REFUSED, Outcome::Failed)
         }
         _ if begins("Codex ran out of room in the model's context window")
             || begins("Your input exceeds the context window") =>
@@ -363,7 +363,7 @@ pub(super) fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
             (Ended::CONTEXT_FULL, Outcome::Failed)
         }
         _ if is_unnamed => ("Failed with an error", Outcome::Failed),
-        _ => ("Failed with an API error", Outcome::Failed),
+        _ => ("API error", Outcome::Failed),
     };
     Ended::new(&word, headline, outcome, Certainty::Recorded).detail(cut(&message))
 }

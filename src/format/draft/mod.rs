@@ -423,7 +423,7 @@ impl<'a> Draft<'a> {
             .map(|(known, new)| {
                 let [known, later] = [known.status, new.status].map(Option::unwrap_or_default);
                 format!(
-                    "a second result of call {:?} says {later}, but the first one says {known}",
+                    "a second result of call {:?} records {later}, but the first one records {known}",
                     new.call
                 )
             })

@@ -258,7 +258,7 @@ fn ended(line: &Line<'_>, looped: bool) -> Ended {
         }
         // The stream doesn't record who cancelled it.
         (_, "FatalCancellationError") => ("Interrupted", Outcome::Cancelled),
-        _ if message.contains("[API Error") => ("Failed with an API error", Outcome::Failed),
+        _ if message.contains("[API Error") => ("API error", Outcome::Failed),
         _ => ("Failed with an error", Outcome::Failed),
     };
     Ended::new(word, headline, outcome, Certainty::Recorded).detail(cut(&message))

@@ -186,7 +186,7 @@ const LIMIT_ENDS: &[End] = ends! {
 const FINISHES: &[End] = ends! {
     "max_tokens" => Truncated, Ended::CUT_REPLY;
     "model_length" => Failed, Ended::CONTEXT_FULL;
-    "content_filter" => Failed, "The model refused";
+    "content_filter" => Failed, Ended::REFUSED;
 };
 
 /// The statuses of an evaluation without samples.
@@ -459,7 +459,7 @@ impl Facts {
                 .filter(|(own, event)| own != event && !is_edited)
             {
                 found.push(format!(
-                    "The sample has the score {own} by {}, but the score event says {event}",
+                    "The sample has the score {own} by {}, but the score event records {event}",
                     given.name
                 ));
             }
@@ -756,7 +756,7 @@ impl Facts {
         let (limit, worded) = (number(of.limit).map(|n| n * scale), in_words("limit:"));
         if let Some((limit, worded)) = limit.zip(worded).filter(|(limit, worded)| limit != worded) {
             let words = format!(
-                "limit.limit records a limit of {limit} {unit}, but limit.reason says {worded}"
+                "limit.limit records a limit of {limit} {unit}, but limit.reason records {worded}"
             );
             if !self.conflicts.iter().any(|known| **known == words) {
                 self.conflicts.push(words.as_str().into());

@@ -130,8 +130,8 @@ const ENDS: &[End] = ends! {
 const FAULTS: &[End] = ends! {
     "MaxIterationsReached" => Truncated, "Step limit reached", "Step": "max_iterations";
     "MaxBudgetReached" => Truncated, "Cost limit reached", "Cost": "max_budget_per_task";
-    "LLMContentPolicyViolationError" => Failed, "The model refused";
-    "LLM*" => Failed, "Failed with an API error";
+    "LLMContentPolicyViolationError" => Failed, Ended::REFUSED;
+    "LLM*" => Failed, "API error";
     "*" => Failed, "Failed with an error";
 };
 
@@ -433,7 +433,13 @@ impl Session {
             "running" | "idle" | "waiting_for_confirmation" => end.outcome == Outcome::Cancelled,
             _ => true,
         };
-        (!fits).then(|| format!("{who} says {status}, the last event says {}", end.word).into())
+        (!fits).then(|| {
+            format!(
+                "{who} records {status}, the last event records {}",
+                end.word
+            )
+            .into()
+        })
     }
 
     /// Returns the last reply, if it makes no calls.

@@ -185,12 +185,7 @@ impl Ended {
     /// Creates the end of a run whose last reply is a refusal by the model or by a content filter.
     /// `word` is the finish reason.
     pub fn refused(word: &str) -> Self {
-        Self::new(
-            word,
-            "The model refused",
-            Outcome::Failed,
-            Certainty::Inferred,
-        )
+        Self::new(word, Self::REFUSED, Outcome::Failed, Certainty::Inferred)
     }
 
     /// Creates the end of a run whose last step's call of `tool` was cancelled, with nothing after
@@ -222,7 +217,10 @@ impl Ended {
     }
 
     /// The headline of a run whose last reply was truncated.
-    pub const CUT_REPLY: &str = "The reply reached its output token limit";
+    pub const CUT_REPLY: &str = "Reply token limit reached";
+
+    /// The headline of a run whose last reply is a refusal.
+    pub const REFUSED: &str = "The model refused to continue";
 
     /// The headline of a run whose context window was full.
     pub const CONTEXT_FULL: &str = "Context window full";
@@ -323,7 +321,7 @@ impl Ended {
                 Likeness::Same => {}
                 Likeness::Other => {
                     let words = format!(
-                        "{who} says {}, {other_who} says {}",
+                        "{who} records {}, {other_who} records {}",
                         end.name(),
                         other.name()
                     );

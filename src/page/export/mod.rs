@@ -428,7 +428,7 @@ fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
             format!("{} values are", format::count(found as u64))
         };
         notes.push(format!(
-            "{values} redacted: values of keys that name a secret, in JSON and in text such as key=value, tokens of well-known services, private keys, passwords in addresses, home directories (~), user names in the names of directories, and e-mail addresses. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Pictures are omitted. Redaction can miss secrets."
+            "{values} redacted: values of keys that name a secret, in JSON and in text such as key=value, tokens of well-known services, private keys, passwords in addresses, home directories (~), user names in the names of directories, and e-mail addresses. The same text is redacted wherever it occurs if it has at least 8 bytes, or at least 5 as a separate word. Shorter ones, common words and short words without quotes are redacted only next to their keys. Images are omitted. Redaction can miss secrets."
         ));
         if not_sought > 0 {
             notes.push(format!(
@@ -480,7 +480,7 @@ fn put_pictures_in(
         match read {
             Some((_, bytes)) if bytes.len() > MAX_PICTURES => {
                 asset.note = format!(
-                    "omitted: larger than the limit of {} for all pictures",
+                    "omitted: larger than the limit of {} for all images",
                     format::bytes(MAX_PICTURES as u64)
                 )
                 .into();
@@ -492,12 +492,12 @@ fn put_pictures_in(
             }
             Some(_) => {
                 asset.note = format!(
-                    "omitted: this file already has {} of pictures",
+                    "omitted: this file already has {} of images",
                     format::bytes(*spent as u64)
                 )
                 .into()
             }
-            None => asset.note = "the picture can't be read or is too large".into(),
+            None => asset.note = "the image can't be read or is too large".into(),
         }
     }
 }

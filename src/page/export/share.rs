@@ -214,7 +214,7 @@ fn write_as(
             let mut notes = super::notes(view, export);
             // A redacted file says so itself.
             if export.redacted.is_none() {
-                notes.push("Pictures are omitted.".to_owned());
+                notes.push("Images are omitted.".to_owned());
             }
             markdown::write_about(out, view, steps.start..steps.end.min(total), &notes)?;
             markdown::write(out, view, export.only.clone())

@@ -153,7 +153,7 @@ impl Attachment {
                 None
             }
             (Some(_), _) if !fold.takes_picture() => {
-                caption.push_str(": not shown (too many pictures)");
+                caption.push_str(": not shown (too many images)");
                 None
             }
             (Some(_), base) => Some(href::with_query(
@@ -252,6 +252,6 @@ mod tests {
         let one = format!(r#""data:image/png;base64,{}""#, png());
         let html = show(&format!("[{}]", vec![one; 30].join(",")));
         assert_eq!(html.matches("<img").count(), 20);
-        assert_eq!(html.matches("not shown (too many pictures)").count(), 10);
+        assert_eq!(html.matches("not shown (too many images)").count(), 10);
     }
 }

@@ -81,8 +81,8 @@ impl Decision {
             ("final", _) if sent_back(step) => "an answer, sent back by a critic".into(),
             ("final", _) => "an answer".into(),
             ("wait", _) => "nothing to do in this step".into(),
-            ("handoff", Some(target)) => Phrase::new().text("hands over to ").strong(target),
-            ("handoff", None) => "hands over (recipient not recorded)".into(),
+            ("handoff", Some(target)) => Phrase::new().text("hands off to ").strong(target),
+            ("handoff", None) => "hands off (recipient not recorded)".into(),
             ("thought", _) => "no action".into(),
             (NOT_RECORDED, _) => {
                 out.mode = Line::default();
@@ -135,7 +135,7 @@ fn read_by(parsing: &Parsing<'_>, description: Phrase) -> Phrase {
         .and_then(Json::as_array)
         .unwrap_or_default();
     let mut description = match parsing.source.as_deref() {
-        Some("agent") => description.text(", made by the agent itself"),
+        Some("agent") => description.text(", decided by the agent's code"),
         Some("native_tool_calls") => description.text(", from native tool calls"),
         Some("native_text_final") => {
             description.text(", from plain text although tool calls were preferred")
@@ -225,7 +225,7 @@ mod tests {
         assert!(
             read(r#"{"decision": {"mode": "act", "actions": [1]}, "decision_source": "agent"}"#)
                 .1
-                .contains("one action, made by")
+                .contains("one action, decided by")
         );
         assert!(
             read(r#"{"decision": {"mode": "wait"}}"#)

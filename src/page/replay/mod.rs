@@ -62,7 +62,7 @@ const SPEEDS: [(i64, &str); 7] = [
 const CLOCKS: [(Clock, &str, &str); 3] = [
     (Clock::Step, "step", "per step"),
     (Clock::Time, "time", "real time"),
-    (Clock::Gaps, "gaps", "no gaps"),
+    (Clock::Gaps, "gaps", "short waits"),
 ];
 
 #[derive(Template)]
@@ -390,14 +390,14 @@ impl<'a> Replay<'a> {
         // The label says if the search wraps around.
         let is_here = |n: Option<usize>| n.is_some() && n == from;
         let next_words = match next {
-            _ if is_here(next) => "next mark: this is the only one",
-            Some(_) if next <= from => "first mark (wraps around)",
-            _ => "next mark",
+            _ if is_here(next) => "next error, retry or stop: this is the only one",
+            Some(_) if next <= from => "first error, retry or stop (wraps around)",
+            _ => "next error, retry or stop",
         };
         let previous_words = match previous {
-            _ if is_here(previous) => "previous mark: this is the only one",
-            Some(_) if previous >= from => "last mark (wraps around)",
-            _ => "previous mark",
+            _ if is_here(previous) => "previous error, retry or stop: this is the only one",
+            Some(_) if previous >= from => "last error, retry or stop (wraps around)",
+            _ => "previous error, retry or stop",
         };
         [
             ("b", "next breakpoint", hit(false)),

@@ -204,7 +204,7 @@ fn in_short(rule: &Json<'_>) -> String {
         return rule.to_string();
     };
     if rule.get("opaque").is_some() {
-        return "rule in code (its verdicts are recorded with the steps)".to_owned();
+        return "custom rule (its verdicts are recorded with the steps)".to_owned();
     }
     let kind = rule.get("type").and_then(Json::as_str).unwrap_or("no type");
     let others = members

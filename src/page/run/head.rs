@@ -183,7 +183,7 @@ impl<'a> RunHead<'a> {
             words.map(|words| Phrase::new().link(words, href::tab(view.key(), "prompt"))),
         );
         add(
-            "config",
+            "config hash",
             hash(manifest.and_then(|manifest| manifest.config_hash.as_deref())),
         );
         let resumed = |steps: i64| {
@@ -200,7 +200,7 @@ impl<'a> RunHead<'a> {
         );
         let among = || {
             Phrase::new().dim(format!(
-                "newest of {} in this directory (totals cover this run, lists cover all)",
+                "{} runs in this directory. Totals cover only the newest; lists cover all.",
                 summary.runs_here()
             ))
         };
@@ -454,7 +454,7 @@ impl Tabs<'_> {
         // The tabs show the lines of every run in the directory.
         let of_all = |newest: usize, all: usize| match summary.runs_here() {
             0 | 1 => count(all),
-            _ => format!("{} of {}", count(newest), count(all)),
+            _ => format!("{} ({} with earlier runs)", count(newest), count(all)),
         };
         let manifest = if index.manifest().get().is_some() {
             ""
@@ -475,7 +475,7 @@ impl Tabs<'_> {
                 "scores",
                 href::with_query(&href::scores(key), at_step),
                 "Scores",
-                count(summary.critics.len()),
+                String::new(),
             ),
             (
                 "whatif",

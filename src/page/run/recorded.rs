@@ -4,7 +4,7 @@ use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::analysis::why::RuleStatus;
 use crate::model::manifest::Failure;
-use crate::model::{CriticMark, Gate, StepHead, StopVerdict};
+use crate::model::{Code, CriticMark, Gate, StepHead, StopVerdict};
 use crate::page::part::href;
 use crate::page::part::sign::{Fact, Link, Phrase};
 use crate::page::part::text::{Line, one_line};
@@ -52,9 +52,13 @@ impl<'a> Verdict<'a> {
         add(
             "Step limit",
             limit.map(|limit| {
-                Phrase::new()
-                    .text(limit.steps.to_string())
-                    .dim(from(limit.from))
+                let steps = Phrase::new().text(limit.steps.to_string());
+                // A trace of another tool doesn't record who set it.
+                if limit.from.is_budget() && index.format().is_one_file() {
+                    steps
+                } else {
+                    steps.dim(from(limit.from))
+                }
             }),
         );
         let (answer, _) = one_line(view.summary.answer.as_deref().unwrap_or_default(), 300);
@@ -138,7 +142,10 @@ fn from(limit: LimitFrom) -> String {
 fn rule(stop: &StopVerdict) -> Phrase {
     let named = RuleStatus {
         id: stop.criterion.clone(),
-        kind: stop.code.as_str().to_owned(),
+        kind: match &stop.code {
+            Code::Custom(_) => "opaque".to_owned(),
+            code => code.as_str().to_owned(),
+        },
         ..RuleStatus::default()
     };
     let description = Phrase::new().text(named.name());

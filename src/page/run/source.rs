@@ -120,9 +120,8 @@ impl Source {
     async fn picture(self, params: Params) -> Answer {
         let read = blocking(move || {
             let at = params.text("at");
-            let missing = || {
-                WebError::not_found("No picture at", "The record has no picture there.").named(at)
-            };
+            let missing =
+                || WebError::not_found("No image at", "The record has no image there.").named(at);
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 return Err(missing());
             }
@@ -174,7 +173,7 @@ impl Source {
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 let error = WebError::not_found(
                     "Too large to parse:",
-                    "The line is longer than the board parses. Open the raw line instead.",
+                    "The line is longer than board parses. Open the raw line instead.",
                 );
                 return Err(whole(error.named(&self.name)));
             }
@@ -267,8 +266,8 @@ pub(crate) async fn asset(StepParam(run, n): StepParam, LastPart(which): LastPar
             .ok()
             .and_then(|at| step.pictures.get(at));
         let path = picture.and_then(|picture| picture.path.as_deref());
-        let missing = |why: &str| WebError::not_found("No such picture:", why).named(&which);
-        let path = path.ok_or_else(|| missing("The step has no picture with this number."))?;
+        let missing = |why: &str| WebError::not_found("No such image:", why).named(&which);
+        let path = path.ok_or_else(|| missing("The step has no image with this number."))?;
         let (path, bytes) = run
             .dir()
             .read_asset(path)
@@ -276,7 +275,7 @@ pub(crate) async fn asset(StepParam(run, n): StepParam, LastPart(which): LastPar
         let mime = path
             .to_str()
             .and_then(picture_type)
-            .ok_or_else(|| missing("The file name isn't that of a picture."))?;
+            .ok_or_else(|| missing("The file name isn't that of an image."))?;
         Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
     });
     read.await.flatten()

@@ -194,12 +194,12 @@ impl<'a> Verdict<'a> {
             Basis::End | Basis::Manifest | Basis::Teardown => return None,
             Basis::Process => return Some("The recorded process no longer exists".into()),
             Basis::Closed => {
-                return Some("The file is final, so the run can't continue".into());
+                return Some("The run may have been killed, or may still be running".into());
             }
             Basis::Nothing => return Some("No timestamps recorded".into()),
             Basis::Away => {
                 return Some(
-                    "A file of the run can't be read right now. The board keeps trying.".into(),
+                    "A file of the run can't be read right now. board keeps trying.".into(),
                 );
             }
             Basis::Event => ("Last event", ""),
@@ -231,10 +231,8 @@ impl<'a> Verdict<'a> {
             (Liveness::Unknown, _) if asks => {
                 "It asked the user a question. Whether it was answered is unknown. "
             }
-            (Liveness::Waiting, _) => "The last turn is over. The user may continue. ",
-            (Liveness::Unknown, Silent::Waits) => {
-                "The last turn is over. Whether the user will continue is unknown. "
-            }
+            (Liveness::Waiting, _) => "The last turn ended. The user may continue. ",
+            (Liveness::Unknown, Silent::Waits) => "The last turn ended. The user may continue. ",
             _ => "",
         };
         let description = Phrase::new()
@@ -316,8 +314,12 @@ impl<'a> Verdict<'a> {
     }
 }
 
-fn amount(rule: &RuleStatus, value: Option<f64>) -> String {
-    format::or_missing(value, |value| rule.amount(value))
+fn limit(rule: &RuleStatus) -> String {
+    format::or_missing(rule.reading.limit(), |value| rule.amount(value))
+}
+
+fn used(rule: &RuleStatus) -> String {
+    rule.used().unwrap_or_else(|| MISSING.to_owned())
 }
 
 fn set_by(rule: &RuleStatus) -> &'static str {

@@ -240,7 +240,7 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> (Vec<Listed>, usize) {
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
     WebError::not_found(
         "No page at",
-        "The address may be mistyped, or from another version of the board.",
+        "The address may be mistyped, or from another version of board.",
     )
     .named(uri.path())
 }

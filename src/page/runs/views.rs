@@ -3,7 +3,6 @@
 //! The board never writes files, so views are in the settings file. Without any, there are a few
 //! built-in ones.
 
-
 use askama::Template;
 use axum::extract::State;
 

@@ -208,7 +208,7 @@ impl<'a> LaneView<'a> {
                 "{points} points, drawn as a band from lowest to highest per pixel, {links} clickable"
             ));
         } else if self.dots.len() < self.points {
-            caption.push(format!("links on {links} of {points} points"));
+            caption.push(format!("{links} of {points} points are clickable"));
         }
         if let Some(threshold) = self.threshold.filter(|_| self.level().is_none()) {
             caption.push(format!(

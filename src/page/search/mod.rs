@@ -463,7 +463,7 @@ fn answer(state: job::State, tally: &Tally, shown: usize) -> String {
         job::State::Done => format!("{found} in {}.", of(tally.runs_with)),
         job::State::Cancelled => format!("Cancelled: {found}, after {}.", of(tally.runs_done)),
         job::State::Failed => format!(
-            "The search failed because of a bug in the board. So far: {found}, after {}.",
+            "The search failed because of a bug in board. So far: {found}, after {}.",
             of(tally.runs_done)
         ),
     }

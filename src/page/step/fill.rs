@@ -240,7 +240,7 @@ const MAX_FOREIGN_BYTES: usize = 4_000;
 fn line(view: &RunView<'_>, span: Span) -> Result<Vec<u8>, String> {
     if span.len > MAX_LINE_BYTES {
         return Err(format!(
-            "it has {}, more than the board can parse",
+            "it has {}, more than board can parse",
             format::bytes(span.len)
         ));
     }
@@ -412,7 +412,14 @@ fn facts(view: &RunView<'_>, n: usize, group: Option<&Group>) -> String {
     // Skipped steps count but have no page.
     let mut facts = vec![format!(
         "· {}",
-        format::counted(view.index.step_count(), "step")
+        format::counted(
+            view.index.step_count(),
+            if view.summary.steps_unknown {
+                "line"
+            } else {
+                "step"
+            },
+        )
     )];
     let offset = view.offset(group.and_then(|group| began(view.index, group)));
     if !offset.is_empty() {

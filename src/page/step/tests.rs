@@ -67,7 +67,7 @@ fn sections_come_in_their_order() {
         "Actions and results",
         "State diff",
         "Critics",
-        "Pictures",
+        "Images",
         "Observation",
         "Events",
         "Raw",

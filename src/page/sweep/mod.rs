@@ -574,9 +574,7 @@ fn answer(standing: &Standing<'_>) -> Headline {
     let runs = counted(standing.total, "run");
     let Some(sweep) = standing.sweep else {
         let headline = match standing.status.state {
-            job::State::Failed => {
-                "The evaluation failed. The board's log has the details".to_owned()
-            }
+            job::State::Failed => "The evaluation failed. board's log has the details".to_owned(),
             job::State::Cancelled => format!("Cancelled after 0 of {runs}"),
             job::State::Running | job::State::Done => {
                 format!("Evaluating {} on {runs}", what(standing))

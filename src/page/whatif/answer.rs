@@ -150,8 +150,13 @@ impl RulesAnswer<'_> {
         }
     }
 
-    pub(super) fn why(&self, result: &RuleResult) -> String {
-        one_line(&result.reason(self.view.index), WHY_CHARS).0
+    pub(super) fn why(&self, effect: &RuleEffect) -> String {
+        let reason = effect.result.reason(self.view.index);
+        let reason = match &effect.rule {
+            EndCause::Ending(code) => format!("recorded as \"{code}\": {reason}"),
+            _ => reason,
+        };
+        one_line(&reason, WHY_CHARS).0
     }
 
     /// Returns the cells of all steps, or `None` if no step ran or the rule is disabled.
@@ -246,12 +251,10 @@ pub(super) fn words(rule: &EndCause) -> (String, String) {
         EndCause::Budget(row, limit) if row.rule.counts != Counts::Time => {
             (row.label, count(*limit))
         }
-        EndCause::Budget(row, limit) if limit % 1000 == 0 => {
-            (row.label, format!("{} s", count(limit / 1000)))
-        }
-        EndCause::Budget(row, limit) => (row.label, format!("{} ms", count(*limit))),
-        EndCause::InCode(id) => ("Rule in code", one_line(id, LIMIT_CHARS).0),
-        EndCause::Ending(code) => ("Recorded end", one_line(code, LIMIT_CHARS).0),
+        EndCause::Budget(row, limit) => (row.label, format::millis(*limit as f64)),
+        EndCause::InCode(id) => ("Custom rule", one_line(id, LIMIT_CHARS).0),
+        // The column of reasons quotes the recorded word.
+        EndCause::Ending(_) => ("Recorded end", MISSING.to_owned()),
     };
     (name.to_owned(), limit)
 }

@@ -225,7 +225,7 @@ fn rows(answer: &RulesAnswer<'_>) -> Vec<String> {
         let (result, (name, limit)) = (&of.result, words(&of.rule));
         let (steps, tokens, _) = answer.saved(result);
         let (at, against) = (text(&answer.at(result)), against(result).text);
-        let (kept, why) = (text(&answer.answer(result)), answer.why(result));
+        let (kept, why) = (text(&answer.answer(result)), answer.why(of));
         format!("{name}|{limit}|{at}|{against}|{steps}|{tokens}|{kept}|{own}|{why}")
     };
     answer.rows().into_iter().map(row).collect()
@@ -248,8 +248,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Token limit|1|step 0|earlier|4|5,302|none||396 tokens, limit 1",
             "Step limit|3|step 2|earlier|2|3,351|none||3 steps, limit 3",
             "Token limit|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
-            "Token limit|9,000|–|not reached|–|–|–||didn't fire before the run ended",
-            "Step limit|20|–|not reached|–|–|–|as recorded|didn't fire before the run ended",
+            "Token limit|9,000|–|not reached|–|–|–||never reached before the run ended",
+            "Step limit|20|–|not reached|–|–|–|as recorded|never reached before the run ended",
             "Low score|nobody < 0.5|–|unknown|–|–|unknown||unknown from step 0: a score from the critic nobody isn't recorded",
             "Round limit|0|–|off|–|–|–||disabled (0)",
         ]
@@ -306,16 +306,15 @@ fn without_rules_a_few_near_the_record_are_asked() {
         .find(|field| field.name == "max_rounds")
         .unwrap();
     assert_eq!(rounds.placeholder.as_str(), "8");
-    assert!(
-        rows(&body.answer)
-            .iter()
-            .any(|row| row.starts_with("Recorded end|final|step 10|same|0|0|–|ended the run"))
-    );
+    assert!(rows(&body.answer).iter().any(|row| {
+        row.starts_with("Recorded end|–|step 10|same|0|0|–|ended the run|recorded as \"final\"")
+    }));
 }
 
 #[test]
 fn what_to_keep_in_mind_is_said() {
-    let notes = |run: &str| Run::of(run).ask(Some(&["max_steps=90"])).answer.notes();
+    let noted = |run: &str, rule| Run::of(run).ask(Some(&[rule])).answer.notes();
+    let notes = |run: &str| noted(run, "max_steps=90");
     let past = "What the run would have done after its recorded end is unknown.";
     assert_eq!(notes("sample_runs/fix_bug"), [past]);
     let killed = notes("tests/corpus/q060/q060_sigkill");
@@ -324,10 +323,24 @@ fn what_to_keep_in_mind_is_said() {
         "{killed:?}"
     );
     assert_eq!(killed[1], past);
-    assert!(
-        killed[2].starts_with("Inferred, not recorded: times come from event timestamps"),
-        "{killed:?}"
-    );
+    let inferred = |notes: &[String]| -> Vec<String> {
+        let inferred = notes
+            .iter()
+            .filter_map(|note| note.strip_prefix("Inferred: "));
+        inferred
+            .map(|note| note.chars().take(11).collect())
+            .collect()
+    };
+    // Only inferences on which a tried rule depends are noted.
+    assert_eq!(inferred(&killed), [""; 0]);
+    for (rule, note) in [
+        ("max_runtime=60", "times come "),
+        ("stagnation=9", "the state c"),
+        ("consecutive_errors=9", "a step coun"),
+    ] {
+        let killed = noted("tests/corpus/q060/q060_sigkill", rule);
+        assert_eq!(inferred(&killed), [note], "{rule}");
+    }
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn check(
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err(WebError::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            "The board is read-only",
+            "board is read-only",
             "It accepts only GET and HEAD requests.",
         ));
     }
@@ -228,7 +228,7 @@ fn check(
         .path_and_query()
         .is_some_and(|text| text.as_str().len() > MAX_ADDRESS_BYTES)
     {
-        let detail = format!("The board accepts addresses of up to {MAX_ADDRESS_BYTES} bytes.");
+        let detail = format!("board accepts addresses of up to {MAX_ADDRESS_BYTES} bytes.");
         return Err(WebError::new(
             StatusCode::URI_TOO_LONG,
             "The address is too long",
@@ -241,7 +241,7 @@ fn check(
         .map(|(name, value)| name.as_str().len() + value.len())
         .sum::<usize>();
     if head > MAX_HEAD_BYTES {
-        let detail = format!("The board accepts request heads of up to {MAX_HEAD_BYTES} bytes.");
+        let detail = format!("board accepts request heads of up to {MAX_HEAD_BYTES} bytes.");
         return Err(WebError::new(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "The request head is too long",
@@ -258,7 +258,7 @@ fn check(
     if has_body {
         let detail = "Put all parameters in the address.";
         return Err(WebError::bad_request(
-            "The board accepts no request bodies",
+            "board accepts no request bodies",
             detail,
         ));
     }
@@ -276,7 +276,7 @@ fn check(
         return Err(WebError::new(
             StatusCode::FORBIDDEN,
             "Request from another site",
-            "The board answers only requests from its own pages.",
+            "board answers only requests from its own pages.",
         ));
     }
     // Styles and scripts are the same for everyone, and the page that asks for the token needs
@@ -351,8 +351,7 @@ fn own_host<'a>(
         .map(|value| value.to_str().unwrap_or("?"));
     let (given, second) = (hosts.next(), hosts.next());
     if second.is_some() {
-        let detail =
-            "The board and a proxy might pick different ones, so board rejects the request.";
+        let detail = "board and a proxy might pick different ones, so board rejects the request.";
         return Err(WebError::bad_request("The request names two hosts", detail));
     }
     let authority = uri.authority().map(axum::http::uri::Authority::as_str);
@@ -366,7 +365,7 @@ fn own_host<'a>(
         Some(name) if !known => Err(WebError::new(
             StatusCode::MISDIRECTED_REQUEST,
             "Unknown host",
-            "The board doesn't serve this host name. Another site may have pointed its name at this machine.",
+            "board doesn't serve this host name. Another site may have pointed its name at this machine.",
         )
         .named(name)
         .hint("Open the address that board printed, or start board with --host NAME.")),

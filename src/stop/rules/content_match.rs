@@ -18,7 +18,7 @@ pub struct ContentMatch {
 impl ContentMatch {
     pub(in crate::stop) const ROW: &'static Row = &Row {
         name: "content_match",
-        label: "Forbidden text",
+        label: "Text in the reply",
         usage: "content_match=REGEX",
         example: "content_match=(?i)done",
         when: "the model's text is not empty and matches the pattern",

@@ -17,7 +17,7 @@ impl LoopDetection {
         label: "Identical replies or calls",
         usage: "loop_detection=N",
         example: "loop_detection=3",
-        when: "identical texts in a row >= N",
+        when: "identical replies or calls in a row >= N",
         off: Some("loop_detection=1"),
         unit: "equal texts",
         reads: Reads::Hashes,
@@ -25,7 +25,7 @@ impl LoopDetection {
         scale: Some(Scale {
             least: Some(2.0),
             usual: (2.0, 10.0, 9),
-            ..Scale::whole("identical texts in a row", |value, _| {
+            ..Scale::whole("identical replies in a row", |value, _| {
                 LoopDetection {
                     window: value as u64,
                 }

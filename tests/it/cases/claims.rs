@@ -80,7 +80,7 @@ fn the_last_stop_check_ends_the_run() {
         &run,
         &[
             "The last stop check (events.jsonl:",
-            "says that the run continues",
+            "records that the run continues",
         ],
     );
 }
@@ -114,7 +114,7 @@ fn an_end_by_an_error_has_an_error() {
     edit_events(&run, "END", "", |event| event["ok"] = false.into());
     assert_denied(
         &run,
-        &["unrecoverable_error says that an error ended the run, but no file records an error"],
+        &["unrecoverable_error implies that an error ended the run, but no file records an error"],
     );
 }
 
@@ -194,7 +194,7 @@ fn a_blank_answer_is_no_answer() {
             "{why}"
         );
         assert_eq!(run.json(&["list"])["runs"][0]["mark"], "unknown");
-        assert_denied(&run, &["its answer is empty"]);
+        assert_denied(&run, &["the answer is empty"]);
     }
 }
 
@@ -325,7 +325,7 @@ fn the_numbers_of_a_criterion_are_those_of_the_run() {
     let run = stopped("budget_time", "total_tokens=9686 >= max_tokens=1500");
     assert_denied(
         &run,
-        &["The stop reason is budget_time, but the criterion behind it says total_tokens=9686"],
+        &["The stop reason is budget_time, but the criterion behind it records total_tokens=9686"],
     );
     let run = stopped(
         "budget_time",

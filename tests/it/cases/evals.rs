@@ -303,7 +303,7 @@ mod openhands {
     #[test]
     fn a_state_beside_another_error_is_a_contradiction() {
         let why = board_json(&["why", "oh_stuck"]);
-        let words = "base_state.json says stuck, the last event says MaxIterationsReached";
+        let words = "base_state.json records stuck, the last event records MaxIterationsReached";
         assert_eq!(why["contradictions"], json!([words]));
         assert_says(
             why["headline"].as_str().unwrap(),

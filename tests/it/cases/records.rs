@@ -35,7 +35,10 @@ fn told(dir: &TempDir) -> (String, String, String) {
 fn assert_denied(dir: &TempDir, numbers: &str) {
     let (headline, contradictions, result) = told(dir);
     assert_says(&headline, &["but the trace records", numbers]);
-    assert_says(&contradictions, &["says that a limit was reached", numbers]);
+    assert_says(
+        &contradictions,
+        &["implies that a limit was reached", numbers],
+    );
     assert_eq!(
         (&*result, &row(dir.path())["certainty"]),
         ("unknown", &json!("inferred"))
@@ -165,7 +168,7 @@ mod ends {
         assert_says(&headline, &["The records disagree on how the run ended"]);
         assert_says(
             &contradictions,
-            &["the exit message says Submitted, info says LimitsExceeded"],
+            &["the exit message records Submitted, info records LimitsExceeded"],
         );
         let row = row(run.path());
         assert_eq!(
@@ -181,7 +184,7 @@ mod ends {
         });
         assert_says(
             &told(&run).1,
-            &["sample.error says error, sample.limit says token"],
+            &["sample.error records error, sample.limit records token"],
         );
     }
 
@@ -314,7 +317,7 @@ mod harbor {
         );
         assert_says(
             &told(&run).1,
-            &["result.json says AgentTimeoutError, the agent's output says success"],
+            &["result.json records AgentTimeoutError, the agent's output records success"],
         );
         assert_eq!(row(run.path())["outcome"], "unknown");
     }

@@ -75,7 +75,7 @@ fn a_rule_ends_a_run_under_its_own_code() {
         &run,
         "stop[0]",
         &[
-            "stop[0] is stagnation",
+            "stop[0] as stagnation",
             "the recorded rule is loop_detection",
         ],
     );

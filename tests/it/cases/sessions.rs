@@ -218,8 +218,7 @@ fn a_session_that_just_ends_is_unknown() {
             line(3, "response_item", call),
         ],
     );
-    let sentence =
-        "Ends in step 0 without a result for exec_command · killed, or waiting for the user";
+    let sentence = "No result for exec_command in step 0: killed, or waiting for the user";
     assert_eq!(why["headline"], sentence);
     assert_eq!(
         (&why["outcome"], &why["certainty"]),

@@ -55,7 +55,7 @@ fn only_what_the_agent_did_itself_is_a_step() {
         run.step(1)["model_response"]["text"],
         "A helper shall look for other places."
     );
-    let said = "No end recorded after step 2: ATIF doesn't record how a run ended";
+    let said = "No end recorded after step 2";
     assert_eq!(
         (
             row.verdict.sentence.as_str(),
@@ -575,7 +575,7 @@ fn totals_that_no_step_accounts_for_are_named() {
     let run = read(&trial);
     assert_eq!(
         said(&run),
-        ["result.json says 0.07 USD, but the steps add up to 0.007"]
+        ["result.json records 0.07 USD, but the steps add up to 0.007"]
     );
     assert_eq!(run.row.cost_usd, None, "neither record wins");
 }

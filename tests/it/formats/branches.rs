@@ -388,7 +388,8 @@ fn turns_of_codex_that_were_rolled_back_are_no_part_of_the_way_to_the_end() {
         (vec![1, 2], Some("To t4"))
     );
     let run = of(back(99));
-    let said = "Ends after rewinding to before its first step · killed, or waiting for the user";
+    let said =
+        "No model reply after rewinding to before the first step: killed, or waiting for the user";
     assert_eq!(
         (seen(&run).3, run.row.verdict.sentence.as_str()),
         (vec![0, 1, 2], said)

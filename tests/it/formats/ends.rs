@@ -65,7 +65,7 @@ fn a_prompt_after_a_used_up_budget_begins_a_new_turn() {
     let run = claude(&[spent[0].clone(), spent[1].clone(), prompt("u1")]);
     assert_eq!(
         run.row.verdict.sentence,
-        "Ends after step 4, before the next model reply · killed, interrupted, or stopped by its tool"
+        "No model reply after step 4: killed, interrupted or stopped"
     );
 }
 
@@ -77,7 +77,8 @@ fn an_end_that_is_concluded_is_no_rule_that_fired() {
         let key = format!("-home-me-ledger%2F5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a0{n}.jsonl");
         let page = board.get(&format!("/runs/{key}"));
         let rule = board.json(&format!("/api/runs/{key}/why"))["rules"][0].clone();
-        let said = ["1 inferred, ", "1 fired, "].map(|words| page.text().contains(words));
+        let said =
+            [": 1 fired (inferred), ", ": 1 fired, "].map(|words| page.text().contains(words));
         (
             rule["result"].clone(),
             rule["fired"].clone(),
@@ -246,7 +247,7 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
         assert_eq!(
             (&*sentence, is_task),
             (
-                "Ends after step 4, before the next model reply · killed, interrupted, or stopped by its tool",
+                "No model reply after step 4: killed, interrupted or stopped",
                 true
             ),
             "{marker}"
@@ -264,10 +265,10 @@ fn an_error_of_codex_is_what_its_class_says_and_not_what_its_message_mentions() 
         with(file, "rollout-a.jsonl", &[line]).row.verdict.sentence
     };
     let limit = "Incomplete response returned, reason: max_output_tokens";
-    assert!(session("other".into(), limit).contains(" reached its output token limit: Incomplete"));
+    assert!(session("other".into(), limit).starts_with("Reply token limit reached"));
     let quoted = "the context window and max_output_tokens and content_filter are no members of this request";
     assert!(session("other".into(), quoted).starts_with("Failed with an error"));
-    assert!(session("bad_request".into(), limit).starts_with("Failed with an API error"));
+    assert!(session("bad_request".into(), limit).starts_with("API error"));
     assert!(session("context_window_exceeded".into(), "no").starts_with("Context window full"));
     let stream = |words: &str| {
         let line = serde_json::json!({"type": "turn.failed", "error": {"message": words}});

@@ -286,11 +286,11 @@ fn the_last_reply_tells_whether_it_is_an_answer() {
     );
     assert_eq!(
         of("success", "max_tokens", None, ""),
-        "recorded, : The reply in step 0 reached its output token limit"
+        "recorded, : Reply token limit reached in step 0"
     );
     assert_eq!(
         of("success", "content_filter", None, ""),
-        "recorded, : The model refused after step 0"
+        "recorded, : The model refused to continue after step 0"
     );
     assert_eq!(
         of("cancelled", "stop", None, ""),

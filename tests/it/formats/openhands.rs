@@ -168,7 +168,7 @@ fn a_conversation_that_another_started_is_a_run_of_its_own() {
     );
     assert_eq!(
         &*child.row.verdict.sentence,
-        "Ends in step 1 without a result for terminal · killed, or stopped with its parent run"
+        "No result for terminal in step 1: killed, or stopped with its parent run"
     );
 }
 
@@ -177,11 +177,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
     let whole = fs::read_to_string(conversation(2).join("base_state.json")).expect("read");
     let files = events(&conversation(2));
     for (status, word, sentence) in [
-        (
-            "stuck",
-            "own rule",
-            "Stopped by loop detection after step 2",
-        ),
+        ("stuck", "stopped", "Stopped by loop detection after step 2"),
         ("paused", "cancelled", "Paused by the user after step 2"),
         (
             "waiting_for_confirmation",
@@ -194,7 +190,7 @@ fn how_a_conversation_stands_is_what_its_state_says() {
         (
             "running",
             "unknown",
-            "Ends after step 2, before the next model reply · killed, interrupted, or stopped by its tool",
+            "No model reply after step 2: killed, interrupted or stopped",
         ),
     ] {
         let temp = begun(&conversation(2));

@@ -146,7 +146,7 @@ fn states_are_told_in_words() {
         (
             "error",
             "AgentStuckInLoopError: Agent got stuck in a loop",
-            "own rule",
+            "stopped",
             "Stopped by loop detection after step 1",
         ),
         ("running", "", "unknown", "No end recorded after step 1"),

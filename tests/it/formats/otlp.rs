@@ -101,7 +101,7 @@ fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
 fn a_limit_is_told_in_the_words_of_its_exception() {
     let run = trace('b');
     let verdict = &run.row.verdict;
-    let sentence = "Request limit reached after step 1 (limit: 2 requests): The next request would exceed the request_limit of 2";
+    let sentence = "Request limit reached after step 1: limit 2 requests";
     assert_eq!(
         (&*verdict.sentence, verdict.certainty.as_str()),
         (sentence, "recorded")
@@ -185,7 +185,7 @@ fn a_last_reply_that_was_cut_is_no_answer() {
     let verdict = &run.row.verdict;
     assert_eq!(
         verdict.sentence,
-        "The reply in step 2 reached its output token limit (inferred from length)"
+        "Reply token limit reached in step 2 (inferred from length)"
     );
     assert_eq!(
         (verdict.certainty.as_str(), run.row.answer.as_deref()),
@@ -209,7 +209,7 @@ fn a_last_reply_that_was_refused_is_no_answer() {
         let verdict = &run.row.verdict;
         assert_eq!(
             verdict.sentence,
-            format!("The model refused after step 2 (inferred from {word})")
+            format!("The model refused to continue after step 2 (inferred from {word})")
         );
         assert_eq!(
             (verdict.mark.word(), run.row.answer.as_deref()),

@@ -60,7 +60,7 @@ fn an_error_that_nothing_comes_after_is_the_end() {
     assert!(
         verdict
             .sentence
-            .starts_with("Failed with an API error after step 0: 400 This request"),
+            .starts_with("API error after step 0: 400 This request"),
         "{}",
         verdict.sentence
     );

@@ -118,7 +118,7 @@ fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
     let run = session(&lines);
     assert_eq!(
         run.row.verdict.sentence,
-        "Ends in step 0 without a result for Task · killed, or waiting for the user"
+        "No result for Task in step 0: killed, or waiting for the user"
     );
     assert_eq!(
         (run.row.turns, run.row.children, run.row.model.as_deref()),
@@ -149,13 +149,10 @@ fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
     ];
     assert_eq!(
         session(&lines).row.verdict.sentence,
-        "Ends after step 0, before the next model reply · killed, interrupted, or stopped by its tool"
+        "No model reply after step 0: killed, interrupted or stopped"
     );
     let run = session(&[lines.as_slice(), &[failed]].concat());
-    assert_eq!(
-        run.row.verdict.sentence,
-        "Failed with an API error after step 0: 500"
-    );
+    assert_eq!(run.row.verdict.sentence, "API error after step 0: 500");
 }
 
 #[test]
@@ -168,7 +165,7 @@ fn a_command_of_the_users_own_begins_a_turn() {
         note("Fix all that is broken."),
     ];
     let run = session(&lines);
-    let open = "Ends after step 0, before the next model reply · killed, interrupted, or stopped by its tool";
+    let open = "No model reply after step 0: killed, interrupted or stopped";
     assert_eq!(
         (run.row.turns, run.row.verdict.sentence.as_str()),
         (Some(2), open)

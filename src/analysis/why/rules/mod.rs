@@ -47,19 +47,27 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
         .map(|rule| rule.reading)
 }
 
-/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table, or "8 rules: 5
-/// not fired, 3 off". Counts only rules, not other ends such as errors.
+/// Formats "8 rules: 1 fired, 5 not fired, 2 off" for the heading of the table. Counts only rules. An
+/// end that isn't one, such as an error, is named before them.
 pub fn tally(rules: &[RuleStatus]) -> String {
+    let other = rules.iter().find(|rule| rule.is_outcome);
     let rules = || rules.iter().filter(|rule| !rule.is_outcome);
-    let has_fired = |rule: &RuleStatus| rule.result == Standing::Fired || rule.is_inferred;
-    if rules().any(has_fired) {
-        return counts(&rules());
+    if let Some(other) = other {
+        let all = match rules().count() {
+            0 => String::new(),
+            _ => format!("; {}", tally_of(&rules())),
+        };
+        return format!("ended by {}{all}", format::lowered(&other.name()));
     }
+    tally_of(&rules())
+}
+
+fn tally_of<'a>(rules: &(impl Iterator<Item = &'a RuleStatus> + Clone)) -> String {
+    let rules = || rules.clone();
     let all = format::counted(rules().count(), "rule");
     match rules().count() {
         0 => "none recorded".to_owned(),
         1 => format!("{all}: {}", counts(&rules()).trim_start_matches("1 ")),
-        _ if rules().all(|rule| rule.result == Standing::Unknown) => format!("{all}, all unknown"),
         _ => format!("{all}: {}", counts(&rules())),
     }
 }
@@ -75,7 +83,7 @@ fn counts<'a>(rules: &(impl Iterator<Item = &'a RuleStatus> + Clone)) -> String 
     let also = rules.clone().filter(|rule| rule.also).count();
     let parts = [
         (number(Standing::Fired), "fired"),
-        (inferred, "inferred"),
+        (inferred, "fired (inferred)"),
         (also, "also true"),
         (number(Standing::Held).saturating_sub(also), "not fired"),
         (number(Standing::Off), "off"),

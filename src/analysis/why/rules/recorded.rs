@@ -12,7 +12,7 @@ use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
 use crate::format;
-use crate::model::{Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
+use crate::model::{Bound, Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
 use crate::stop::{
     BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, RuleReading, StepFacts, StopRules,
     StopSet, WhatIf,
@@ -214,6 +214,7 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
         is_outcome: false,
         result,
         also: matches!(reading.check, Check::Stop { .. }),
+        bound: Bound::Exact,
         reading: said.cloned().unwrap_or_default(),
         limit_from: (result != Standing::Off).then_some(LimitFrom::SetBy(reading.limit_from)),
         note,

@@ -10,7 +10,7 @@ use serde_json::Number;
 use crate::analysis::format::{self, capitalised, count};
 use crate::analysis::verdict::LimitFrom;
 use crate::model::words::words;
-use crate::model::{Gate, Op, Reading, StopVerdict};
+use crate::model::{Bound, Gate, Op, Reading, StopVerdict};
 use crate::stop;
 
 /// The note for a rule that is recorded as fired but isn't shown as such.
@@ -39,6 +39,8 @@ pub struct RuleStatus {
     pub also: bool,
     /// The measured value and the limit.
     pub reading: Reading,
+    /// Whether the measured value is exact or a bound.
+    pub bound: Bound,
     /// How the limit is known.
     pub limit_from: Option<LimitFrom>,
     /// A short note: why it's off, what isn't recorded, what it saw. May be empty.
@@ -88,10 +90,10 @@ impl RuleStatus {
         }
         if self.id == "criteria" {
             return match &*self.kind {
-                "max_steps" => "Step criterion",
-                "max_runtime" => "Time criterion",
-                "token_budget" => "Token criterion",
-                "stagnation" => "Stagnation criterion",
+                "max_steps" => "Step limit",
+                "max_runtime" => "Time limit",
+                "token_budget" => "Token limit",
+                "stagnation" => "State unchanged",
                 "final_result" => "Result criterion",
                 "criteria" => "Stop criteria",
                 _ => "Stop criterion",
@@ -114,8 +116,8 @@ impl RuleStatus {
             "cancelled_after_step" => "Cancellation",
             "interrupt" => "Interruption",
             "criteria" => "Stop criteria",
-            "opaque" => "Rule in code",
-            "unrecorded" => "Rule not recorded",
+            "opaque" => "Custom rule",
+            "unrecorded" => "Unrecorded rule",
             other => match stop::label(other) {
                 Some(label) => label,
                 None => return capitalised(&other.replace('_', " ")),
@@ -155,10 +157,16 @@ impl RuleStatus {
         }
     }
 
+    /// Formats the measured value, as a bound if it is one.
+    pub fn used(&self) -> Option<String> {
+        let value = self.reading.measured()?;
+        Some(format!("{}{}", self.bound.words(), self.amount(value)))
+    }
+
     /// Returns the rule's state in a word or two. `ended` is false while the run continues.
     pub fn state(&self, ended: bool) -> String {
         match self.result {
-            _ if self.is_inferred => "inferred".to_owned(),
+            _ if self.is_inferred => "fired (inferred)".to_owned(),
             _ if !self.stands.is_empty() => self.stands.to_owned(),
             Standing::Fired => "fired".to_owned(),
             Standing::Held if self.also && ended => "also true".to_owned(),

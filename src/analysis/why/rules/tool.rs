@@ -64,17 +64,17 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let mut stands = "";
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
-            Some(_) if bound == Bound::AtMost => "the number used is an upper bound",
-            Some(_) if bound == Bound::AtLeast => "the number used is a lower bound",
+            // The bound is shown with the number.
+            Some(_) if bound != Bound::Exact => "",
             // The records of the end may disagree on its limit.
             Some(_) if below || also || limit.unit == named_unit => "",
             Some(_) if ended.is_none() => {
-                stands = "reached";
+                stands = "over its limit";
                 ""
             }
             Some(_) => {
-                (result, stands) = (Standing::Held, "reached");
-                "didn't end the run, according to the trace"
+                (result, stands) = (Standing::Held, "over its limit");
+                "didn't stop the run, according to the trace"
             }
             None => "the usage isn't recorded",
         };
@@ -82,6 +82,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         rules.push(RuleStatus {
             also,
             stands,
+            bound,
             ..row(limit.name, compared, limit.unit, result, note)
         });
     }
@@ -228,14 +229,29 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
 /// error, a cancellation, or an unknown end.
 fn named(ended: &Ended) -> (String, bool) {
     if ended.outcome == Outcome::Completed {
-        return ("Final answer".to_owned(), false);
+        // A record of the end may have no answer.
+        let name = match &*ended.word {
+            "user_stop" => "End of conversation",
+            "finished" => "Agent finished",
+            _ => "Final answer",
+        };
+        return (name.to_owned(), false);
     }
-    match ended.headline.strip_suffix(" reached") {
+    let noun = match &*ended.headline {
+        "Interrupted by the user" => "User interruption",
+        "The sandbox failed" => "Sandbox failure",
+        "The evaluation failed with an error" => "Evaluation error",
+        "Failed with an error" => "Error",
+        Ended::REFUSED => "Refusal",
+        Ended::CONTEXT_FULL => return ("Context window".to_owned(), false),
+        headline => headline,
+    };
+    match noun.strip_suffix(" reached") {
         Some(limit) => (limit.to_owned(), false),
         None => {
             let is_rule = matches!(ended.outcome, Outcome::Truncated | Outcome::Halted)
                 || ended.kind().is_some();
-            (ended.headline.to_string(), !is_rule)
+            (noun.to_owned(), !is_rule)
         }
     }
 }

@@ -57,26 +57,26 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
         (
             "budget_steps",
             "step_id=3 reached max_steps=3",
-            "Stopped by a step criterion after 4 steps: step_id=3 reached max_steps=3",
-            "Step criterion",
+            "Step limit reached after step 3: limit 3",
+            "Step limit",
         ),
         (
             "budget_time",
             "elapsed=0.566s >= max_runtime_seconds=0.400s",
-            "Stopped by a time criterion after 4 steps: elapsed=0.566s >= max_runtime_seconds=0.400s",
-            "Time criterion",
+            "Time limit reached after step 3: 566 ms, limit 400 ms",
+            "Time limit",
         ),
         (
             "budget_tokens",
             "total_tokens=90 >= max_tokens=80",
-            "Stopped by a token criterion after 4 steps: total_tokens=90 >= max_tokens=80",
-            "Token criterion",
+            "Token limit reached after step 3: 90 tokens, limit 80",
+            "Token limit",
         ),
         (
             "stagnation",
             "stagnant_steps=3",
-            "Stopped by a stagnation criterion: no change for 3 steps in a row",
-            "Stagnation criterion",
+            "State unchanged for 3 steps in a row",
+            "State unchanged",
         ),
         (
             "stagnation",
@@ -161,7 +161,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     assert_eq!(named(&why, Standing::Fired), ["Step limit"]);
     // No file states the limit. A budget's END event shows that the run ended at it.
     let (summary, why) = by_budget(false, "budget_steps", &manifest("null")).explained();
-    assert_eq!(summary.verdict.sentence, "Step limit reached after 4 steps");
+    assert_eq!(summary.verdict.sentence, "Step limit reached after step 3");
     assert_eq!(
         summary.verdict.limit.map(|limit| (limit.steps, limit.from)),
         Some((4, LimitFrom::Inferred))
@@ -192,7 +192,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     let unknown = "Stopped with \"budget_steps\" after 4 steps; the rule isn't recorded".to_owned();
     assert_eq!(
         alone("null"),
-        (unknown, None, vec!["Rule not recorded".to_owned()]),
+        (unknown, None, vec!["Unrecorded rule".to_owned()]),
         "no limit is invented"
     );
 }
@@ -210,9 +210,9 @@ fn numbers_that_refute_the_word_are_named() {
         let (summary, why) = by_budget(true, reason, &manifest).explained();
         let sentence = format!("Stopped with \"{reason}\" after 4 steps; the rule isn't recorded");
         assert_eq!(summary.verdict.sentence, sentence);
-        assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
+        assert_eq!(named(&why, Standing::Fired), ["Unrecorded rule"]);
         let words = format!(
-            "The stop reason {reason} says that a limit was reached, but the trace records {says}"
+            "The stop reason {reason} implies that a limit was reached, but the trace records {says}"
         );
         assert_eq!(why.contradictions, [words]);
     }
@@ -284,7 +284,7 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
         (summary.verdict.sentence, why.rules[0].note.clone())
     };
     let exhausted = [("true", "continue"), ("true", "stop")];
-    assert!(told(&exhausted).0.contains(" after recovery gave up: "));
+    assert!(told(&exhausted).0.contains(" (recovery gave up)"));
     assert_eq!(
         told(&exhausted).1,
         "the last error was recoverable too; the limit isn't recorded"
@@ -366,7 +366,7 @@ fn a_stop_check_without_words_leaves_open_which_rule_it_was() {
             summary.verdict.sentence, sentence,
             "an agent may set the word itself"
         );
-        assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
+        assert_eq!(named(&why, Standing::Fired), ["Unrecorded rule"]);
     }
 }
 
@@ -385,22 +385,20 @@ fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
     };
     for reason in ["final", "success", "final_result"] {
         let says = format!("Ended with \"{reason}\" after step 1, but no file has an answer");
-        let but = format!(
-            "The stop reason {reason} says that the run answered, but no file has an answer"
-        );
+        let but = format!("The stop reason {reason} implies an answer, but no file has one");
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
     for reason in ["task_validation_failed", "env_capability_mismatch"] {
         let says = format!(
             "Ended with \"{reason}\" after 2 steps, although that means the run never started"
         );
-        let but =
-            format!("The stop reason {reason} says that the run didn't start, but it has 2 steps");
+        let but = format!(
+            "The stop reason {reason} implies that the run didn't start, but it has 2 steps"
+        );
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
     let says = "Ended with \"critic_stop\" after step 1, but no critic requested a stop";
-    let but =
-        "The stop reason critic_stop says that a critic stopped the run, but none requested a stop";
+    let but = "The stop reason critic_stop implies that a critic stopped the run, but none requested a stop";
     assert_eq!(
         told(calls("ab"), "critic_stop"),
         (says.to_owned(), but.to_owned())
@@ -411,7 +409,7 @@ fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
 fn a_finished_manifest_without_an_end_event_is_a_contradiction() {
     let manifest =
         r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
-    let words = "The manifest says completed, but the newest run has no readable END event";
+    let words = "The manifest records completed, but the newest run has no readable END event";
     assert_eq!(
         with(&four(true), manifest).explained().1.contradictions,
         [words]
@@ -432,7 +430,7 @@ fn a_manifest_that_its_writer_never_updates_contradicts_nothing() {
         );
         assert_eq!(run.explained().1.contradictions, [""; 0], "{reason}");
     }
-    let words = "The manifest still says running, but the END event says that the run ended with critic_stop";
+    let words = "The manifest still records status running, but the END event records that the run ended with critic_stop";
     let run = with(&calls("a").ended("critic_stop"), r#"{"status": "running"}"#);
     assert_eq!(
         run.explained().1.contradictions.last().map(String::as_str),
@@ -449,7 +447,7 @@ fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
         (&*summary.verdict.sentence, summary.verdict.mark),
         ("Answered at step 1", RunStatus::Answered)
     );
-    assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
+    assert_eq!(named(&why, Standing::Fired), ["Unrecorded rule"]);
     let answered = calls("a").step(r#""decision": {"mode": "final"}"#);
     assert_eq!(
         named(
@@ -473,7 +471,7 @@ fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
         named(&why, Standing::Fired).remove(0)
     };
     assert_eq!(decided("final", ""), "Final answer");
-    assert_eq!(decided("act", r#"{"name": "a"}"#), "Rule not recorded");
+    assert_eq!(decided("act", r#"{"name": "a"}"#), "Unrecorded rule");
 }
 
 #[test]

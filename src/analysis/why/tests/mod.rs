@@ -230,7 +230,7 @@ fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
 fn a_chain_explains_some_ends_and_no_others() {
     let looped = calls("aaaa");
     assert_eq!(looped.chain(RunStatus::Answered, "final"), []);
-    assert_eq!(looped.chain(RunStatus::OwnRule, "agent_condition"), []);
+    assert_eq!(looped.chain(RunStatus::Stopped, "agent_condition"), []);
     assert_eq!(looped.chain(RunStatus::Running, ""), []);
     assert_eq!(looped.chain(RunStatus::Died, "").len(), 1);
     let idle = (0..3).fold(Run::default(), |run, n| run.call(&n.to_string(), ""));
@@ -449,7 +449,7 @@ fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
     assert_eq!(words(&[("a", 0), ("b", 0)]), None);
     assert_eq!(
         told(&[("a", 1), ("a -v", 0)]),
-        "1 command failed and didn't pass later"
+        "1 command failed and never passed later"
     );
     assert_eq!(
         told(&[("make  x", 1), ("make x ", 0)]),
@@ -458,7 +458,7 @@ fn a_failed_command_passed_later_only_if_the_same_command_succeeded() {
     // It passed before it failed.
     assert_eq!(
         told(&[("a", 1), ("a", 0), ("a", 1)]),
-        "1 command failed and didn't pass later"
+        "1 command failed and never passed later"
     );
     let two = [("a", 1), ("b", 1), ("c", 1), ("a", 1)];
     assert_eq!(told(&two), "3 different commands failed, none passed later");
@@ -512,8 +512,8 @@ fn each_contradiction_says_what_says_what() {
             r#"{"status": "completed", "summary": {"stop_reason": "final", "task_result": {"success": false}}}"#
         ),
         [
-            "The stop reason final says that the run answered, but success is recorded as false",
-            "The stop reason final says that the run answered, but no file has an answer",
+            "The stop reason final implies an answer, but success is recorded as false",
+            "The stop reason final implies an answer, but no file has one",
         ]
     );
     assert_eq!(
@@ -533,7 +533,7 @@ fn each_contradiction_says_what_says_what() {
             r#"{"status": "completed", "summary": {"stop_reason": "critic_stop", "final_result": "x"}}"#
         ),
         [
-            "The stop reason critic_stop says that a critic stopped the run, but none requested a stop",
+            "The stop reason critic_stop implies that a critic stopped the run, but none requested a stop",
             "A critic stopped the run, but the manifest has a final result"
         ]
     );
@@ -542,7 +542,9 @@ fn each_contradiction_says_what_says_what() {
             &ended,
             r#"{"status": "running", "summary": {"final_result": "x"}}"#
         ),
-        ["The manifest still says running, but the END event says that the run ended with final"]
+        [
+            "The manifest still records status running, but the END event records that the run ended with final"
+        ]
     );
     let board = |stop: &str| {
         let manifest = r#"{"writer": "board 0.1.0", "status": "completed", "summary": {"final_result": "x"}, "stop": STOP}"#;
@@ -559,7 +561,7 @@ fn each_contradiction_says_what_says_what() {
     assert_eq!(
         told(&calls("a").ended("budget_steps"), by_steps),
         [
-            "The verdict of stop[0] says that a limit was reached, but the trace records 1 of 8 steps"
+            "The verdict of stop[0] implies that a limit was reached, but the trace records 1 of 8 steps"
         ]
     );
     let checked = calls("a").event(CHECKED).ended("final");
@@ -607,7 +609,7 @@ fn a_status_contradicts_an_end_that_its_writer_gives_another() {
         ("completed", "unrecoverable_error", "an error ended it"),
     ] {
         let words =
-            format!("The status is {status}, but the stop reason {reason} says that {says}");
+            format!("The status is {status}, but the stop reason {reason} implies that {says}");
         assert_eq!(told(status, reason), [words]);
     }
 }

@@ -404,7 +404,11 @@ fn legend(
     let lowest = whole.lowest.map(|(score, n)| {
         (
             "low",
-            format!("lowest score {} at step {}", format::score(score), label(n)),
+            format!(
+                "lowest score: {} at step {}",
+                format::score(score),
+                label(n)
+            ),
             n,
         )
     });
@@ -437,7 +441,7 @@ fn legend(
     let longest = longest.map(|(took, n)| {
         (
             "took",
-            format!("longest step {}, {}", label(n), micros(took)),
+            format!("longest: step {}, {}", label(n), micros(took)),
             n,
         )
     });

@@ -120,7 +120,7 @@ impl List<'_> {
         let others = [
             ("Tokens", TOKENS, &survey.tokens),
             ("Cost", COST, &survey.cost),
-            ("Time", DURATION, &survey.duration),
+            ("Duration", DURATION, &survey.duration),
         ];
         let others = others.into_iter();
         [self.number_of_runs()]
@@ -133,8 +133,8 @@ impl List<'_> {
         let survey = &self.survey;
         let copies = match survey.copies {
             0 => None,
-            1 => Some("1 duplicate merged".to_owned()),
-            copies => Some(format!("{} duplicates merged", count(copies as u64))),
+            1 => Some("1 duplicate not counted".to_owned()),
+            copies => Some(format!("{} duplicates not counted", count(copies as u64))),
         };
         let of_all = (!self.query.is_empty()).then(|| format!("of {}", count(survey.total as u64)));
         Sums {
@@ -322,7 +322,7 @@ impl List<'_> {
         let directories = total.directories + faults;
         let words = [
             (total.files() > 0).then(|| not_read(total.files())),
-            (directories > 0).then(|| self::directories(directories, "skipped")),
+            (directories > 0).then(|| self::directories(directories, "without runs")),
         ];
         (
             skipped(self.ctx, 0, total.all() + faults),
@@ -436,12 +436,12 @@ fn total(ctx: &ListContext) -> SkippedTotal {
     total
 }
 
-/// Formats a number of files: `45 files not read`.
+/// Formats a number of files: `45 files skipped`.
 fn not_read(files: usize) -> String {
-    format!("{} not read", counted(files, "file"))
+    format!("{} skipped", counted(files, "file"))
 }
 
-/// Formats a number of directories: `2 directories skipped`.
+/// Formats a number of directories: `2 directories without runs`.
 fn directories(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 directory {what}"),

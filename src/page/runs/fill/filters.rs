@@ -5,12 +5,11 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::columns::{
-    COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP, Shown, TITLE, VERDICT, Width,
+    COLUMNS, Column, INDEXING, MODEL, NO_STOP, RUN, STATUS, STOP, Shown, TITLE, VERDICT, Width,
 };
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query, Sort, Term, Test};
 use crate::analysis::run_result::ShownStatus;
-use crate::model::Outcome;
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::list::{List, ListContext};
@@ -28,7 +27,7 @@ pub(super) const ENDS: [ShownStatus; 10] = [
     ShownStatus::Succeeded,
     ShownStatus::Finished,
     ShownStatus::Limit,
-    ShownStatus::OwnRule,
+    ShownStatus::Stopped,
     ShownStatus::Critic,
     ShownStatus::Unsolved,
     ShownStatus::Error,
@@ -163,9 +162,9 @@ impl List<'_> {
             .filter(|column| **column != *RUN)
             .map(move |column| {
                 let label = match column {
-                    column if *column == *TITLE => "recorded title",
-                    column if *column == *VERDICT => "outcome and verdict",
-                    column if column.name == "outcome" => "outcome, one word",
+                    column if *column == *TITLE => "title (recorded)",
+                    column if *column == *VERDICT => "outcome",
+                    column if column.name == "outcome" => "outcome (word)",
                     column => column.label,
                 };
                 (column, label, is_shown(&column))
@@ -290,15 +289,20 @@ impl List<'_> {
             .collect()
     }
 
-    /// Returns the stop reasons by the outcome of most runs with them, the most frequent first.
+    /// Returns the stop reasons by the status of most runs with them, the most frequent first. Runs
+    /// without a recorded reason may have any status, so they come last.
     fn stop_facet(&self) -> Facet {
         let facets = &self.survey.facets;
         let (shown, others) = self.ranked(STOP, &facets.stops);
-        let of = |outcomes: &[Outcome]| -> Vec<Chip> {
-            let outcome = |word: &str| facets.outcomes.get(word).copied().unwrap_or_default();
+        let section = |word: &str| match facets.stop_marks.get(word) {
+            _ if word == NO_STOP => StopGroup::Other,
+            Some(status) => stop_group(*status),
+            None => StopGroup::Other,
+        };
+        let of = |group: StopGroup| -> Vec<Chip> {
             shown
                 .iter()
-                .filter(|(word, _)| outcomes.contains(&outcome(word)))
+                .filter(|(word, _)| section(word) == group)
                 .map(|(word, count)| self.chip(STOP, word, *count, None))
                 .collect()
         };
@@ -306,12 +310,12 @@ impl List<'_> {
         Facet {
             name: "Stop reason",
             sections: sections([
-                ("Answers and ends", of(&[Outcome::Completed])),
-                ("Limits", of(&[Outcome::Truncated])),
-                ("Critics and rules", of(&[Outcome::Halted])),
-                ("Errors", of(&[Outcome::Failed])),
-                ("Cancelled", of(&[Outcome::Cancelled])),
-                ("Other", of(&[Outcome::Running, Outcome::Unknown])),
+                ("Answers", of(StopGroup::Answers)),
+                ("Limits", of(StopGroup::Limits)),
+                ("Stops and critics", of(StopGroup::Stops)),
+                ("Errors", of(StopGroup::Errors)),
+                ("Cancelled", of(StopGroup::Cancelled)),
+                ("Other", of(StopGroup::Other)),
                 ("", others.into_iter().collect()),
             ]),
         }
@@ -428,5 +432,28 @@ impl List<'_> {
             .take(MAX_DROPS)
             .map(drop)
             .collect()
+    }
+}
+/// The sections of the menu of stop reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopGroup {
+    Answers,
+    Limits,
+    Stops,
+    Errors,
+    Cancelled,
+    Other,
+}
+
+/// Returns the section for runs with this status.
+fn stop_group(status: ShownStatus) -> StopGroup {
+    use ShownStatus as S;
+    match status {
+        S::Succeeded | S::Finished | S::Unsolved => StopGroup::Answers,
+        S::Limit => StopGroup::Limits,
+        S::Stopped | S::Critic => StopGroup::Stops,
+        S::Error | S::Died => StopGroup::Errors,
+        S::Cancelled => StopGroup::Cancelled,
+        S::Running | S::Quiet | S::Stalled | S::Unknown => StopGroup::Other,
     }
 }

@@ -251,7 +251,7 @@ pub(crate) async fn in_turn(
     };
     let Some(turn) = turn else {
         let detail = "Too many requests are being handled at the same time.";
-        let busy = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
+        let busy = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "board is busy", detail)
             .hint("Try again in a moment.");
         let mut refusal = respond(&busy, &state, is_api_path(path));
         refusal

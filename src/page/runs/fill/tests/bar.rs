@@ -31,7 +31,7 @@ fn parts_of_the_bar_lead_to_their_runs() {
     );
     assert_eq!(
         parts[2],
-        ("own rule", 10, "/?q=fix%20status%3A%22own%20rule%22", false)
+        ("stopped", 10, "/?q=fix%20status%3Astopped", false)
     );
     assert_eq!(parts[5], ("died", 10, "/?q=fix%20status%3Adied", false));
     assert_eq!(list.contradicted(), None);
@@ -120,7 +120,7 @@ fn totals_say_how_many_runs_they_cover() {
             "Runs 4 ",
             "Tokens 2,000 median 1,000 · 2 runs",
             "Cost $0.7500 median $0.3750 · 2 runs",
-            "Time 4 min median 1 min"
+            "Duration 4 min median 1 min"
         ]
     );
     // No run of this list records tokens, so it has no sum of them, not even 0.
@@ -129,7 +129,7 @@ fn totals_say_how_many_runs_they_cover() {
         [
             "Runs 1 of 4",
             "Cost $0.5000 median $0.5000",
-            "Time 1 min median 1 min"
+            "Duration 1 min median 1 min"
         ]
     );
 }
