@@ -13,6 +13,7 @@ mod recorded;
 mod status;
 mod tool;
 
+use status::ENDED;
 pub use status::{RuleStatus, Standing};
 
 /// Returns the rules of a run, starting with the one that ended it.
@@ -47,8 +48,6 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
         .map(|rule| rule.reading)
 }
 
-/// The state of something that ended the run without being a rule.
-const ENDED: &str = "ended the run";
 /// The note for a run that something else ended.
 const NOT_BY_RULE: &str = "not ended by a rule";
 

@@ -3,7 +3,7 @@
 
 use serde_json::Number;
 
-use super::status::{REFUTED, RuleStatus, Standing};
+use super::status::{ENDED, REFUTED, RuleStatus, Standing};
 use crate::analysis::format::capitalised;
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
@@ -194,7 +194,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         (false, _) => "",
         // Another file may continue the run.
         (true, Outcome::Unknown) => "recorded",
-        (true, _) => super::ENDED,
+        (true, _) => ENDED,
     };
     let is_denied = !ended.refuted.is_empty();
     let is_refuted = rule.reading.is_refuted() || is_denied;
