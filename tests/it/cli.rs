@@ -244,7 +244,7 @@ fn help_of_every_command() {
 
     Options:
           --sort <FIELD>   Sort by one of the fields below; a leading `-` reverses the order [default: updated]
-          --group <FIELD>  Group runs by project, parent or task, with totals
+          --group <FIELD>  Group runs by task, parent or project, with totals
           --csv            Print CSV with all fields of the JSON, in the order of the list
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]

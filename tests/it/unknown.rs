@@ -176,7 +176,7 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     );
     let says = texts(&run, "#runhead dd").join("|");
     assert!(
-        says.contains("newest of 2 in this directory (totals cover this run, lists cover all)"),
+        says.contains("2 runs in this directory. Totals cover only the newest; lists cover all."),
         "{says}"
     );
 }

@@ -139,8 +139,15 @@ fn brief(ended: &Ended, headline: &str, step: &str) -> String {
             format!("{name}: {bound}{}", of_limit(measured, limit, ended.unit))
         }
         _ if headline == Ended::CUT_REPLY => "Reply token limit".to_owned(),
+        (Some(name), None, Some(limit)) if ended.outcome == Outcome::Truncated => {
+            format!("{name}{step}: limit {}", amount(limit, ended.unit))
+        }
+        (Some(name), ..) if ended.outcome == Outcome::Truncated => format!("{name}{step}"),
         _ if ended.outcome == Outcome::Failed => {
-            let kind = headline.strip_prefix("Failed with an ").unwrap_or(headline);
+            let kind = ["Failed with an ", "Failed with a "]
+                .iter()
+                .find_map(|start| headline.strip_prefix(start))
+                .unwrap_or(headline);
             match ended.detail.is_empty() {
                 true if kind == headline => String::new(),
                 true => format!("{}{step}", capitalised(kind)),

@@ -302,8 +302,8 @@ fn every_code_reads_as_a_sentence() {
     }
     insta::assert_snapshot!(table, @r"
     answered: Answered at step 0
-    own rule: The agent's own stop condition was met after step 0
-    own rule: The environment ended the episode at step 0
+    stopped: The agent's own stop condition was met after step 0
+    stopped: The environment ended the episode at step 0
     answered: Answered at step 0: why
     answered: Answered at step 0 with the requested JSON
     answered: Answered at step 0: why
@@ -315,10 +315,10 @@ fn every_code_reads_as_a_sentence() {
     limit: Time limit reached: 3 things, limit 3
     limit: Token limit exceeded: 3 things, limit 3
     limit: Token limit reached: 3 things, limit 3
-    limit: The model repeated itself: 3 identical texts in a row
+    limit: 3 identical replies in a row
     limit: State unchanged for 3 steps in a row
-    own rule: Stopped because the model called a tool that ends the run: why
-    own rule: Stopped by text in the model's reply at step 0: why
+    stopped: Stopped because the model called a tool that ends the run: why
+    stopped: Stopped by text in the model's reply at step 0: why
     critic stop: Stopped by a critic: why
     critic stop: Stopped by low critic scores: why
     error: Stopped after 3 failed steps in a row
@@ -334,7 +334,7 @@ fn every_code_reads_as_a_sentence() {
     error: Not started: why
     cancelled: Cancelled during step 0
     cancelled: Cancelled after step 0
-    own rule: Stopped by the rule mine after step 0: why
+    stopped: Stopped by the custom rule mine after step 0: why
     ");
 }
 

@@ -13,6 +13,7 @@ mod recorded;
 mod status;
 mod tool;
 
+use status::ENDED;
 pub use status::{RuleStatus, Standing};
 
 /// Returns the rules of a run, starting with the one that ended it.
@@ -47,19 +48,19 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
         .map(|rule| rule.reading)
 }
 
-/// Formats "8 rules: 1 fired, 5 not fired, 2 off" for the heading of the table. Counts only rules. An
-/// end that isn't one, such as an error, is named before them.
+/// The note for a run that something else ended.
+const NOT_BY_RULE: &str = "not ended by a rule";
+
+/// Formats "8 rules: 1 fired, 5 not fired, 2 off" for the heading of the table. Counts only rules,
+/// and says if something else ended the run, such as an error.
 pub fn tally(rules: &[RuleStatus]) -> String {
-    let other = rules.iter().find(|rule| rule.is_outcome);
-    let rules = || rules.iter().filter(|rule| !rule.is_outcome);
-    if let Some(other) = other {
-        let all = match rules().count() {
-            0 => String::new(),
-            _ => format!("; {}", tally_of(&rules())),
-        };
-        return format!("ended by {}{all}", format::lowered(&other.name()));
+    let is_end = |rule: &RuleStatus| rule.is_outcome && rule.stands == ENDED;
+    let listed = || rules.iter().filter(|rule| !rule.is_outcome);
+    match (rules.iter().any(is_end), listed().count()) {
+        (true, 0) => NOT_BY_RULE.to_owned(),
+        (true, _) => format!("{}; {NOT_BY_RULE}", tally_of(&listed())),
+        (false, _) => tally_of(&listed()),
     }
-    tally_of(&rules())
 }
 
 fn tally_of<'a>(rules: &(impl Iterator<Item = &'a RuleStatus> + Clone)) -> String {

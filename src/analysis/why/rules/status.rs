@@ -16,6 +16,9 @@ use crate::stop;
 /// The note for a rule that is recorded as fired but isn't shown as such.
 pub(super) const REFUTED: &str = "recorded as ending the run, but the numbers are below the limit";
 
+/// The state of something that ended the run without being a rule.
+pub(super) const ENDED: &str = "ended the run";
+
 /// The state of a rule when the run ended, or now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleStatus {

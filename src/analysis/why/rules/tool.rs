@@ -3,7 +3,8 @@
 
 use serde_json::Number;
 
-use super::status::{REFUTED, RuleStatus, Standing};
+use super::status::{ENDED, REFUTED, RuleStatus, Standing};
+use crate::analysis::format::capitalised;
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::ended;
@@ -193,7 +194,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         (false, _) => "",
         // Another file may continue the run.
         (true, Outcome::Unknown) => "recorded",
-        (true, _) => "ended the run",
+        (true, _) => ENDED,
     };
     let is_denied = !ended.refuted.is_empty();
     let is_refuted = rule.reading.is_refuted() || is_denied;
@@ -241,11 +242,17 @@ fn named(ended: &Ended) -> (String, bool) {
         "Interrupted by the user" => "User interruption",
         "The sandbox failed" => "Sandbox failure",
         "The evaluation failed with an error" => "Evaluation error",
-        "Failed with an error" => "Error",
         Ended::REFUSED => "Refusal",
         Ended::CONTEXT_FULL => return ("Context window".to_owned(), false),
         headline => headline,
     };
+    // "Failed with an agent error" is an "Agent error".
+    if let Some(error) = ["Failed with an ", "Failed with a "]
+        .iter()
+        .find_map(|start| noun.strip_prefix(start))
+    {
+        return (capitalised(error), true);
+    }
     match noun.strip_suffix(" reached") {
         Some(limit) => (limit.to_owned(), false),
         None => {

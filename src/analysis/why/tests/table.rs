@@ -135,25 +135,25 @@ fn every_reason_in_every_layout() {
     final [board] answered, completed, recorded, step 1, by rule: Answered at step 1
     final_result [A B C] answered, completed, recorded, step 1, by unrecorded: Answered at step 1
     final_result [board] answered, completed, recorded, step 1, by rule: Answered at step 1
-    max_steps [A B C] limit, truncated, recorded, step 1, by max_steps: Step limit reached after 2 steps
+    max_steps [A B C] limit, truncated, recorded, step 1, by max_steps: Step limit reached after step 1
     max_steps [board] limit, truncated, recorded, step 1, by rule: Step limit reached
-    budget_steps [A B C] limit, truncated, recorded, step 1, by budget.steps: Step limit reached after 2 steps
+    budget_steps [A B C] limit, truncated, recorded, step 1, by budget.steps: Step limit reached after step 1
     budget_steps [board] limit, truncated, recorded, step 1, by rule: Step limit reached
     budget_time [A B C] limit, truncated, recorded, step 1, by budget.time: Time limit reached
     budget_time [board] limit, truncated, recorded, step 1, by rule: Time limit reached
     budget_tokens [A B C] limit, truncated, recorded, step 1, by budget.tokens: Token limit reached
     budget_tokens [board] limit, truncated, recorded, step 1, by rule: Token limit reached
-    agent_condition [A B C] own rule, completed, recorded, step 1, by agent: The agent's own stop condition was met after step 1
-    agent_condition [board] own rule, completed, recorded, step 1, by rule: The agent's own stop condition was met after step 1
+    agent_condition [A B C] stopped, completed, recorded, step 1, by agent: The agent's own stop condition was met after step 1
+    agent_condition [board] stopped, completed, recorded, step 1, by rule: The agent's own stop condition was met after step 1
     critic_stop [A B C] critic stop, halted, recorded, step 1, by critics: Stopped by the critic C
     critic_stop [board] critic stop, halted, recorded, step 1, by rule: Stopped by the critic C
     stagnation [A B C] limit, halted, recorded, step 1, by unrecorded: Stopped with "stagnation" after 2 steps; the rule isn't recorded
     stagnation [board] limit, halted, recorded, step 1, by rule: State unchanged for too long
-    env_terminal [A B C] own rule, completed, recorded, step 1, by env: The environment ended the episode at step 1
-    env_terminal [board] own rule, completed, recorded, step 1, by rule: The environment ended the episode at step 1
+    env_terminal [A B C] stopped, completed, recorded, step 1, by env: The environment ended the episode at step 1
+    env_terminal [board] stopped, completed, recorded, step 1, by rule: The environment ended the episode at step 1
     task_validation_failed [A B C] error, failed, recorded, step -, by preflight: Not started: the task failed validation
     task_validation_failed [board] error, failed, recorded, step -, by rule: Not started: the task failed validation
-    env_capability_mismatch [A B C] error, failed, recorded, step -, by preflight: Not started: the environment lacks something that a tool needs
+    env_capability_mismatch [A B C] error, failed, recorded, step -, by preflight: Not started: the environment lacks a required capability
     env_capability_mismatch [board] error, failed, recorded, step -, by rule: Not started: the environment lacks a required capability
     unrecoverable_error [A B C] error, failed, recorded, step 1, by recovery: Failed in step 1; the error message isn't recorded
     unrecoverable_error [board] error, failed, recorded, step 1, by rule: Failed with an error after step 1: a step failed
@@ -164,8 +164,8 @@ fn every_reason_in_every_layout() {
     cancelled_after_step [A B C] cancelled, cancelled, recorded, step 1, by cancel: Cancelled after step 1
     cancelled_after_step [board] cancelled, cancelled, recorded, step 1, by rule: Cancelled after step 1
     interrupt [A B C] cancelled, cancelled, recorded, step 1, by cancel: Interrupted from outside after step 1
-    interrupt [board] own rule, halted, recorded, step 1, by rule: Stopped by the rule interrupt after step 1
+    interrupt [board] stopped, halted, recorded, step 1, by rule: Stopped by the custom rule interrupt after step 1
     a_new_word [A B C] unknown, unknown, unknown, step 1, by unknown: Stopped with "a_new_word", an unknown stop reason
-    a_new_word [board] own rule, halted, recorded, step 1, by rule: Stopped by the rule a_new_word after step 1
+    a_new_word [board] stopped, halted, recorded, step 1, by rule: Stopped by the custom rule a_new_word after step 1
     "#);
 }

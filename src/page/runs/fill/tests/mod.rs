@@ -497,7 +497,7 @@ fn an_empty_root_says_what_is_wrong() {
         .skipped();
     assert_eq!(
         (words.as_str(), skipped.len()),
-        ("500 directories skipped", 101)
+        ("500 directories without runs", 101)
     );
     assert_eq!(skipped[100].reason, "400 more");
 }
