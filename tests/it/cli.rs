@@ -230,7 +230,8 @@ fn help_of_every_command() {
           --s3-requests <NUMBER>  Send at most this many list requests a minute for each of these roots; each lists 1,000 objects [default: 60]
           --s3-cache <SIZE>       Cache at most this much of each of these roots on this machine, such as 500MB or 20GB [default: 10GB]
           --config <FILE>         Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
+          --prices <FILE>         Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices             Don't estimate unrecorded costs
       -h, --help                  Print help
     "#);
     insta::assert_snapshot!(help(&["list", "--help"]), @r#"
@@ -248,7 +249,8 @@ fn help_of_every_command() {
           --csv            Print CSV with all fields of the JSON, in the order of the list
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
 
     A query is words and terms, all of which must match:
@@ -355,7 +357,8 @@ fn help_of_every_command() {
           --format <FORMAT>  The output format; md is a transcript for pasting [default: text] [possible values: text, md, json]
           --json             Print one JSON document; same as `--format json`
           --config <FILE>    Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>    Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
+          --prices <FILE>    Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices        Don't estimate unrecorded costs
       -h, --help             Print help
     "#);
     insta::assert_snapshot!(help(&["why", "--help"]), @r#"
@@ -369,7 +372,8 @@ fn help_of_every_command() {
     Options:
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
     "#);
     insta::assert_snapshot!(help(&["scores", "--help"]), @r#"
@@ -409,7 +413,8 @@ fn help_of_every_command() {
     Options:
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
     "#);
     insta::assert_snapshot!(help(&["whatif", "--help"]), @r#"
@@ -424,7 +429,8 @@ fn help_of_every_command() {
           --rule <RULE>    A rule to evaluate; repeatable
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
-          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs
+          --prices <FILE>  Model prices per million tokens, in TOML or JSON, to estimate unrecorded costs. They win over the built-in list prices
+          --no-prices      Don't estimate unrecorded costs
       -h, --help           Print help
 
     A rule is name=value or JSON:
@@ -435,7 +441,7 @@ fn help_of_every_command() {
       max_runtime=SECONDS                run time at the end of a step >= SECONDS
       timeout=SECONDS                    run time at a decision > SECONDS
       stagnation=N                       steps in a row without a state change >= N
-      loop_detection=N                   identical texts in a row >= N
+      loop_detection=N                   identical replies or calls in a row >= N
       consecutive_errors=N               failed steps in a row >= N
       critic_below=NAME:SCORE[:STEPS]    scores in a row below SCORE >= STEPS
       final_result                       the final result is not empty
