@@ -34,7 +34,7 @@ fn claude(n: u64, kind: &str, message: &Value) -> Value {
         "timestamp": format!("2026-01-02T03:04:{n:02}Z"), "message": message})
 }
 
-fn user(n: u64, content: Value) -> Value {
+fn user(n: u64, content: &Value) -> Value {
     claude(n, "user", &json!({"role": "user", "content": content}))
 }
 
@@ -52,18 +52,18 @@ fn a_claude_session_has_commands_pictures_models_and_compactions() {
         {"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+PC9zdmc+PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+PC9zdmc+PHN2Zy8+PHN2Zy8+PHN2Zy8+"}},
     ]);
     let text = lines(&[
-        user(1, json!("Go.")),
+        user(1, &json!("Go.")),
         reply(2, "model-a", 900),
-        user(3, json!("<bash-input>ls <i></bash-input>")),
+        user(3, &json!("<bash-input>ls <i></bash-input>")),
         user(
             4,
-            json!("<bash-stdout>one\ntwo</bash-stdout><bash-stderr></bash-stderr>"),
+            &json!("<bash-stdout>one\ntwo</bash-stdout><bash-stderr></bash-stderr>"),
         ),
         json!({"type": "system", "subtype": "compact_boundary", "uuid": "u5", "parentUuid": "u4", "sessionId": "s",
             "timestamp": "2026-01-02T03:04:05Z", "compactMetadata": {"trigger": "auto", "preTokens": 1000, "postTokens": 200}}),
-        user(6, picture),
+        user(6, &picture),
         reply(7, "model-b", 300),
-        user(8, json!("<bash-input>true</bash-input>")),
+        user(8, &json!("<bash-input>true</bash-input>")),
     ]);
     let (_dir, board, page) = page("s.jsonl", &text, "?tab=transcript");
     // The outline has the prompts too.
@@ -189,7 +189,7 @@ fn a_folded_error_shows_the_line_that_failed() {
         noise("after")
     );
     let text = lines(&[
-        user(1, json!("Go.")),
+        user(1, &json!("Go.")),
         claude(
             2,
             "assistant",
@@ -198,7 +198,7 @@ fn a_folded_error_shows_the_line_that_failed() {
         ),
         user(
             3,
-            json!([{"type": "tool_result", "tool_use_id": "c", "is_error": true, "content": output}]),
+            &json!([{"type": "tool_result", "tool_use_id": "c", "is_error": true, "content": output}]),
         ),
     ]);
     for query in ["?tab=transcript", "?tab=steps&step=0"] {

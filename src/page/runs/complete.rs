@@ -249,7 +249,7 @@ mod tests {
     use crate::analysis::verdict::RunStatus;
 
     fn complete(typed: &str) -> (String, Vec<(String, usize)>) {
-        let mut runs = vec![
+        let mut runs = [
             run("a", RunStatus::Answered, Some("final")),
             run("b", RunStatus::Limit, Some("budget_steps")),
             run("c", RunStatus::Answered, Some("final")),
