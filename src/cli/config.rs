@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(
             config.prices.of("opus-5"),
             Some((
-                Price {
+                &Price {
                     input: 3.0,
                     cached: Some(0.3),
                     output: 15.0,
@@ -460,7 +460,7 @@ mod tests {
         assert_eq!(
             json.prices.of("a"),
             Some((
-                Price {
+                &Price {
                     input: 1.0,
                     output: 2.5,
                     ..Price::default()

@@ -39,23 +39,36 @@ const fn date() -> &'static str {
     rest.split_at(10).0
 }
 
-/// The lines of models, in the order of their names.
-static LINES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-    LIST.lines()
-        .filter_map(|line| line.split_once('\t'))
-        .filter(|(name, _)| !name.starts_with('#'))
+/// The prices in the order of their names. Lists of many runs look up a price for each run, so the
+/// lines are parsed only once.
+static PRICES: LazyLock<Vec<(&str, Price)>> = LazyLock::new(|| {
+    lines()
+        .filter_map(|(name, columns)| Some((name, price(columns)?)))
         .collect()
 });
 
+/// Iterates over the lines of models: the name, and the other columns.
+fn lines() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LIST.lines()
+        .filter_map(|line| line.split_once('\t'))
+        .filter(|(name, _)| !name.starts_with('#'))
+}
+
 /// Returns the price of a model. Letter case, a gateway before the name (`openrouter/`), a date after
 /// `@` instead of `-`, and Claude Code's suffix `[1m]` make no difference.
-pub(super) fn find(model: &str) -> Option<Price> {
+pub(super) fn find(model: &str) -> Option<&'static Price> {
+    let exact = |name: &str| {
+        let at = PRICES.binary_search_by_key(&name, |(name, _)| name).ok()?;
+        PRICES.get(at).map(|(_, price)| price)
+    };
+    if let Some(price) = exact(model) {
+        return Some(price);
+    }
     let name = model.to_ascii_lowercase().replace('@', "-");
     let mut name = name.strip_suffix("[1m]").unwrap_or(&name);
     loop {
-        let at = LINES.binary_search_by_key(&name, |(name, _)| name);
-        if let Some((_, columns)) = at.ok().and_then(|at| LINES.get(at)) {
-            return price(columns);
+        if let Some(price) = exact(name) {
+            return Some(price);
         }
         let (gateway, rest) = name.split_once('/')?;
         name = Some(rest).filter(|_| GATEWAYS.contains(&gateway))?;
@@ -106,8 +119,8 @@ mod tests {
 
     #[test]
     fn every_line_of_the_list_is_well_formed() {
-        let mut lines = LIST.lines();
-        let (date, source) = lines.next().unwrap().split_once('\t').unwrap();
+        let first = LIST.lines().next().unwrap();
+        let (date, source) = first.split_once('\t').unwrap();
         assert_eq!(date, format!("# {DATE}"));
         assert!(source.starts_with("litellm "), "{source}");
         assert!(
@@ -117,10 +130,10 @@ mod tests {
             }),
             "{DATE}"
         );
-        assert!(LINES.len() > 1_000 && LINES.len() + 1 == LIST.lines().count());
-        assert!(LINES.windows(2).all(|pair| pair[0].0 < pair[1].0), "sorted");
-        for (name, columns) in LINES.iter() {
-            assert_eq!(name.to_ascii_lowercase(), **name);
+        assert!(PRICES.len() > 1_000 && PRICES.len() + 1 == LIST.lines().count());
+        assert!(PRICES.is_sorted_by(|a, b| a.0 < b.0));
+        for (name, columns) in lines() {
+            assert_eq!(name.to_ascii_lowercase(), name);
             let fields: Vec<&str> = columns.split('\t').collect();
             assert_eq!(fields.len(), 7, "{name}");
             let price = price(columns).unwrap_or_else(|| panic!("{name}"));
@@ -158,7 +171,7 @@ mod tests {
             "claude-sonnet-4-5@20250929",
             "claude-sonnet-4-5-20250929[1m]",
         ] {
-            assert_eq!(find(name), Some(sonnet.clone()), "{name}");
+            assert_eq!(find(name), Some(sonnet), "{name}");
         }
         for name in [
             "",
@@ -170,7 +183,7 @@ mod tests {
             assert_eq!(find(name), None, "{name}");
         }
         assert_eq!(sonnet.cache_write, Some(3.75));
-        let tiers = find("gemini-2.5-pro").unwrap().tiers;
+        let tiers = &find("gemini-2.5-pro").unwrap().tiers;
         assert_eq!((tiers[0].above, tiers[0].price.input), (200_000, 2.5));
     }
 }

@@ -89,7 +89,7 @@ impl Prices {
 
     /// Returns the price of `model` and its source, or `None` if there is no price or the name is
     /// empty.
-    pub fn of(&self, model: &str) -> Option<(Price, PriceSource)> {
+    pub fn of(&self, model: &str) -> Option<(&Price, PriceSource)> {
         let is_begun = |name: &str| !model.is_empty() && model.starts_with(name);
         let begun = || {
             self.beginnings
@@ -98,11 +98,10 @@ impl Prices {
                 .map(|(_, price)| price)
         };
         let own = self.exact.get(model).or_else(begun);
-        own.map(|price| (price.clone(), PriceSource::File))
-            .or_else(|| {
-                let listed = list::find(model).filter(|_| self.has_list)?;
-                Some((listed, PriceSource::List))
-            })
+        own.map(|price| (price, PriceSource::File)).or_else(|| {
+            let listed = self.has_list.then(|| list::find(model))??;
+            Some((listed, PriceSource::List))
+        })
     }
 
     /// Returns the cost in US dollars of requests to `model`, or `None` if a price or the trace
