@@ -15,12 +15,14 @@ use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::format::{self, MISSING, counted};
 use super::summary::{Spent, Summary};
+use crate::model::price::LIST_DATE;
 
 /// Seconds in a quarter of an hour.
 const QUARTER_SECONDS: i64 = 900;
 
-/// What the rows of a report stand for.
+/// How a report groups runs: one row per day, model or other unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// A day in the reader's time zone.
@@ -60,7 +62,19 @@ impl By {
         }
     }
 
-    /// Returns whether a row stands for a period of time.
+    /// Returns the head of the column with the names of the rows.
+    pub fn head(self) -> &'static str {
+        match self {
+            By::Day => "Day",
+            By::Week => "Week from",
+            By::Month => "Month from",
+            By::Session => "Run",
+            By::Model => "Model",
+            By::Project => "Project",
+        }
+    }
+
+    /// Returns whether each row is a period of time.
     pub fn is_period(self) -> bool {
         matches!(self, By::Day | By::Week | By::Month)
     }
@@ -81,7 +95,7 @@ impl FromStr for By {
             .find(|by| by.as_str() == text)
             .ok_or_else(|| {
                 let names: Vec<&str> = By::ALL.into_iter().map(By::as_str).collect();
-                format!("`{text}` is none of {}", names.join(", "))
+                format!("`{text}` isn't one of {}", names.join(", "))
             })
     }
 }
@@ -192,6 +206,43 @@ impl Used {
         }
     }
 
+    /// Formats the cost with its marks: `≈$1.20⁺`.
+    pub fn cost_words(&self) -> String {
+        let plus = if self.runs_without_cost > 0 {
+            "⁺"
+        } else {
+            ""
+        };
+        match self.cost {
+            Some(cost) if self.cost_is_estimated => format!("≈{}{plus}", format::usd(cost)),
+            Some(cost) => format!("{}{plus}", format::usd(cost)),
+            None if self.tokens > 0 => "unknown".to_owned(),
+            None => MISSING.to_owned(),
+        }
+    }
+
+    /// Explains the marks of the costs: the mark, and what it means.
+    pub fn marks(&self) -> Vec<(&'static str, String)> {
+        let mut marks = Vec::new();
+        if self.cost_is_estimated {
+            marks.push((
+                "≈",
+                format!("estimated with list prices of {LIST_DATE}, or your own"),
+            ));
+        }
+        if self.runs_without_cost > 0 {
+            marks.push((
+                "⁺",
+                format!(
+                    "leaves out {} tokens of {} without a known price",
+                    format::tokens(self.tokens_without_cost),
+                    counted(self.runs_without_cost, "run")
+                ),
+            ));
+        }
+        marks
+    }
+
     /// Returns the share of the input tokens that came from a cache, in percent, if recorded.
     pub fn cached_percent(&self) -> Option<u64> {
         let cached = self.tokens_cached?;
@@ -241,15 +292,49 @@ pub struct Usage {
     pub until: Option<String>,
     /// The rows: periods from old to new, others by cost.
     pub rows: Vec<Row>,
+    /// The number of further rows, which are left out.
+    pub rows_left_out: usize,
     /// The sums over all rows. A run that's part of several rows counts once.
     pub total: Used,
     /// The number of matching runs that record neither tokens nor a cost.
     pub runs_without_usage: usize,
-    /// The number of matching runs whose usage is left out because the days are limited and their
-    /// steps have no recorded time.
+    /// The number of matching runs with usage that is left out because the days are limited and the
+    /// time of some steps is unknown.
     pub runs_without_time: usize,
     /// The first day on which any matching run used anything, whatever the limits.
     pub first_day: Option<String>,
+}
+
+impl Usage {
+    /// Keeps at most `most` rows: the newest periods, or the most expensive others.
+    #[must_use]
+    pub fn limited(mut self, by: By, most: usize) -> Self {
+        let left_out = self.rows.len().saturating_sub(most);
+        if by.is_period() {
+            self.rows.drain(..left_out);
+        } else {
+            self.rows.truncate(most);
+        }
+        self.rows_left_out += left_out;
+        self
+    }
+
+    /// States which runs aren't counted, in sentences without a full stop.
+    pub fn left_out(&self) -> Vec<String> {
+        let runs = |count: usize, words: &str| {
+            (count > 0).then(|| format!("{}{words}", counted(count, "run")))
+        };
+        [
+            runs(self.runs_without_usage, " without recorded usage"),
+            runs(
+                self.runs_without_time,
+                " left out in part or whole: the time of some steps is unknown",
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
 }
 
 /// What a run used with one model in a quarter of an hour.
@@ -445,6 +530,7 @@ pub fn usage<'a>(
         since: words(days.since),
         until: words(days.until),
         rows,
+        rows_left_out: 0,
         total,
         runs_without_usage,
         runs_without_time,
@@ -619,5 +705,19 @@ mod tests {
             (550, 50)
         );
         assert_eq!(report.total.runs_without_cost, 1);
+    }
+
+    #[test]
+    fn a_limit_keeps_the_newest_periods_and_the_most_expensive_others() {
+        let runs = [
+            summary("a", vec![spent("m", Some(LATE), 90)]),
+            summary("b", vec![spent("n", Some(LATE + 2), 290)]),
+        ];
+        let limited = |by| usage(&runs, by, Days::default(), &TimeZone::UTC).limited(by, 1);
+        let (days, models) = (limited(By::Day), limited(By::Model));
+        assert_eq!(names(&days), [("2026-11-27", 300, 1)]);
+        assert_eq!(names(&models), [("m", 100, 1)]);
+        assert_eq!((days.rows_left_out, models.rows_left_out), (1, 1));
+        assert_eq!(days.total.tokens, 400);
     }
 }

@@ -58,12 +58,12 @@ impl Window {
         })
     }
 
-    /// Describes the source of a listed window, after a comma or in parentheses.
-    pub fn source(self) -> &'static str {
+    /// Describes the source of the size if the trace doesn't record it, after a comma.
+    pub fn note(self) -> &'static str {
         if self.is_listed {
-            "window from the price list"
+            ", window from the price list"
         } else {
-            "window recorded"
+            ""
         }
     }
 }
@@ -94,12 +94,12 @@ impl NearlyFull {
     /// Describes it without a full stop: `Context 92% full at step 41: 184k of 200k tokens`.
     pub(super) fn words(self, index: &Index) -> String {
         format!(
-            "Context {} full at step {}: {} of {} tokens ({})",
+            "Context {} full at step {}: {} of {} tokens{}",
             format::percent(self.input, self.window.tokens),
             index.label(self.step),
             format::tokens(self.input),
             format::tokens(self.window.tokens),
-            self.window.source(),
+            self.window.note(),
         )
     }
 }

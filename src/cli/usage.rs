@@ -11,13 +11,12 @@ use super::command::{Done, FIELDS, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::{serve, sessions};
-use crate::analysis::format::{self, MISSING, counted, visible_line};
-use crate::analysis::query::{Query, Sort};
-use crate::analysis::select::select;
+use crate::analysis::format::{self, MISSING, visible_line};
+use crate::analysis::query::Query;
+use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
 use crate::error::{Error, Kind};
 use crate::live::Library;
-use crate::model::price::LIST_DATE;
 
 /// The most characters of a row's name.
 const MAX_NAME: usize = 44;
@@ -55,7 +54,7 @@ impl What {
     after_help = "Costs with ≈ are estimates from prices. ⁺ means that runs without a price are left out. – means not recorded."
 )]
 pub(super) struct Args {
-    /// What a row stands for
+    /// How to group runs
     #[arg(value_name = "BY")]
     what: What,
     /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
@@ -121,8 +120,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     let (runs, _) = library.listed(false);
     let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
-    let found = select(&runs, &query, Sort::default(), usize::MAX, None);
-    let chosen = || found.rows.iter().map(|run| &***run);
+    let chosen = || {
+        let runs = runs.iter().map(AsRef::as_ref);
+        runs.filter(|run: &&Summary| query.matches(*run))
+    };
     let zone = args.timezone.clone().unwrap_or_else(TimeZone::system);
     let today = Timestamp::from_microsecond(look.now)
         .unwrap_or_default()
@@ -142,9 +143,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         writeln!(
             out,
             "{} today · {} in 7 days · {} this month · {} tokens today",
-            cost(&today),
-            cost(&week),
-            cost(&month),
+            today.cost_words(),
+            week.cost_words(),
+            month.cost_words(),
             format::tokens(today.tokens)
         )?;
         return Ok(0);
@@ -162,21 +163,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-/// Formats a cost with its marks: `≈$1.20⁺`.
-fn cost(used: &Used) -> String {
-    let plus = if used.runs_without_cost > 0 {
-        "⁺"
-    } else {
-        ""
-    };
-    match used.cost {
-        Some(cost) if used.cost_is_estimated => format!("≈{}{plus}", format::usd(cost)),
-        Some(cost) => format!("{}{plus}", format::usd(cost)),
-        None if used.tokens > 0 => "unknown".to_owned(),
-        None => MISSING.to_owned(),
-    }
-}
-
 /// The numbers of a row.
 fn cells(name: String, used: &Used) -> [String; 8] {
     let known = |tokens: Option<u64>| tokens.map_or(MISSING.to_owned(), format::tokens);
@@ -188,22 +174,13 @@ fn cells(name: String, used: &Used) -> [String; 8] {
         known(used.tokens_cached),
         format::tokens(used.tokens_out),
         format::tokens(used.tokens),
-        cost(used),
+        used.cost_words(),
     ]
 }
 
 fn write_text(report: &Usage, args: &Args, look: &Look, out: &mut dyn Write) -> io::Result<()> {
-    let by = args.what.by();
-    let head = match by {
-        By::Day => "Day",
-        By::Week => "Week from",
-        By::Month => "Month from",
-        By::Session => "Run",
-        By::Model => "Model",
-        By::Project => "Project",
-    };
     let heads = [
-        head,
+        args.what.by().head(),
         "Runs",
         "Input",
         "Cache write",
@@ -264,37 +241,10 @@ fn write_text(report: &Usage, args: &Args, look: &Look, out: &mut dyn Write) -> 
         }
     }
     writeln!(out, "{}", line(&total))?;
-    for note in notes(report) {
+    let marks = report.total.marks().into_iter();
+    let marks = marks.map(|(mark, words)| format!("{mark} {words}"));
+    for note in marks.chain(report.left_out()) {
         writeln!(out, "{}", look.paint(Ink::Dim, &note))?;
     }
     Ok(())
-}
-
-/// Explains the marks and what isn't counted.
-fn notes(report: &Usage) -> Vec<String> {
-    let total = &report.total;
-    let mut notes = Vec::new();
-    if total.cost_is_estimated {
-        notes.push(format!(
-            "≈ estimated with list prices of {LIST_DATE} or your own prices"
-        ));
-    }
-    if total.runs_without_cost > 0 {
-        notes.push(format!(
-            "⁺ leaves out {} tokens of {} without a known price; add one with --prices FILE",
-            format::tokens(total.tokens_without_cost),
-            counted(total.runs_without_cost, "run")
-        ));
-    }
-    let mut not = |count: usize, what: &str| {
-        if count > 0 {
-            notes.push(format!("{}{what}", counted(count, "run")));
-        }
-    };
-    not(report.runs_without_usage, " without recorded usage");
-    not(
-        report.runs_without_time,
-        " left out: no time is recorded for their steps",
-    );
-    notes
 }

@@ -8,21 +8,23 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use crate::analysis::format::{self, MISSING, count, counted};
-use crate::analysis::query::{Ignored, Query, Sort};
-use crate::analysis::select::select;
+use crate::analysis::query::{Ignored, Query};
+use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
-use crate::model::price::LIST_DATE;
 use crate::page::answer::{html, json};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
 use crate::page::params::Params;
 use crate::page::part::{href, text};
+use crate::page::runs::fill::list::Listed;
 use crate::page::runs::handler::listed;
 use crate::page::shell::{NavItem, Shell, now};
 
-/// Rows on the page, at most. The JSON has all.
+/// Rows on the page, at most. The JSON has more.
 const MAX_ROWS: usize = 400;
+/// Rows of the JSON by default.
+const DEFAULT_LIMIT: usize = 1_000;
 /// Models listed below a row, at most.
 const MAX_MODELS: usize = 12;
 /// A period, and the number of its days. `all` has no limit.
@@ -46,20 +48,16 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
     let own = days(&params)?;
     blocking(move || {
         let today = today(&state);
-        let chosen = PERIODS.iter().find(|(name, ..)| *name == period);
-        let last = chosen.and_then(|(_, _, days)| *days);
+        let named = PERIODS.iter().find(|(name, ..)| *name == period);
+        let last = named.and_then(|(_, _, days)| *days);
         let days = match own {
             Some(own) => own,
             None => last.map_or(Days::default(), |days| Days::last(days, today)),
         };
         let parsed = Query::parse(&query);
         let (runs, _) = listed(&state, &parsed);
-        let found = select(&runs, &parsed, Sort::default(), usize::MAX, None);
-        let of = |by, days| {
-            let runs = found.rows.iter().map(|run| &*run.summary);
-            usage(runs, by, days, &state.zone)
-        };
-        let report = of(by, days);
+        let of = |by, days| usage(chosen(&runs, &parsed), by, days, &state.zone);
+        let report = of(by, days).limited(by, MAX_ROWS);
         let first = report.first_day.as_deref().and_then(|day| day.parse().ok());
         let before = days.before().filter(|before: &Days| {
             // A period that began before the first run isn't complete.
@@ -96,19 +94,21 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
     let by = by(&params)?;
     let days = days(&params)?.unwrap_or_default();
+    let limit = params.limit(DEFAULT_LIMIT)?;
     blocking(move || {
         let query = Query::parse(params.text("q"));
         let (runs, _) = listed(&state, &query);
-        let found = select(&runs, &query, Sort::default(), usize::MAX, None);
-        json(&usage(
-            found.rows.iter().map(|run| &*run.summary),
-            by,
-            days,
-            &state.zone,
-        ))
+        let report = usage(chosen(&runs, &query), by, days, &state.zone);
+        json(&report.limited(by, limit))
     })
     .await
     .flatten()
+}
+
+/// Iterates over the runs that a query selects.
+fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> {
+    let runs = runs.iter().map(|listed| &*listed.summary);
+    runs.filter(|run| query.matches(*run))
 }
 
 fn by(params: &Params) -> Result<By, WebError> {
@@ -211,7 +211,7 @@ impl View {
             };
         }
         let what = match total.cost {
-            Some(_) => cost(total),
+            Some(_) => total.cost_words(),
             None => format!("{} tokens, cost unknown", format::tokens(total.tokens)),
         };
         let when = match (self.chosen(), self.days.since, self.days.until) {
@@ -225,7 +225,7 @@ impl View {
         let change = self.change().unwrap_or_default();
         let is_long = self.period != "today" && self.days.has_today(self.today);
         let today = match self.days_used.cost {
-            Some(_) if is_long => format!(" Today {} so far.", cost(&self.days_used)),
+            Some(_) if is_long => format!(" Today {} so far.", self.days_used.cost_words()),
             _ => String::new(),
         };
         format!("{what} {when}{change}.{today}")
@@ -306,6 +306,7 @@ impl View {
                 ("by", self.by.as_str()),
                 ("since", &day(self.days.since)),
                 ("until", &day(self.days.until)),
+                ("limit", "10000"),
                 ("q", &self.query),
             ],
         )
@@ -323,17 +324,6 @@ impl View {
         command
     }
 
-    fn head(&self) -> &'static str {
-        match self.by {
-            By::Day => "Day",
-            By::Week => "Week from",
-            By::Month => "Month from",
-            By::Session => "Run",
-            By::Model => "Model",
-            By::Project => "Project",
-        }
-    }
-
     /// Returns the cells of the rows. Periods are listed from new to old.
     fn rows(&self) -> Vec<Cells> {
         let rows = &self.report.rows;
@@ -346,7 +336,7 @@ impl View {
             ordered.reverse();
         }
         let mut all = Vec::new();
-        for row in ordered.into_iter().take(MAX_ROWS) {
+        for row in ordered {
             let shown = match (self.by, row.title.as_deref()) {
                 (_, Some(title)) => title.to_owned(),
                 (By::Day | By::Week | By::Month, _) => self.period_name(&row.name),
@@ -359,7 +349,7 @@ impl View {
                 bar: bar(row.used.cost, most),
                 ..cells(&shown, &row.used, false)
             });
-            // A single model of the newest period is the same row again.
+            // A single model would repeat the row.
             let models = Some(&row.models).filter(|models| models.len() > 1);
             let models = models.filter(|_| self.by != By::Session);
             let models = models.into_iter().flatten().take(MAX_MODELS);
@@ -370,7 +360,7 @@ impl View {
 
     /// Returns how many rows aren't shown.
     fn hidden(&self) -> Option<String> {
-        let hidden = self.report.rows.len().saturating_sub(MAX_ROWS);
+        let hidden = self.report.rows_left_out;
         (hidden > 0).then(|| format!("{} more rows are in the JSON.", count(hidden as u64)))
     }
 
@@ -431,26 +421,11 @@ impl View {
         href::runs(format!("{} {field}:\"{value}\"", self.query).trim())
     }
 
-    /// Explains the marks of the costs, each with the mark.
+    /// Explains the marks in the table: the mark, and what it means.
     fn key(&self) -> Vec<(&'static str, String)> {
-        let total = &self.report.total;
-        let mut key = Vec::new();
-        if total.cost_is_estimated {
-            key.push((
-                "≈",
-                format!("estimated with list prices of {LIST_DATE}, or your own"),
-            ));
+        let mut key = self.report.total.marks();
+        if self.report.total.cost_is_estimated {
             key.push(("no sign", "recorded by the run".to_owned()));
-        }
-        if total.runs_without_cost > 0 {
-            key.push((
-                "⁺",
-                format!(
-                    "leaves out {} tokens of {} without a known price",
-                    format::tokens(total.tokens_without_cost),
-                    counted(total.runs_without_cost, "run")
-                ),
-            ));
         }
         key.push(("–", "not recorded".to_owned()));
         key
@@ -458,22 +433,11 @@ impl View {
 
     /// States what the table doesn't count.
     fn notes(&self) -> Vec<String> {
-        let report = &self.report;
-        let mut notes = Vec::new();
-        if report.runs_without_usage > 0 {
-            notes.push(format!(
-                "{} without recorded usage.",
-                counted(report.runs_without_usage, "run")
-            ));
-        }
-        if report.runs_without_time > 0 {
-            notes.push(format!(
-                "{} left out: no time is recorded for their steps.",
-                counted(report.runs_without_time, "run")
-            ));
-        }
-        notes.push("Duplicates count once.".to_owned());
-        notes
+        let left_out = self.report.left_out().into_iter();
+        left_out
+            .map(|words| format!("{words}."))
+            .chain(["Duplicates count once.".to_owned()])
+            .collect()
     }
 }
 
@@ -517,23 +481,8 @@ fn cells(name: &str, used: &Used, is_model: bool) -> Cells {
             .cached_percent()
             .map_or(MISSING.to_owned(), |share| format!("{share}%")),
         output: format::tokens(used.tokens_out),
-        cost: cost(used),
+        cost: used.cost_words(),
         bar: 0,
-    }
-}
-
-/// Formats a cost with its marks: `≈$1.20⁺`.
-fn cost(used: &Used) -> String {
-    let plus = if used.runs_without_cost > 0 {
-        "⁺"
-    } else {
-        ""
-    };
-    match used.cost {
-        Some(cost) if used.cost_is_estimated => format!("≈{}{plus}", format::usd(cost)),
-        Some(cost) => format!("{}{plus}", format::usd(cost)),
-        None if used.tokens > 0 => "unknown".to_owned(),
-        None => MISSING.to_owned(),
     }
 }
 

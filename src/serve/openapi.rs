@@ -259,10 +259,11 @@ const ADDRESSES: &[Address] = &[
             Param(
                 "by",
                 Words(&["daily", "weekly", "monthly", "session", "model", "project"]),
-                "What a row stands for.",
+                "How runs are grouped.",
             ),
             Param("since", Text, "The first day, `YYYY-MM-DD`."),
             Param("until", Text, "The last day, `YYYY-MM-DD`."),
+            LIMIT,
         ],
         gives: Gives::Json(of::<Usage>),
     },

@@ -78,3 +78,22 @@ fn columns_add_up() {
     assert_eq!(overview.whole.marks[2], Some((1, 45)));
     assert_eq!(Extremes::of(&[]).first(), None);
 }
+
+#[test]
+fn a_context_window_is_recorded_or_listed_and_a_listed_one_fits_the_requests() {
+    let reply = |input: u64, model: &str| {
+        format!(
+            r#", "model": "{model}", "context": {{"input_tokens_total": {input}, "output_tokens": 1}}"#
+        )
+    };
+    let prices = Prices::default().with_list();
+    let window = |steps: &[String], prices: Option<&Prices>| {
+        Overview::new(&run(steps), prices, 10, |n| (n, n)).window
+    };
+    let sonnet = "claude-sonnet-4-5-20250929";
+    let listed = window(&[reply(10, sonnet), reply(150_000, sonnet)], Some(&prices)).unwrap();
+    assert_eq!((listed.tokens, listed.is_listed), (200_000, true));
+    assert_eq!(window(&[reply(200_001, sonnet)], Some(&prices)), None);
+    assert_eq!(window(&[reply(10, "no such model")], Some(&prices)), None);
+    assert_eq!(window(&[reply(10, sonnet)], None), None);
+}

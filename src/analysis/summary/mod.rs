@@ -548,9 +548,11 @@ impl Summary {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
         let steps = separate_children.steps(index);
         if !self.spent.is_empty() {
-            let unknown: u32 = self.spent.iter().map(|spent| spent.unknown).sum();
+            let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
             let own = index.tally_without(&steps);
-            let cut_off = (unknown as usize).saturating_sub(index.tally().run.unknown_tokens);
+            let cut_off = unknown
+                .sum::<usize>()
+                .saturating_sub(index.tally().run.unknown_tokens);
             self.spent = spent(index, &own, cut_off).into();
         }
         for n in steps {

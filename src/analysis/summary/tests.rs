@@ -711,3 +711,33 @@ fn what_depends_on_the_order_of_steps_is_unknown_where_they_are_out_of_order() {
             .any(|said| said.contains("Step 3 occurs twice"))
     );
 }
+
+#[test]
+fn a_run_that_ended_without_an_answer_says_that_its_context_was_nearly_full() {
+    let manifest = r#"{"status": "completed", "model_id": "claude-sonnet-4-5-20250929"}"#;
+    let evidence = |inputs: &[u64]| {
+        let steps: Vec<String> = (0..)
+            .zip(inputs)
+            .map(|(id, input)| {
+                let usage = r#", "context": {"output_tokens": 5, "input_tokens_total": "#;
+                step(id, &format!("{usage}{input}}}"))
+            })
+            .collect();
+        let index = index(&steps, &[], manifest);
+        let summary = told(&index).priced(&Arc::new(Prices::default().with_list()));
+        let all = crate::analysis::why::why(&summary, &index, &Gone).evidence;
+        all.into_iter()
+            .find(|one| one.text.starts_with("Context"))
+            .map(|one| (one.text, one.step))
+    };
+    assert_eq!(
+        evidence(&[1_000, 184_000, 3_000]),
+        Some((
+            "Context 92% full at step 1: 184.0k of 200.0k tokens, window from the price list"
+                .to_owned(),
+            Some(1)
+        ))
+    );
+    assert_eq!(evidence(&[1_000, 120_000]), None, "not nearly full");
+    assert_eq!(evidence(&[184_000, 1, 1, 1]), None, "long before the end");
+}

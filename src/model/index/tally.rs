@@ -142,7 +142,7 @@ pub struct Spent {
 
 /// The quarters of an hour of a run that are kept apart, at most. Later, all steps so far count as
 /// steps without a time.
-const MAX_SPENT: usize = 4_096;
+const MAX_SPENT: usize = 1_024;
 /// How many of the newest entries may be added to. The times of steps hardly ever go back.
 const OPEN_SPENT: usize = 16;
 /// A quarter of an hour in microseconds.

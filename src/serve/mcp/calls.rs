@@ -129,7 +129,7 @@ pub(super) struct State {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UsageOf {
-    /// What a row stands for: daily, weekly, monthly, session, model or project. Default: daily
+    /// How runs are grouped: daily, weekly, monthly, session, model or project. Default: daily
     #[serde(default)]
     by: String,
     /// Counts only the runs that match this query. Same syntax as in list_runs

@@ -420,11 +420,7 @@ fn legend(
                 "fullest context {tokens} of {} tokens ({}) {at}{}",
                 format::tokens(window.tokens),
                 format::percent(input, window.tokens),
-                if window.is_listed {
-                    ", window from the price list"
-                } else {
-                    ""
-                }
+                window.note()
             ),
             None => format!("largest input {tokens} tokens {at}, context window unknown"),
         };
