@@ -240,7 +240,9 @@ fn emails(text: &str, all: &mut Vec<(Range<usize>, Kind)>) {
         let is_called = after
             .get(host_end..)
             .is_some_and(|rest| rest.starts_with('('));
-        let is_code = local.contains("self.") || is_called && !TOPS.contains(&top);
+        // `x@df.at(3)` calls a method, unless the name looks like a person's.
+        let is_call = is_called && (!TOPS.contains(&top) || local.len() < 3 && top != "org");
+        let is_code = local.contains("self.") || is_call;
         let starts = local.starts_with(is_letter);
         let fits = local.len() <= MAX_NAME && !domain.is_empty() && !domain.starts_with(['.', '-']);
         if is_top && is_person && !is_example && !is_file && !is_code && starts && fits {

@@ -410,3 +410,31 @@ fn passwords_behind_options_are_found_and_words_are_not() {
         assert_eq!(search.end().blank(line.as_bytes()), line);
     }
 }
+
+#[test]
+fn options_are_found_in_linear_time_and_values_that_are_no_secrets_stay() {
+    // Each of these took time that grew with the square of the length.
+    for unit in ["_--", "--_", "-- a", "--key=", "--password \\\""] {
+        let text = unit.repeat(100_000);
+        assert!(super::text::without_values(&text).len() >= 300_000);
+    }
+    for kept in [
+        "curl --cookie-jar /tmp/cookies.txt",
+        "deploy --credentials ./service-account.json",
+        "run --token file:///run/secrets/t",
+        "yt --cookies-from-browser firefox",
+        "build --secret id=npmrc,src=x",
+        "aws --secret-id my-app/prod",
+        "--token        OAuth2 token to use",
+        "The option --password isn't set",
+        "the --token argument's value",
+        r#"x --password "$(pass show db)""#,
+        "x --password `cat pw.txt`",
+    ] {
+        assert_eq!(super::text::without_values(kept), kept);
+    }
+    assert_eq!(
+        super::text::without_values("psql --password hunter2 -h db"),
+        format!("psql --password {BLANK} -h db")
+    );
+}

@@ -45,9 +45,12 @@ const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "digest"];
 const NO_VALUES: [&str; 5] = ["true", "false", "null", "none", "nil"];
 
 /// Last words of options that don't have the secret itself as their value.
-const NOT_ITSELF: [&str; 9] = [
-    "stdin", "file", "prompt", "command", "cmd", "path", "env", "store", "name",
+const NOT_ITSELF: [&str; 14] = [
+    "stdin", "file", "prompt", "command", "cmd", "path", "env", "store", "name", "jar", "id",
+    "type", "browser", "ref",
 ];
+/// Starts of values that say where the secret is.
+const PLACES: [&str; 8] = ["./", "/", "~/", "@", "file:", "$(", "${", "<"];
 
 /// A value that follows a key that names a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +91,7 @@ fn options(text: &str) -> impl Iterator<Item = Value> + '_ {
     let mut done = 0;
     memchr::memmem::find_iter(text.as_bytes(), b"--").filter_map(move |at| {
         let before = text.get(..at)?;
-        if at < done || before.ends_with(|c: char| c.is_alphanumeric() || c == '-') {
+        if at < done || before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_')) {
             return None;
         }
         let value = option_value(text.get(at + 2..)?)?;
@@ -100,11 +103,13 @@ fn options(text: &str) -> impl Iterator<Item = Value> + '_ {
 
 /// Returns the value of an option, if its name names a secret. `rest` starts with the name.
 fn option_value(rest: &str) -> Option<Value> {
-    let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    let len = rest.find(|letter| !in_name(letter))?;
+    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    // A longer name isn't a key. Looking further would take long in a text of hyphens.
+    let mut name = rest.bytes().take(MAX_KEY_BYTES + 1);
+    let len = name.position(|byte| !in_name(byte))?;
     let (name, after) = rest.split_at_checked(len)?;
     let other = name.rsplit(['-', '_']).next()?;
-    if len > MAX_KEY_BYTES || name.starts_with("no-") || NOT_ITSELF.contains(&other) {
+    if name.starts_with("no-") || NOT_ITSELF.contains(&other) {
         return None;
     }
     let held = held(name);
@@ -125,14 +130,22 @@ fn option_value(rest: &str) -> Option<Value> {
         || COMMON.contains(&first)
         || NO_VALUES.contains(&first);
     let is_count = held == Held::Texts && value.parse::<f64>().is_ok();
-    if value.len() < MIN_VALUE_BYTES || is_description || is_count || is_place(value) {
+    // `` `pass show db` `` is a command, `id=npmrc` has a key of its own, and a help text has its
+    // descriptions in a column.
+    let is_elsewhere = PLACES.iter().any(|place| value.starts_with(place))
+        || word.starts_with('`')
+        || bare && (value.contains('=') || spaces > 1);
+    let is_kept = is_description || is_count || is_elsewhere || is_place(value);
+    if value.len() < MIN_VALUE_BYTES || is_kept {
         return None;
     }
     // In a sentence, another word follows; in a command, another option or nothing.
     let next = word.get(place.end..)?.trim_start_matches(' ');
     let in_sentence = bare
         && value.chars().all(char::is_alphabetic)
-        && next.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | ';' | ':'));
+        && next.starts_with(|c: char| {
+            c.is_alphanumeric() || matches!(c, '.' | ',' | ';' | ':' | '\'' | '’')
+        });
     let range = len + spaces + place.start..len + spaces + place.end;
     (!in_sentence).then_some(Value { range, bare })
 }
