@@ -6,11 +6,13 @@
 //! differ.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::several::MAX_ALIGNED;
 use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::model::json::{Json, members, same};
@@ -123,6 +125,9 @@ const EFFECTS: [&str; 9] = [
 /// The maximum number of differing settings that are listed. Longer lists aren't useful to a
 /// reader.
 pub const MAX_DIFFERS: usize = 5_000;
+/// Values of more than [`MAX_ALIGNED`] runs are cut to this many bytes, since they're only shown
+/// next to each other.
+const MAX_OF_MANY: usize = 2_000;
 /// Deeper values are compared as a whole.
 const MAX_DEPTH: usize = 8;
 
@@ -190,21 +195,19 @@ impl<S> Config<S> {
 }
 
 /// The differences found so far.
+#[derive(Default)]
 struct ConfigDiff {
     config: Config<SettingOfSeveral>,
-    /// The values in all runs and the effect of each setting that differs.
-    known: HashSet<(Vec<Option<String>>, &'static str)>,
+    /// A hash of the values in all runs and the effect of each setting that differs.
+    known: HashSet<u64>,
 }
 
-impl Default for ConfigDiff {
+impl<S> Default for Config<S> {
     fn default() -> Self {
         Self {
-            config: Config {
-                differs: Vec::new(),
-                more: 0,
-                equal: Vec::new(),
-            },
-            known: HashSet::new(),
+            differs: Vec::new(),
+            more: 0,
+            equal: Vec::new(),
         }
     }
 }
@@ -266,7 +269,7 @@ impl ConfigDiff {
         }
     }
 
-    fn add(&mut self, path: &str, values: Vec<Option<String>>) {
+    fn add(&mut self, path: &str, mut values: Vec<Option<String>>) {
         let affects = affects(path);
         let mut pairs = values.iter().zip(values.iter().skip(1));
         if pairs.all(|(one, other)| one == other) {
@@ -275,7 +278,12 @@ impl ConfigDiff {
                 .equal
                 .extend(is_recorded.then(|| path.to_owned()));
         // The same values under another name add nothing.
-        } else if self.known.insert((values.clone(), affects)) {
+        } else if self.known.insert(hash(&(&values, affects))) {
+            if values.len() > MAX_ALIGNED {
+                for value in values.iter_mut().flatten() {
+                    value.truncate(value.floor_char_boundary(MAX_OF_MANY));
+                }
+            }
             self.config.differs.push(SettingOfSeveral {
                 path: path.to_owned(),
                 values,
@@ -283,6 +291,12 @@ impl ConfigDiff {
             });
         }
     }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 type Parts<'v> = Vec<(&'v str, &'v Json<'v>)>;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     Config, Measure, Relation, Row, RowOfSeveral, Setting, SettingOfSeveral, compare,
-    compare_several, config, config_of_several, cost_measure, measures, measures_of_two,
+    compare_several, config, config_of_several, measures, measures_of_two,
 };
 use crate::analysis::columns::RunRow;
 use crate::analysis::summary::Summary;
@@ -137,8 +137,7 @@ pub fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> Compared<'a> {
             what: row.relation,
         })
     };
-    let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index))
-        .chain([(cost_measure(a.summary), cost_measure(b.summary))]);
+    let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index));
     Compared {
         a: RunRow(a.summary),
         b: RunRow(b.summary),
@@ -174,6 +173,9 @@ pub struct ComparedSeveral<'a> {
     aligned: Vec<RowOfSeveral>,
     /// How many rows all runs have in common at the start.
     common_prefix: usize,
+    /// The number of steps, if there are too many to align. `differs` then covers only the settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps_not_aligned: Option<usize>,
     /// The row where the runs diverge.
     first_divergence: Option<RowOfSeveral>,
 }
@@ -203,11 +205,7 @@ fn compared_several<'a>(sides: &[Side<'a>]) -> ComparedSeveral<'a> {
     let config = settings_of_several(sides);
     let all: Vec<Vec<Measure>> = sides
         .iter()
-        .map(|side| {
-            let cost = [cost_measure(side.summary)];
-            let own = measures(side.summary, side.index);
-            own.into_iter().chain(cost).collect()
-        })
+        .map(|side| measures(side.summary, side.index))
         .collect();
     let metric = |(at, first): (usize, &Measure)| {
         let of = || all.iter().filter_map(move |measures| measures.get(at));
@@ -219,6 +217,7 @@ fn compared_several<'a>(sides: &[Side<'a>]) -> ComparedSeveral<'a> {
     };
     let metrics = all.first().into_iter().flatten().enumerate();
     ComparedSeveral {
+        steps_not_aligned: comparison.not_aligned,
         runs: sides.iter().map(|side| RunRow(side.summary)).collect(),
         summary: comparison.sentence(&indexes),
         differs: comparison.first.is_some() || config.count() > 0,

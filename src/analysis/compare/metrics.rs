@@ -118,6 +118,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             steps.as_ref().map(|_| summary.steps as f64),
         ),
         measure("duration_ms", "Duration", Unit::Millis, summary.duration_ms),
+        cost(summary),
         measure(
             "events",
             "Events",
@@ -176,7 +177,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
 }
 
 /// Returns the cost of a run: recorded, or else estimated.
-pub fn cost_measure(summary: &Summary) -> Measure {
+fn cost(summary: &Summary) -> Measure {
     let cost = summary.cost();
     Measure {
         id: "cost_usd",

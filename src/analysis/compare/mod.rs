@@ -20,7 +20,7 @@ pub use config::{Config, MAX_DIFFERS, Setting, SettingOfSeveral, config, config_
 pub use document::{
     Compared, ComparedRuns, Side, compared, compared_runs, settings, settings_of_several,
 };
-pub use metrics::{Measure, Unit, cost_measure, measures, measures_of_two};
+pub use metrics::{Measure, Unit, measures, measures_of_two};
 pub use several::{ComparisonOfSeveral, MAX_ALIGNED, RowOfSeveral, compare_several};
 pub use words::letter;
 

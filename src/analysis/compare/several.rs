@@ -13,6 +13,8 @@ use crate::model::Index;
 
 /// The most runs whose steps are aligned.
 pub const MAX_ALIGNED: usize = 6;
+/// The most steps of all these runs together. Each row takes a few hundred bytes while it's aligned.
+const MAX_STEPS: usize = 200_000;
 
 /// A row: the steps of several runs that correspond.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -21,7 +23,8 @@ pub struct RowOfSeveral {
     pub steps: Vec<Option<usize>>,
     /// Whether every run has the step, and everything that is compared is the same.
     pub same: bool,
-    /// The largest difference between the first run that has the step and any other that has it.
+    /// The largest difference between the first run with a readable step and any other that has the
+    /// step.
     #[serde(rename = "what")]
     pub relation: Relation,
 }
@@ -52,10 +55,19 @@ pub struct ComparisonOfSeveral {
     pub first: Option<usize>,
     /// The number of rows at the start in which all runs do the same.
     pub common: usize,
+    /// The number of steps, if there are too many to be compared.
+    pub not_aligned: Option<usize>,
 }
 
-/// Compares several runs.
+/// Compares several runs. If they have too many steps, none is compared.
 pub fn compare_several(runs: &[&Index]) -> ComparisonOfSeveral {
+    let steps: usize = runs.iter().map(|index| index.steps().len()).sum();
+    if steps > MAX_STEPS {
+        return ComparisonOfSeveral {
+            not_aligned: Some(steps),
+            ..ComparisonOfSeveral::default()
+        };
+    }
     let rows: Vec<RowOfSeveral> = align_several(runs)
         .into_iter()
         .map(|steps| row(runs, steps))
@@ -69,15 +81,21 @@ pub fn compare_several(runs: &[&Index]) -> ComparisonOfSeveral {
         first: parts.or(differs),
         common: common.unwrap_or(rows.len()),
         rows,
+        not_aligned: None,
     }
 }
 
 fn row(runs: &[&Index], steps: Vec<Option<usize>>) -> RowOfSeveral {
-    let mut present = runs
-        .iter()
-        .zip(&steps)
-        .filter_map(|(index, n)| Some((*index, (*n)?)));
-    let first = present.next();
+    let present = || {
+        let steps = runs.iter().zip(&steps);
+        steps.filter_map(|(index, n)| Some((*index, (*n)?)))
+    };
+    let is_readable = |(index, n): &(&Index, usize)| {
+        let step = index.steps().get(*n);
+        step.is_some_and(|step| step.fate.is_readable())
+    };
+    // An unreadable step must not hide how the others differ.
+    let first = present().find(is_readable).or_else(|| present().next());
     let asked = |index: &Index, n: usize| Some(index.steps().get(n)?.asked_hash);
     let with_first = |(index, n): (&Index, usize)| {
         let (one, m) = first?;
@@ -88,7 +106,7 @@ fn row(runs: &[&Index], steps: Vec<Option<usize>>) -> RowOfSeveral {
         };
         Some(relation(one, index, pair))
     };
-    let relation = present.filter_map(with_first).min();
+    let relation = present().filter_map(with_first).min();
     let relation = relation.unwrap_or(Relation::Same);
     RowOfSeveral {
         same: relation == Relation::Same && steps.iter().all(Option::is_some),

@@ -690,3 +690,31 @@ fn several_runs_diverge_where_any_of_them_does_something_else() {
         "Same actions in the 2 steps of all runs."
     );
 }
+
+#[test]
+fn an_unreadable_step_hides_no_difference_between_the_others() {
+    let line = |tool: &str| {
+        format!(r#"{{"decision": {{"mode": "act", "actions": [{{"name": "{tool}"}}]}}}}"#)
+    };
+    let index = |step: String| {
+        let mut names = crate::model::Names::default();
+        let (head, _) = crate::format::step_head(step.as_bytes(), &mut names);
+        let mut index = Index::default();
+        index.apply(crate::model::Delta {
+            steps: vec![head],
+            names: names.since(0).to_vec(),
+            ..crate::model::Delta::default()
+        });
+        index
+    };
+    let (a, b, c) = (index("{".to_owned()), index(line("x")), index(line("y")));
+    for runs in [[&a, &b, &c], [&b, &a, &c], [&c, &b, &a]] {
+        let comparison = compare_several(&runs);
+        assert_eq!(comparison.first, Some(0));
+        assert!(
+            comparison
+                .sentence(&runs)
+                .starts_with("The runs diverge at ")
+        );
+    }
+}

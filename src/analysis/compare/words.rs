@@ -1,6 +1,7 @@
 //! Says in a sentence where two runs diverge.
 
 use super::{Comparison, ComparisonOfSeveral, Config, Relation, RowOfSeveral, Side};
+use crate::analysis::format::count;
 use crate::analysis::lost::lost;
 use crate::analysis::newest::are_steps_unknown;
 use crate::analysis::number::counted;
@@ -140,6 +141,12 @@ impl Comparison {
 impl ComparisonOfSeveral {
     /// Says in one or two sentences where the runs diverge.
     pub fn sentence(&self, runs: &[&Index]) -> String {
+        if let Some(steps) = self.not_aligned {
+            return format!(
+                "The runs have {steps} steps, too many to align.",
+                steps = count(steps as u64)
+            );
+        }
         let whole = match self.rows.len() {
             0 => "No run has step records.".to_owned(),
             n => format!("Same actions in {} of all runs.", all(n)),

@@ -17,8 +17,8 @@ use axum::response::{IntoResponse, Redirect};
 
 use crate::analysis::compare::{
     Comparison, ComparisonOfSeveral, Config, MAX_ALIGNED, MAX_DIFFERS, Measure, Relation, Row,
-    RowOfSeveral, SettingOfSeveral, Side, compare, compare_several, compared_runs, cost_measure,
-    measures, settings_of_several,
+    RowOfSeveral, SettingOfSeveral, Side, compare, compare_several, compared_runs, measures,
+    settings_of_several,
 };
 use crate::analysis::format;
 use crate::analysis::scores::{Series, series};
@@ -434,16 +434,11 @@ impl<'a> CompareBody<'a> {
     }
 }
 
-/// Returns the numbers of the runs, with the cost after the duration.
+/// Returns the numbers of the runs.
 fn metrics(runs: &[RunView<'_>]) -> Vec<MetricRow> {
     let mut rows: Vec<MetricRow> = Vec::new();
     for view in runs {
-        let mut own = measures(view.summary, view.index);
-        let at = own.iter().position(|measure| measure.id == "duration_ms");
-        own.insert(
-            at.map_or(own.len(), |at| at + 1),
-            cost_measure(view.summary),
-        );
+        let own = measures(view.summary, view.index);
         rows.resize_with(own.len(), || MetricRow { values: Vec::new() });
         for (row, measure) in rows.iter_mut().zip(own) {
             row.values.push(measure);
