@@ -1,13 +1,12 @@
 //! States how a run ended in the few words of a table cell, beginning with its status.
 //!
-//! The words come from the verdict: its brief form, or else its sentence after the status.
+//! The words come from the verdict: its brief form, or else its sentence after the status, then
+//! its notes.
 
 use super::format::{capitalised, counted};
 use super::run_result::ShownStatus;
 use super::summary::Summary;
-
-/// The mark of a verdict that is inferred. A table shows an icon for it.
-const INFERRED: &str = " (inferred";
+use super::verdict::NoteKind;
 
 impl Summary {
     /// Returns how the run ended: `Finished, 8 errors`, `API error 529: Overloaded`,
@@ -16,24 +15,18 @@ impl Summary {
         if self.partial {
             return format!("Indexing, {} so far", counted(self.steps, "step"));
         }
-        let status = self.shown_status();
-        let mut parts = self.verdict.sentence.split(" · ");
-        let sentence = parts.next().unwrap_or_default();
-        let sentence = sentence
-            .rfind(INFERRED)
-            .and_then(|at| sentence.get(..at))
-            .unwrap_or(sentence);
-        let mut words = match &*self.verdict.brief {
-            _ if status.is_answer() => self.answer_in_brief(status),
-            "" => after_status(status, sentence),
+        let (status, verdict) = (self.shown_status(), &self.verdict);
+        let is_answer = status.is_answer();
+        let mut words = match &*verdict.brief {
+            _ if is_answer => self.answer_in_brief(status),
+            "" => after_status(status, verdict.head()),
             brief => brief.to_owned(),
         };
-        let is_answer = status.is_answer();
-        for note in parts.filter(|note| {
-            !(is_answer && (note.starts_with("after ") || note.starts_with("reward ")))
-        }) {
+        // An answer counts its errors and tells its reward.
+        let is_told = |kind| is_answer && matches!(kind, NoteKind::Reward | NoteKind::Recovered);
+        for note in verdict.notes.iter().filter(|note| !is_told(note.kind)) {
             words.push_str(if is_answer { ", " } else { " · " });
-            words.push_str(note);
+            words.push_str(&note.words);
         }
         words
     }
@@ -84,14 +77,18 @@ fn uncapitalised(sentence: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::analysis::run_status::RunStatus;
     use crate::analysis::select::sample::run;
     use crate::analysis::summary::GivenScore;
+    use crate::analysis::verdict::Note;
 
-    fn brief(mark: RunStatus, sentence: &str, brief: &str) -> String {
+    fn brief(mark: RunStatus, sentence: &str, brief: &str, notes: &[(NoteKind, &str)]) -> String {
         let mut run = run("a", mark, None);
         run.verdict.sentence = sentence.into();
         run.verdict.brief = brief.into();
+        let notes = notes.iter().map(|(kind, words)| Note::new(*kind, *words));
+        run.verdict.notes = notes.collect();
         run.end_in_brief()
     }
 
@@ -99,37 +96,25 @@ mod tests {
     fn an_end_begins_with_the_status() {
         use RunStatus as S;
         for (mark, sentence, words, expected) in [
-            (
-                S::Answered,
-                "Finished at step 4 (inferred from end_turn)",
-                "",
-                "Finished",
-            ),
-            (
-                S::Answered,
-                "Answered at step 3 · after 2 recovered errors · 1 critic retry",
-                "",
-                "Finished, 1 critic retry",
-            ),
-            (
-                S::Answered,
-                "Answered at step 3 · conflicting records",
-                "",
-                "Finished, conflicting records",
-            ),
-            (S::Answered, "Answered · reward 0.5", "", "Finished"),
-            (
-                S::Limit,
-                "Turn limit reached after step 2: 3 turns, limit 3 · an answer was ready",
-                "Turn limit: 3 of 3 turns",
-                "Turn limit: 3 of 3 turns · an answer was ready",
-            ),
+            (S::Answered, "Finished at step 4", "", "Finished"),
             (S::Limit, "Enough", "", "Limit: enough"),
             (
                 S::Error,
                 "Failed in step 3: boom",
                 "",
                 "Failed in step 3: boom",
+            ),
+            (
+                S::Error,
+                "API error after step 3: Invalid API key · Fix external API key",
+                "API error: Invalid API key · Fix external API key",
+                "API error: Invalid API key · Fix external API key",
+            ),
+            (
+                S::Error,
+                "Failed in step 3: no (inferred)",
+                "",
+                "Failed in step 3: no (inferred)",
             ),
             (
                 S::Stopped,
@@ -165,8 +150,44 @@ mod tests {
                 "Unknown: Gemini CLI stopped",
             ),
         ] {
-            assert_eq!(brief(mark, sentence, words), expected, "{sentence}");
+            assert_eq!(brief(mark, sentence, words, &[]), expected, "{sentence}");
         }
+    }
+
+    #[test]
+    fn notes_follow_the_end() {
+        use NoteKind::{Other, Recovered, Reward};
+        let answered = |notes: &[_]| brief(RunStatus::Answered, "Answered at step 3", "", notes);
+        assert_eq!(
+            answered(&[
+                (Recovered, "after 2 recovered errors"),
+                (Other, "1 critic retry")
+            ]),
+            "Finished, 1 critic retry"
+        );
+        assert_eq!(
+            answered(&[(Other, "conflicting records")]),
+            "Finished, conflicting records"
+        );
+        assert_eq!(answered(&[(Reward, "reward 0.5")]), "Finished");
+        assert_eq!(
+            answered(&[(Other, "after all")]),
+            "Finished, after all",
+            "the kind counts, not the words"
+        );
+        let limit = |notes: &[_]| {
+            let sentence = "Turn limit reached after step 2: 3 turns, limit 3";
+            brief(
+                RunStatus::Limit,
+                sentence,
+                "Turn limit: 3 of 3 turns",
+                notes,
+            )
+        };
+        assert_eq!(
+            limit(&[(Other, "an answer was ready"), (Reward, "reward 0")]),
+            "Turn limit: 3 of 3 turns · an answer was ready · reward 0"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::RunStatus;
 use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
-use super::said::Said;
+use super::wording::{Note, NoteKind, Wording};
 use crate::analysis::format::amount;
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
@@ -14,8 +14,8 @@ use crate::model::{
 };
 use crate::stop::{self, BUDGETS};
 
-/// Ends the sentence about a verdict that its own rules contradict.
-pub(super) const DENIAL: &str = " · but the recorded rules and steps contradict it";
+/// The note about a verdict that its own rules contradict.
+const DENIAL: &str = "but the recorded rules and steps contradict it";
 
 /// State fields that the engine itself changes, in every step or at the end.
 const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
@@ -32,8 +32,8 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
     Some(format!("{compared}{by}"))
 }
 
-/// Returns the outcome, the status and the sentence.
-pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, Said) {
+/// Returns the outcome, the status and the words.
+pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, Wording) {
     let disputed = limit_of_stop(facts.index, facts.retraced());
     let (reading, what) = (&stop.reading, headline(stop).unwrap_or("Limit reached"));
     let spent = (
@@ -50,18 +50,21 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     let denied = facts
         .disputed_limit(what, &disputed, spent)
         .or_else(|| facts.disputed_total(what, unit?));
-    let said = denied.map_or_else(|| sentence(facts, stop), Said::from);
+    let wording = denied.unwrap_or_else(|| sentence(facts, stop));
     let is_refuted = disputed.disputed().is_none()
         && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
-    let denial = if is_refuted { DENIAL } else { "" };
+    let denial = is_refuted.then(|| Note::new(NoteKind::Denial, DENIAL));
     let by_code = outcome_by_code(stop);
     let outcome = if is_outcome_agreed(facts.index, stop) {
         stop.outcome
     } else {
         Outcome::Unknown
     };
-    let said = said + facts.refusal(by_code) + &*facts.asides(&stop.stop_reason) + denial;
-    (outcome, mark(&stop.code, by_code), said)
+    let wording = wording
+        .note(facts.refusal(by_code))
+        .noted(facts.asides(&stop.stop_reason))
+        .noted(denial);
+    (outcome, mark(&stop.code, by_code), wording)
 }
 
 /// Returns the outcome that the code of a verdict implies. A custom code implies none, so its
@@ -136,7 +139,7 @@ fn headline(stop: &StopVerdict) -> Option<&'static str> {
         })
 }
 
-fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Said {
+fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
     let detail = &*stop.reading.detail;
     let step = stop.step.map(|step| format!("step {step}"));
     let at = |word: &str| {
@@ -216,7 +219,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Said {
                 return facts.critic_stop();
             }
             _ => {
-                return Said::new(
+                return Wording::new(
                     format!("Stopped by a critic{}", why()),
                     format!("Critic stop: a critic{}", why()),
                 );
@@ -300,9 +303,9 @@ fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
 }
 
 /// Formats "Step limit reached: 10 steps, limit 10". The table of rules shows who set the limit.
-fn limit(what: &str, stop: &StopVerdict) -> Said {
+fn limit(what: &str, stop: &StopVerdict) -> Wording {
     let early = if stop.step.is_none() {
-        ", before the first step"
+        "before the first step"
     } else {
         ""
     };
@@ -316,10 +319,10 @@ fn limit(what: &str, stop: &StopVerdict) -> Said {
             format!(" after {measured}, though the recorded limit is {limit}")
         }
         (Some(measured), Some(limit)) => {
-            return Said::limit(what, "", Some((measured, limit, &reading.unit))) + early;
+            return Wording::limit(what, "", Some((measured, limit, &reading.unit))).note(early);
         }
         _ if reading.detail.is_empty() => String::new(),
         _ => format!(": {}", reading.detail),
     };
-    Said::limit(what, &format!("{rest}{early}"), None)
+    Wording::limit(what, &rest, None).note(early)
 }

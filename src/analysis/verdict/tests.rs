@@ -254,7 +254,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.sentence,
-        "Step limit reached: 1 step, limit 1; the answer wasn't accepted"
+        "Step limit reached: 1 step, limit 1 · the answer wasn't accepted"
     );
     assert_eq!(
         budget.second,
@@ -274,7 +274,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
-        "Token limit reached: 0 tokens, limit 0, before the first step"
+        "Token limit reached: 0 tokens, limit 0 · before the first step"
     );
 }
 
