@@ -259,9 +259,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         ),
         (Liveness::Unknown, _) => {
             // No process waits for a user here, but that doesn't show that the program was killed.
-            let closed = life.basis == Basis::Closed && index.format().no_end_reason.is_empty();
+            let is_untold = matches!(life.basis, Basis::Closed | Basis::Untimed);
             let why = index.format().no_end_reason;
-            let sentence = if closed || !why.is_empty() {
+            let sentence = if is_untold || !why.is_empty() {
                 format!("No end recorded{}", facts.step_after("after"))
             } else {
                 facts.broken_off()
