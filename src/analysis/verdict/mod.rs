@@ -367,9 +367,15 @@ impl Facts<'_> {
 
     fn died(&self, life: &Life) -> String {
         let stop = self.decided_stop();
+        let stopped = stop.map(|word| {
+            let place = self.place();
+            format!("Died {place}: stopped for \"{word}\", but no END event")
+        });
         if life.basis == Basis::Teardown {
-            let stop = stop.map_or_else(String::new, |word| format!(" (stop reason: {word})"));
-            return format!("Died {}{stop}: unhandled exception", self.place());
+            return stopped.unwrap_or_else(|| {
+                let place = self.place();
+                format!("Died {place}: the engine closed its tools but wrote no END event")
+            });
         }
         let Some(event) = self
             .index
@@ -380,11 +386,8 @@ impl Facts<'_> {
         else {
             return stop_word::without_events(self.index, self.step());
         };
-        if let Some(word) = stop {
-            return format!(
-                "Died {}: stopped for \"{word}\", but no END event",
-                self.place()
-            );
+        if let Some(stopped) = stopped {
+            return stopped;
         }
         let gone = if life.basis == Basis::Process {
             "; its process is gone"
