@@ -90,7 +90,7 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
     if let Some(numbers) = &numbers {
         head += &format!(": {numbers}");
     }
-    let mut brief = brief(ended, headline, &step);
+    let mut brief = brief(ended, headline, &step, limit.disputed().is_some());
     let detail = detail(ended, numbers.is_some() || ended.limit.is_some());
     let mut beside = "";
     if numbers.is_some() {
@@ -125,8 +125,10 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
 const CODE: usize = 3;
 
 /// Returns the end in the few words of a table cell. Empty if the sentence will do.
-fn brief(ended: &Ended, headline: &str, step: &str) -> String {
-    match (ended.named(), ended.measured, ended.limit) {
+fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String {
+    // None of several limits is the right one.
+    let limit = ended.limit.filter(|_| !is_disputed);
+    match (ended.named(), ended.measured, limit) {
         (Named::Limit(name), Some(measured), Some(limit))
             if ended.refuted.is_empty() && !ended.reading().is_refuted() =>
         {
@@ -318,6 +320,22 @@ mod tests {
         assert!(repeats(detail, &ended(280.0)));
         assert!(!repeats(detail, &ended(281.0)), "another number");
         assert!(!repeats("The token limit is 250", &ended(280.0)));
+    }
+
+    fn turns(measured: Option<f64>, limit: Option<f64>) -> Ended {
+        let (outcome, certainty) = (Outcome::Truncated, Certainty::Recorded);
+        Ended::new("max_turns", "Turn limit reached", outcome, certainty)
+            .compare(measured, limit, "turns")
+    }
+
+    #[test]
+    fn a_disputed_limit_is_not_in_the_brief_form() {
+        let told = |is_disputed| {
+            let ended = turns(Some(3.0), Some(3.0));
+            brief(&ended, &ended.headline, " after step 2", is_disputed)
+        };
+        assert_eq!(told(false), "Turn limit: 3 of 3 turns");
+        assert_eq!(told(true), "Turn limit after step 2");
     }
 
     #[test]
