@@ -84,9 +84,10 @@ fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
         Ended::CUT_REPLY => format!("{}{}", Ended::CUT_REPLY, in_step(facts, is_cut)),
         _ => format!("{headline}{step}"),
     };
-    if let (None, Some(limit), "") = (&numbers, ended.limit, &*contradiction) {
-        head += &format!(": limit {}", of(limit));
-    }
+    let numbers = numbers.or_else(|| {
+        let limit = ended.limit.filter(|_| contradiction.is_empty())?;
+        Some(format!("limit {}", of(limit)))
+    });
     if let Some(numbers) = &numbers {
         head += &format!(": {numbers}");
     }
@@ -303,6 +304,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Index;
 
     #[test]
     fn a_detail_that_repeats_the_numbers_is_left_out() {
@@ -326,6 +328,26 @@ mod tests {
         let (outcome, certainty) = (Outcome::Truncated, Certainty::Recorded);
         Ended::new("max_turns", "Turn limit reached", outcome, certainty)
             .compare(measured, limit, "turns")
+    }
+
+    #[test]
+    fn a_detail_is_a_note_beside_a_limit() {
+        let index = Index::default();
+        let told = |measured, limit| {
+            let ended = turns(measured, limit).detail("The agent took too long.");
+            wording(&Facts::of(&index), &ended, false).sentence().0
+        };
+        let head = "Turn limit reached";
+        let note = "The agent took too long";
+        assert_eq!(told(None, None), format!("{head}: {note}"));
+        assert_eq!(
+            told(None, Some(3.0)),
+            format!("{head}: limit 3 turns · {note}")
+        );
+        assert_eq!(
+            told(Some(3.0), Some(3.0)),
+            format!("{head}: 3 turns, limit 3 · {note}")
+        );
     }
 
     #[test]
