@@ -331,10 +331,11 @@ fn what_to_keep_in_mind_is_said() {
             .map(|note| note.chars().take(11).collect())
             .collect()
     };
-    // Only inferences on which a tried rule depends are noted.
+    // Only inferences on which a tried rule or the saved time depends are noted.
     assert_eq!(inferred(&killed), [""; 0]);
     for (rule, note) in [
         ("max_runtime=60", "times come "),
+        ("max_steps=2", "times come "),
         ("stagnation=9", "the state c"),
         ("consecutive_errors=9", "a step coun"),
     ] {
