@@ -3,7 +3,7 @@
 //! The words come from the verdict: its brief form, or else its sentence after the status, then
 //! its notes.
 
-use super::format::{capitalised, counted};
+use super::format::{capitalised, counted, number, score};
 use super::run_result::ShownStatus;
 use super::summary::Summary;
 use super::verdict::NoteKind;
@@ -17,13 +17,18 @@ impl Summary {
         }
         let (status, verdict) = (self.shown_status(), &self.verdict);
         let is_answer = status.is_answer();
+        let reward = self.reward().filter(|_| is_answer);
         let mut words = match &*verdict.brief {
-            _ if is_answer => self.answer_in_brief(status),
+            _ if is_answer => self.answer_in_brief(status, reward),
             "" => after_status(status, verdict.head()),
             brief => brief.to_owned(),
         };
-        // An answer counts its errors and tells its reward.
-        let is_told = |kind| is_answer && matches!(kind, NoteKind::Reward | NoteKind::Recovered);
+        let is_told = |kind| match kind {
+            NoteKind::Reward => reward.is_some(),
+            // An answer counts its errors.
+            NoteKind::Recovered => is_answer,
+            NoteKind::Denial | NoteKind::Other => false,
+        };
         for note in verdict.notes.iter().filter(|note| !is_told(note.kind)) {
             words.push_str(if is_answer { ", " } else { " · " });
             words.push_str(&note.words);
@@ -31,11 +36,21 @@ impl Summary {
         words
     }
 
-    /// Returns the status of an answer, its reward and the number of errors on the way.
-    fn answer_in_brief(&self, status: ShownStatus) -> String {
-        let mut words = capitalised(status.as_str());
+    /// Returns the reward, if the run has one as its score.
+    fn reward(&self) -> Option<f64> {
         let is_rewarded = self.scores.iter().any(|given| given.name == "reward");
-        if let Some(reward) = self.last_score.filter(|_| is_rewarded) {
+        self.last_score.filter(|_| is_rewarded)
+    }
+
+    /// Returns the status of an answer, its reward and the number of errors on the way.
+    fn answer_in_brief(&self, status: ShownStatus, reward: Option<f64>) -> String {
+        let mut words = capitalised(status.as_str());
+        if let Some(reward) = reward {
+            let reward = if reward.fract() == 0.0 {
+                number(reward)
+            } else {
+                score(reward)
+            };
             words = format!("{words}: reward {reward}");
         }
         if self.errors > 0 {
@@ -169,7 +184,11 @@ mod tests {
             answered(&[(Other, "conflicting records")]),
             "Finished, conflicting records"
         );
-        assert_eq!(answered(&[(Reward, "reward 0.5")]), "Finished");
+        assert_eq!(
+            answered(&[(Reward, "reward 0.5")]),
+            "Finished, reward 0.5",
+            "no score has it"
+        );
         assert_eq!(
             answered(&[(Other, "after all")]),
             "Finished, after all",
@@ -201,7 +220,10 @@ mod tests {
         }]
         .into();
         (run.last_score, run.errors) = (Some(1.0), 1);
+        run.verdict.notes = [Note::new(NoteKind::Reward, "reward 1")].into();
         assert_eq!(run.end_in_brief(), "Succeeded: reward 1, 1 error");
+        run.last_score = Some(2.0 / 3.0);
+        assert!(run.end_in_brief().ends_with("reward 0.67, 1 error"));
         run.partial = true;
         assert_eq!(run.end_in_brief(), "Indexing, 6 steps so far");
     }
