@@ -137,6 +137,7 @@ fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String
             format!("{name}: {bound}{}", of_limit(measured, limit, ended.unit))
         }
         _ if headline == Ended::CUT_REPLY => "Reply token limit".to_owned(),
+        _ if headline == Ended::CONTEXT_FULL => headline.to_owned(),
         (Named::Limit(name), None, Some(limit)) if ended.outcome == Outcome::Truncated => {
             format!("{name}{step}: limit {}", amount(limit, ended.unit))
         }

@@ -10,7 +10,7 @@ use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
 use crate::model::{
-    Code, CriticAction, Evidence, Gate, Index, Op, Outcome, Source, StopVerdict, Symbol,
+    Code, CriticAction, Ended, Evidence, Gate, Index, Op, Outcome, Source, StopVerdict, Symbol,
 };
 use crate::stop::{self, BUDGETS};
 
@@ -194,16 +194,19 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
             } else {
                 "identical replies"
             };
-            format!("{} in a row", many(what))
+            let replies = many(what);
+            return Wording::new(format!("{replies} in a row"), replies);
         }
         Code::Stagnation => match measured {
-            Some(idle) if changed_meanwhile(facts, stop) => {
-                format!(
-                    "The state that the agent compares didn't change for {} in a row",
-                    steps(idle as usize)
-                )
+            Some(idle) => {
+                let steps = steps(idle as usize);
+                let head = if changed_meanwhile(facts, stop) {
+                    format!("The state that the agent compares didn't change for {steps} in a row")
+                } else {
+                    format!("State unchanged for {steps} in a row")
+                };
+                return Wording::new(head, format!("State unchanged for {steps}"));
             }
-            Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
         },
         Code::StopOnTool => match called_tool(facts.index, stop) {
@@ -241,7 +244,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
         }
         Code::AgentFailed => format!("The agent's code failed{}{}", at("in"), why()),
         Code::TraceWriteFailed => format!("Ended because the trace couldn't be written{}", why()),
-        Code::ContextOverflow => format!("Context window full{}{}", at("at"), why()),
+        Code::ContextOverflow => {
+            let head = format!("{}{}{}", Ended::CONTEXT_FULL, at("at"), why());
+            return Wording::new(head, Ended::CONTEXT_FULL.to_owned());
+        }
         Code::TaskValidationFailed => not_started("the task failed validation"),
         Code::EnvCapabilityMismatch => not_started("the environment lacks a required capability"),
         Code::CancelledImmediate | Code::CancelledAfterStep if step.is_none() => {

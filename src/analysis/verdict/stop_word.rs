@@ -13,7 +13,9 @@ use crate::analysis::stated::tokens;
 use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
 use crate::model::names::the_critic;
-use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
+use crate::model::{
+    CriticAction, Ended, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile,
+};
 use crate::stop;
 
 /// Returns the outcome and the status that a stop reason implies.
@@ -151,13 +153,17 @@ impl Facts<'_> {
                 let checked = criterion.reading().and_then(|reading| reading.measured());
                 let is_older =
                     checked.is_some_and(|checked| checked > self.done as f64) && self.is_whole();
-                let span = match is_older {
-                    true => format!(
-                        "{number} checks in a row, including an earlier run of the same engine (this run has {done})"
+                let (span, rest) = match is_older {
+                    true => (
+                        format!("{number} checks"),
+                        format!(
+                            " in a row, including an earlier run of the same engine (this run has {done})"
+                        ),
                     ),
-                    false => format!("{number} steps in a row"),
+                    false => (format!("{number} steps"), " in a row".to_owned()),
                 };
-                format!("State unchanged for {span}").into()
+                let brief = format!("State unchanged for {span}");
+                Wording::new(format!("{brief}{rest}"), brief)
             }
             None if answered => self.named(word).basis(words.to_owned()),
             None => {
@@ -212,7 +218,8 @@ impl Facts<'_> {
             StopReason::ContextOverflow => {
                 let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
                 let words = overflow.map_or_else(String::new, |(_, words)| format!(": {words}"));
-                format!("Context window full{words}")
+                let head = format!("{}{words}", Ended::CONTEXT_FULL);
+                return Wording::new(head, Ended::CONTEXT_FULL.to_owned());
             }
             StopReason::AgentCondition => format!(
                 "The agent's own stop condition was met{}",
