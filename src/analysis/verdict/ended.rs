@@ -22,7 +22,8 @@ pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, Wording) {
     let mark = if ended.is_death() {
         RunStatus::Died
     } else if ended.kind() == Some(EndKind::Context) {
-        // As for a run of board's engine.
+        // A full window limits what the run can do, as for a run of board's engine. Its outcome is
+        // failed, because the tool couldn't continue.
         RunStatus::Limit
     } else {
         RunStatus::of(ended.outcome)
