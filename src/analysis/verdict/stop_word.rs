@@ -6,7 +6,7 @@ use super::cause::{Cause, Spent, cause};
 use super::criterion::{Criterion, Own};
 use super::facts::{Facts, steps};
 use super::wording::{Note, NoteKind, Wording};
-use crate::analysis::format::{self, count, millis, score};
+use crate::analysis::format::{self, count, millis, number, score};
 use crate::analysis::lost::is_counted;
 use crate::analysis::newest::{has_answer, kept_answer};
 use crate::analysis::stated::tokens;
@@ -128,7 +128,7 @@ impl Facts<'_> {
             // It compares the id of the last step, which isn't the number of steps.
             Some(Own::Steps) => match reached {
                 Some((_, limit, _)) => {
-                    let rest = format!("{}: limit {}", self.step_after("after"), limit as i64);
+                    let rest = format!("{}: limit {}", self.step_after("after"), number(limit));
                     Wording::limit("Step limit reached", &rest, None)
                 }
                 None => at_limit("Step limit reached"),

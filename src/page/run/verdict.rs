@@ -234,8 +234,9 @@ impl<'a> Verdict<'a> {
             (Liveness::Unknown, _) if asks => {
                 "It asked the user a question. Whether it was answered is unknown. "
             }
-            (Liveness::Waiting, _) => "The last turn ended. The user may continue. ",
-            (Liveness::Unknown, Silent::Waits) => "The last turn ended. The user may continue. ",
+            (Liveness::Waiting, _) | (Liveness::Unknown, Silent::Waits) => {
+                "The last turn ended. The user may continue. "
+            }
             _ => "",
         };
         let description = Phrase::new()
