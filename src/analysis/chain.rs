@@ -13,7 +13,9 @@ use crate::analysis::newest::{label, newest_run};
 use crate::analysis::run_status::RunStatus;
 use crate::model::step::NO_WORDS;
 use crate::model::telling::{Tells, telling_line};
-use crate::model::{CANCELLED, CallEnd, Can, Index, NO_REPLY, StepHead, StopReason, Symbol};
+use crate::model::{
+    CANCELLED, CallEnd, Can, EndKind, Index, NO_REPLY, StepHead, StopReason, Symbol,
+};
 
 /// The number of equal calls in a row that count as a repetition.
 const MIN_EQUAL: usize = 3;
@@ -90,6 +92,7 @@ pub(super) fn patterns_before_stop(
         (RunStatus::Limit, Some(StopReason::BudgetTokens | StopReason::ContextOverflow)) => {
             &[Growth, Same, Turns, Error, Idle]
         }
+        (RunStatus::Limit, _) if is_window_full(index) => &[Growth, Same, Turns, Error, Idle],
         (RunStatus::Limit, _) => &[Same, Turns, Error, Idle],
         (RunStatus::Critic, _) => &[Fall, Same, Turns, Error, Idle],
         (RunStatus::Died, _) => &[Same, Turns, Error],
@@ -108,6 +111,13 @@ pub(super) fn patterns_before_stop(
     }
     found.truncate(2);
     found
+}
+
+/// Returns whether another tool's run ended because its context window was full.
+fn is_window_full(index: &Index) -> bool {
+    let manifest = index.manifest().get();
+    let ended = manifest.and_then(|manifest| manifest.ended.as_deref());
+    ended.is_some_and(|ended| ended.kind() == Some(EndKind::Context))
 }
 
 /// Returns whether another tool wrote the trace and it ends without a recorded reason.

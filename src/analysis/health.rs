@@ -473,7 +473,7 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     };
     if let Some(named) = named.filter(|named| !index.is_partial() && differs(named)) {
         let of_verdict = named.map_or_else(
-            || "the verdict records that no step ran".to_owned(),
+            || "the verdict names no last step".to_owned(),
             |id| format!("the verdict records that step {id} ran last"),
         );
         let of_file = match (last, last_id) {

@@ -1,13 +1,12 @@
 //! States how a run ended in the few words of a table cell, beginning with its status.
 //!
-//! The words come from the verdict: its brief form, or else its sentence after the status.
+//! The words come from the verdict: its brief form, or else its sentence after the status, then
+//! its notes.
 
-use super::format::{capitalised, counted};
+use super::format::{capitalised, counted, number, score};
 use super::run_result::ShownStatus;
 use super::summary::Summary;
-
-/// The mark of a verdict that is inferred. A table shows an icon for it.
-const INFERRED: &str = " (inferred";
+use super::verdict::NoteKind;
 
 impl Summary {
     /// Returns how the run ended: `Finished, 8 errors`, `API error 529: Overloaded`,
@@ -16,33 +15,42 @@ impl Summary {
         if self.partial {
             return format!("Indexing, {} so far", counted(self.steps, "step"));
         }
-        let status = self.shown_status();
-        let mut parts = self.verdict.sentence.split(" · ");
-        let sentence = parts.next().unwrap_or_default();
-        let sentence = sentence
-            .rfind(INFERRED)
-            .and_then(|at| sentence.get(..at))
-            .unwrap_or(sentence);
-        let mut words = match &*self.verdict.brief {
-            _ if status.is_answer() => self.answer_in_brief(status),
-            "" => after_status(status, sentence),
+        let (status, verdict) = (self.shown_status(), &self.verdict);
+        let is_answer = status.is_answer();
+        let reward = self.reward().filter(|_| is_answer);
+        let mut words = match &*verdict.brief {
+            _ if is_answer => self.answer_in_brief(status, reward),
+            "" => after_status(status, verdict.head()),
             brief => brief.to_owned(),
         };
-        let is_answer = status.is_answer();
-        for note in parts.filter(|note| {
-            !(is_answer && (note.starts_with("after ") || note.starts_with("reward ")))
-        }) {
+        let is_told = |kind| match kind {
+            NoteKind::Reward => reward.is_some(),
+            // An answer counts its errors.
+            NoteKind::Recovered => is_answer,
+            NoteKind::Denial | NoteKind::Other => false,
+        };
+        for note in verdict.notes.iter().filter(|note| !is_told(note.kind)) {
             words.push_str(if is_answer { ", " } else { " · " });
-            words.push_str(note);
+            words.push_str(&note.words);
         }
         words
     }
 
-    /// Returns the status of an answer, its reward and the number of errors on the way.
-    fn answer_in_brief(&self, status: ShownStatus) -> String {
-        let mut words = capitalised(status.as_str());
+    /// Returns the reward, if the run has one as its score.
+    fn reward(&self) -> Option<f64> {
         let is_rewarded = self.scores.iter().any(|given| given.name == "reward");
-        if let Some(reward) = self.last_score.filter(|_| is_rewarded) {
+        self.last_score.filter(|_| is_rewarded)
+    }
+
+    /// Returns the status of an answer, its reward and the number of errors on the way.
+    fn answer_in_brief(&self, status: ShownStatus, reward: Option<f64>) -> String {
+        let mut words = capitalised(status.as_str());
+        if let Some(reward) = reward {
+            let reward = if reward.fract() == 0.0 {
+                number(reward)
+            } else {
+                score(reward)
+            };
             words = format!("{words}: reward {reward}");
         }
         if self.errors > 0 {
@@ -84,14 +92,18 @@ fn uncapitalised(sentence: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::analysis::run_status::RunStatus;
     use crate::analysis::select::sample::run;
     use crate::analysis::summary::GivenScore;
+    use crate::analysis::verdict::Note;
 
-    fn brief(mark: RunStatus, sentence: &str, brief: &str) -> String {
+    fn brief(mark: RunStatus, sentence: &str, brief: &str, notes: &[(NoteKind, &str)]) -> String {
         let mut run = run("a", mark, None);
         run.verdict.sentence = sentence.into();
         run.verdict.brief = brief.into();
+        let notes = notes.iter().map(|(kind, words)| Note::new(*kind, *words));
+        run.verdict.notes = notes.collect();
         run.end_in_brief()
     }
 
@@ -99,37 +111,25 @@ mod tests {
     fn an_end_begins_with_the_status() {
         use RunStatus as S;
         for (mark, sentence, words, expected) in [
-            (
-                S::Answered,
-                "Finished at step 4 (inferred from end_turn)",
-                "",
-                "Finished",
-            ),
-            (
-                S::Answered,
-                "Answered at step 3 · after 2 recovered errors · 1 critic retry",
-                "",
-                "Finished, 1 critic retry",
-            ),
-            (
-                S::Answered,
-                "Answered at step 3 · conflicting records",
-                "",
-                "Finished, conflicting records",
-            ),
-            (S::Answered, "Answered · reward 0.5", "", "Finished"),
-            (
-                S::Limit,
-                "Turn limit reached after step 2: 3 turns, limit 3 · an answer was ready",
-                "Turn limit: 3 of 3 turns",
-                "Turn limit: 3 of 3 turns · an answer was ready",
-            ),
+            (S::Answered, "Finished at step 4", "", "Finished"),
             (S::Limit, "Enough", "", "Limit: enough"),
             (
                 S::Error,
                 "Failed in step 3: boom",
                 "",
                 "Failed in step 3: boom",
+            ),
+            (
+                S::Error,
+                "API error after step 3: Invalid API key · Fix external API key",
+                "API error: Invalid API key · Fix external API key",
+                "API error: Invalid API key · Fix external API key",
+            ),
+            (
+                S::Error,
+                "Failed in step 3: no (inferred)",
+                "",
+                "Failed in step 3: no (inferred)",
             ),
             (
                 S::Stopped,
@@ -165,8 +165,48 @@ mod tests {
                 "Unknown: Gemini CLI stopped",
             ),
         ] {
-            assert_eq!(brief(mark, sentence, words), expected, "{sentence}");
+            assert_eq!(brief(mark, sentence, words, &[]), expected, "{sentence}");
         }
+    }
+
+    #[test]
+    fn notes_follow_the_end() {
+        use NoteKind::{Other, Recovered, Reward};
+        let answered = |notes: &[_]| brief(RunStatus::Answered, "Answered at step 3", "", notes);
+        assert_eq!(
+            answered(&[
+                (Recovered, "after 2 recovered errors"),
+                (Other, "1 critic retry")
+            ]),
+            "Finished, 1 critic retry"
+        );
+        assert_eq!(
+            answered(&[(Other, "conflicting records")]),
+            "Finished, conflicting records"
+        );
+        assert_eq!(
+            answered(&[(Reward, "reward 0.5")]),
+            "Finished, reward 0.5",
+            "no score has it"
+        );
+        assert_eq!(
+            answered(&[(Other, "after all")]),
+            "Finished, after all",
+            "the kind counts, not the words"
+        );
+        let limit = |notes: &[_]| {
+            let sentence = "Turn limit reached after step 2: 3 turns, limit 3";
+            brief(
+                RunStatus::Limit,
+                sentence,
+                "Turn limit: 3 of 3 turns",
+                notes,
+            )
+        };
+        assert_eq!(
+            limit(&[(Other, "an answer was ready"), (Reward, "reward 0")]),
+            "Turn limit: 3 of 3 turns · an answer was ready · reward 0"
+        );
     }
 
     #[test]
@@ -180,7 +220,10 @@ mod tests {
         }]
         .into();
         (run.last_score, run.errors) = (Some(1.0), 1);
+        run.verdict.notes = [Note::new(NoteKind::Reward, "reward 1")].into();
         assert_eq!(run.end_in_brief(), "Succeeded: reward 1, 1 error");
+        run.last_score = Some(2.0 / 3.0);
+        assert!(run.end_in_brief().ends_with("reward 0.67, 1 error"));
         run.partial = true;
         assert_eq!(run.end_in_brief(), "Indexing, 6 steps so far");
     }

@@ -114,8 +114,11 @@ pub enum Basis {
     ManifestTime,
     /// The modification time of the latest file.
     FileTime,
-    /// The file is written as a whole, so its times don't show whether the run continues.
+    /// The file is final: it's in an archive, is written only after the run, or states that the run
+    /// is over.
     Closed,
+    /// The records have no times, and the time of the file doesn't show whether the run continues.
+    Untimed,
     /// No record or file has a usable time.
     Nothing,
     /// A file of the run is temporarily unreadable.
@@ -179,6 +182,9 @@ pub fn life(index: &Index, outside: ExternalFacts) -> Life {
     }
     if manifest.is_some_and(|manifest| manifest.is_closed) {
         return sure(Liveness::Unknown, Basis::Closed);
+    }
+    if manifest.is_some_and(|manifest| manifest.is_untimed) {
+        return sure(Liveness::Unknown, Basis::Untimed);
     }
     if segment.is_some_and(|segment| segment.teardown.is_some()) {
         return sure(Liveness::Died, Basis::Teardown);
@@ -356,6 +362,26 @@ mod tests {
             words(&slow, &[150, 302, 602, 5102]),
             ["running", "quiet", "stalled", "died"]
         );
+    }
+
+    #[test]
+    fn a_final_file_and_an_untimed_one_have_no_liveness() {
+        let of = |is_closed, is_untimed| {
+            let manifest = Manifest {
+                is_closed,
+                is_untimed,
+                ..Manifest::default()
+            };
+            let mut index = Index::default();
+            index.apply(Delta {
+                manifest: Some(ManifestState::Read(Box::new(manifest))),
+                ..Delta::default()
+            });
+            at(&index, 2)
+        };
+        assert_eq!(of(true, false), (Liveness::Unknown, Basis::Closed));
+        assert_eq!(of(false, true), (Liveness::Unknown, Basis::Untimed));
+        assert_eq!(of(true, true).1, Basis::Closed, "a member of an archive");
     }
 
     #[test]

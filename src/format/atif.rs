@@ -343,7 +343,7 @@ impl Reader for Trajectory {
         run.steps_unknown = self.steps_unknown;
         (run.started_at, run.latency_s) = (self.began, self.took);
         run.end_unknown = self.end_unknown;
-        run.is_closed = self.is_alone;
+        run.is_untimed = self.is_alone;
         run.ended = goes_on.or(end).map(Box::new);
     }
 }

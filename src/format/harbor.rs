@@ -439,7 +439,7 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
             .find(|exception| exception.starts_with('{'))
             .map(Exception::of)
     };
-    let rewards = in_words(&rewards(result));
+    let rewards = rewards(result);
     let Some(exception) = exception.or_else(of_steps) else {
         text(result.finished_at)?;
         let end = Ended::new(
@@ -448,7 +448,7 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
             Outcome::Completed,
             Certainty::Recorded,
         );
-        return Some(end.note(rewards));
+        return Some(rewarded(end, &rewards));
     };
     let kind = text(exception.kind).unwrap_or_default();
     let message = text(exception.message).unwrap_or_default();
@@ -461,10 +461,10 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
         let limit = seconds
             .map(|seconds| seconds * 1e3)
             .or_else(|| timeout(result));
-        return Some(end.note(rewards).compare(took, limit, "ms"));
+        return Some(rewarded(end, &rewards).compare(took, limit, "ms"));
     }
     let line = message.lines().next().unwrap_or_default();
-    Some(end.detail(cut(line)).note(rewards))
+    Some(rewarded(end.detail(cut(line)), &rewards))
 }
 
 /// Returns the verifier's rewards for the trial, or for each of its steps if there are none for the
@@ -507,6 +507,15 @@ fn of_verifier(result: &Result<'_>, step: &str) -> Vec<RunScore> {
     // Older results have a single reward.
     let one = number(verified.reward).map(|value| RunScore::number(name("reward"), value));
     each.chain(one).take(MAX_REWARDS).collect()
+}
+
+/// Adds the rewards. A single one may be the run's reward.
+fn rewarded(end: Ended, rewards: &[RunScore]) -> Ended {
+    let words = in_words(rewards);
+    match rewards {
+        [one] if &*one.name == "reward" => end.reward(words),
+        _ => end.note(words),
+    }
 }
 
 fn in_words(rewards: &[RunScore]) -> String {

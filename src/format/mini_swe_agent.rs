@@ -167,7 +167,7 @@ impl Reader for Trajectory {
         let at = draft.latest().filter(|_| ended.is_some());
         draft.counted_calls(self.info.counted);
         // The oldest files record no times, so a new file doesn't mean that its run continues.
-        let is_closed = draft.latest().is_none();
+        let is_untimed = draft.latest().is_none();
         // The program's clock starts before its first reply.
         let elapsed = self
             .began
@@ -181,7 +181,7 @@ impl Reader for Trajectory {
         {
             (limit.used, limit.bound) = (elapsed, Bound::AtLeast);
         }
-        run.is_closed |= is_closed;
+        run.is_untimed = is_untimed;
         run.updated_at = at;
         run.conflicts = conflict.into_iter().collect();
         run.statements

@@ -139,7 +139,7 @@ impl Reader for Trajectory {
         draft.counted_calls(self.counted);
         let run = draft.run();
         // The format records no times, so a new file doesn't mean that its run continues.
-        run.is_closed = true;
+        run.is_untimed = true;
         run.limits = limits;
         run.final_result = self.answer.take().filter(|_| end.is_some());
         run.ended = end.map(Box::new);

@@ -418,7 +418,7 @@ impl Simulation {
             .filter(|_| !has_figures)
             .map(|reward| format!("reward {reward}"));
         let note = self.note.as_deref().map(cut).unwrap_or_default();
-        Some(end.detail(note).note(reward.unwrap_or_default()))
+        Some(end.detail(note).reward(reward.unwrap_or_default()))
     }
 }
 

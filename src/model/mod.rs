@@ -41,8 +41,8 @@ use std::fmt;
 pub use call::{CallEnd, CallMark};
 pub(crate) use end::counts_steps;
 pub use end::{
-    Bound, Budget, Candidate, Certainty, Code, EndKind, Ended, Evidence, Gate, Limit, Op, Origin,
-    Outcome, Phase, Reached, Reading, Source, StopReason, StopVerdict, ToolLimit,
+    Bound, Budget, Candidate, Certainty, Code, EndKind, Ended, Evidence, Gate, Limit, Named, Op,
+    Origin, Outcome, Phase, Reached, Reading, Source, StopReason, StopVerdict, ToolLimit, limit_of,
 };
 pub use event::{EventHead, EventKind, EventNote};
 pub use fate::Fate;

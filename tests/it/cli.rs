@@ -289,7 +289,7 @@ fn help_of_every_command() {
       cost               The cost in US dollars, recorded or estimated (not in JSON)
       cost_recorded      The recorded cost in US dollars (JSON: cost_usd)
       cost_estimated     The cost estimated from tokens and prices
-      cost_at_least      The estimated cost of some steps, if that of the others is unknown
+      cost_at_least      A lower bound of the cost: the estimate for the steps whose cost is known
       duration           How long it took (JSON: duration_ms)
       duration_at_least  The shortest time it may have taken, if the exact time is unknown (JSON: duration_at_least_ms)
       score              The last score of a critic (JSON: last_score)

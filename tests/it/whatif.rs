@@ -317,7 +317,7 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
       rule                     vs. recorded  step  steps saved  tokens saved  time saved  answer   why
       max_steps=3              earlier          2            2         3,351       1.9 s  none     3 steps, limit 3
       critic_below=nobody:0.5  unknown          –            –             –           –  unknown  unknown from step 0: a score from the critic nobody isn't recorded
-      budget.steps=20          not reached      –            –             –           –  –        never reached before the run ended
+      budget.steps=20          not reached      –            –             –           –  –        not reached
       budget.tokens=4000       same             4            0             0        0 ms  –        5,698 tokens, limit 4,000 (ended the run)
     ");
     let json = command(&[

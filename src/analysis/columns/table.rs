@@ -314,7 +314,7 @@ pub static COLUMNS: &[Column] = &[
         "minimum cost",
         Usd(|run| run.cost_at_least_usd().map(Cost::Estimated)),
     )
-    .about("The estimated cost of some steps, if that of the others is unknown")
+    .about("A lower bound of the cost: the estimate for the steps whose cost is known")
     .sums(),
     row(
         "duration",

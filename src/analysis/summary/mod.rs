@@ -1294,7 +1294,9 @@ impl Verdict {
     fn of_unread(steps: usize) -> Self {
         Self {
             sentence: format!("Being read, {} so far", format::counted(steps, "step")).into(),
+            head: Shared::default(),
             brief: Shared::default(),
+            notes: ThinVec::new(),
             second: Shared::default(),
             outcome: Outcome::Unknown,
             mark: RunStatus::Unknown,

@@ -112,7 +112,7 @@ fn of_the_last_check(facts: &Facts<'_>) -> Option<String> {
         .is_none_or(|stop| stop.gate == Some(Gate::AfterStep));
     (by_check && at_the_end).then(|| {
         format!(
-            "The last stop check (events.jsonl:{}) records that the run continues, but the stop reason is {word}",
+            "The last stop check (events.jsonl:{}) continued the run, but the stop reason is {word}",
             check.line
         )
     })

@@ -3,37 +3,35 @@
 
 use super::RunStatus;
 use super::facts::Facts;
-use super::said::{Said, of_limit};
+use super::wording::{Note, NoteKind, Wording, of_limit};
 use crate::analysis::format::{amount, capitalised};
 use crate::analysis::stated::{compared, limit_beside, used_of, values};
-use crate::model::{Certainty, EndKind, Ended, Outcome, Reached};
+use crate::model::{Certainty, EndKind, Ended, Named, Outcome, Reached};
 
 /// Of a longer error, only the first sentence is quoted; characters.
 const MAX_QUOTED: usize = 80;
 
-/// Returns the status and the sentence.
-pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, Said) {
+/// Returns the status and the words.
+pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, Wording) {
     let cut = facts.cut();
-    let sentence = if ended.is_sentence {
-        Said::from(ended.detail.to_string())
+    let wording = if ended.is_sentence {
+        Wording::from(ended.detail.to_string())
     } else {
-        sentence(facts, ended, cut.is_some())
+        wording(facts, ended, cut.is_some())
     };
     let mark = if ended.is_death() {
         RunStatus::Died
     } else if ended.kind() == Some(EndKind::Context) {
-        // As for a run of board's engine.
+        // A full window limits what the run can do, as for a run of board's engine. Its outcome is
+        // failed, because the tool couldn't continue.
         RunStatus::Limit
     } else {
         RunStatus::of(ended.outcome)
     };
-    (
-        mark,
-        sentence + &*cut.map_or_else(String::new, |cut| format!(" · {cut}")),
-    )
+    (mark, wording.note(&cut.unwrap_or_default()))
 }
 
-fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Said {
+fn wording(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Wording {
     if let Some(sentence) = at_once(ended) {
         return sentence.into();
     }
@@ -57,17 +55,17 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Said {
     let (numbers, contradiction) = match (ended.measured, ended.limit) {
         _ if let Some(stated) = limit.disputed() => {
             let values = values(stated, ended.unit);
-            let dispute = format!(" · the records disagree on the limit ({values})");
+            let dispute = format!("the records disagree on the limit ({values})");
             (ended.measured.map(of), dispute)
         }
         _ if !ended.refuted.is_empty() => {
             let used = each_of(&ended.refuted);
-            (None, format!(" · but the trace records {used}"))
+            (None, format!("but the trace records {used}"))
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
             let used = used_of(measured, limit, ended.unit);
             let bound = ended.bound.words();
-            (None, format!(" · but the trace records {bound}{used}"))
+            (None, format!("but the trace records {bound}{used}"))
         }
         (measured, limit) => {
             let numbers = match (measured, limit) {
@@ -82,89 +80,84 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> Said {
             (numbers, String::new())
         }
     };
-    let mut sentence = match headline {
+    let mut head = match headline {
         // It happened in the step, not after it.
         Ended::CUT_REPLY => format!("{}{}", Ended::CUT_REPLY, in_step(facts, is_cut)),
         _ => format!("{headline}{step}"),
     };
-    if let (None, Some(limit), "") = (&numbers, ended.limit, &*contradiction) {
-        sentence += &format!(": limit {}", of(limit));
-    }
+    let numbers = numbers.or_else(|| {
+        let limit = ended.limit.filter(|_| contradiction.is_empty())?;
+        Some(format!("limit {}", of(limit)))
+    });
     if let Some(numbers) = &numbers {
-        sentence += &format!(": {numbers}");
+        head += &format!(": {numbers}");
     }
-    sentence += &contradiction;
-    let mut brief = brief(ended, headline, &step);
-    let words = words(ended, numbers.is_some() || ended.limit.is_some());
-    if !words.is_empty() {
+    let mut brief = brief(ended, headline, &step, limit.disputed().is_some());
+    let detail = detail(ended, numbers.is_some() || ended.limit.is_some());
+    let mut beside = "";
+    if numbers.is_some() {
         // A second colon would make the sentence hard to read.
-        let is_note = words == *ended.note;
-        let mark = if numbers.is_some() || is_note {
-            " · "
-        } else {
-            ": "
-        };
-        if mark == ": " && !brief.is_empty() {
-            brief = with_error(&brief, &words);
+        beside = detail;
+    } else if !detail.is_empty() {
+        if !brief.is_empty() {
+            brief = with_error(&brief, detail);
         }
-        sentence += &format!("{mark}{}", words.trim_end_matches('.'));
+        head += &format!(": {detail}");
     }
-    if ended.certainty == Certainty::Inferred {
+    let basis = if ended.certainty == Certainty::Inferred {
         let link = if ended.is_own_word() { ":" } else { " from" };
-        sentence += &format!(" (inferred{link} {})", ended.word);
-    }
-    if let Some(invalidation) = facts
+        format!("inferred{link} {}", ended.word)
+    } else {
+        String::new()
+    };
+    let invalidation = facts
         .manifest
-        .and_then(|manifest| manifest.invalidation.as_deref())
-    {
-        sentence += &format!(" · {invalidation}");
-    }
-    if !ended.later.is_empty() {
-        sentence += &format!("; {}", ended.later);
-    }
-    Said::new(sentence, brief)
+        .and_then(|manifest| manifest.invalidation.as_deref());
+    Wording::new(head, brief)
+        .basis(basis)
+        .note(&contradiction)
+        .note(beside)
+        .note(ended.note.trim_end_matches('.'))
+        .noted([Note::new(NoteKind::Reward, &*ended.reward)])
+        .note(invalidation.unwrap_or_default())
+        .note(&ended.later)
 }
 
 /// The longest HTTP status code in an error; characters.
 const CODE: usize = 3;
 
 /// Returns the end in the few words of a table cell. Empty if the sentence will do.
-fn brief(ended: &Ended, headline: &str, step: &str) -> String {
-    let name = headline.strip_suffix(" reached");
-    match (name, ended.measured, ended.limit) {
-        (Some(name), Some(measured), Some(limit))
+fn brief(ended: &Ended, headline: &str, step: &str, is_disputed: bool) -> String {
+    // None of several limits is the right one.
+    let limit = ended.limit.filter(|_| !is_disputed);
+    match (ended.named(), ended.measured, limit) {
+        (Named::Limit(name), Some(measured), Some(limit))
             if ended.refuted.is_empty() && !ended.reading().is_refuted() =>
         {
             let bound = ended.bound.words();
             format!("{name}: {bound}{}", of_limit(measured, limit, ended.unit))
         }
         _ if headline == Ended::CUT_REPLY => "Reply token limit".to_owned(),
-        (Some(name), None, Some(limit)) if ended.outcome == Outcome::Truncated => {
+        _ if headline == Ended::CONTEXT_FULL => headline.to_owned(),
+        (Named::Limit(name), None, Some(limit)) if ended.outcome == Outcome::Truncated => {
             format!("{name}{step}: limit {}", amount(limit, ended.unit))
         }
-        (Some(name), ..) if ended.outcome == Outcome::Truncated => format!("{name}{step}"),
+        (Named::Limit(name), ..) if ended.outcome == Outcome::Truncated => format!("{name}{step}"),
+        (Named::Error(kind), ..) if ended.outcome == Outcome::Failed => {
+            let step = if ended.detail.is_empty() { step } else { "" };
+            format!("{}{step}", capitalised(kind))
+        }
         _ if ended.outcome == Outcome::Failed => {
-            let kind = ["Failed with an ", "Failed with a "]
-                .iter()
-                .find_map(|start| headline.strip_prefix(start))
-                .unwrap_or(headline);
-            match ended.detail.is_empty() {
-                true if kind == headline => String::new(),
-                true => format!("{}{step}", capitalised(kind)),
-                false if headline == Ended::REFUSED => String::new(),
-                false => capitalised(kind),
-            }
+            let is_told = ended.detail.is_empty() || headline == Ended::REFUSED;
+            if is_told { "" } else { headline }.to_owned()
         }
-        _ if headline.starts_with("Interrupted") => {
-            format!("{}{step}", headline.replacen("Interrupted", "Cancelled", 1))
-        }
+        (Named::Interruption(who), ..) => format!("Cancelled{who}{step}"),
         _ => String::new(),
     }
 }
 
 /// Adds the words of an error: "API error 529: Overloaded".
 fn with_error(kind: &str, words: &str) -> String {
-    let words = words.trim_end_matches('.');
     let is_code =
         |code: &&str| code.len() == CODE && code.bytes().all(|byte| byte.is_ascii_digit());
     match words.split_once(' ').filter(|(code, _)| is_code(code)) {
@@ -181,9 +174,9 @@ fn in_step(facts: &Facts<'_>, is_cut: bool) -> String {
     }
 }
 
-/// Returns the details from the tool. Of a long error, only the first sentence: the evidence has all
-/// of it. Leaves out details that only repeat the headline and its numbers.
-fn words(ended: &Ended, has_numbers: bool) -> String {
+/// Returns the details from the tool, without a full stop. Of a long error, only the first sentence:
+/// the evidence has all of it. Leaves out details that only repeat the headline and its numbers.
+fn detail(ended: &Ended, has_numbers: bool) -> &str {
     let is_long = ended.detail.chars().count() > MAX_QUOTED;
     let detail = if is_long && ended.outcome == Outcome::Failed {
         first_sentence(&ended.detail)
@@ -192,19 +185,15 @@ fn words(ended: &Ended, has_numbers: bool) -> String {
     };
     // The evidence has these details, and the headline says as much.
     let is_said = matches!(&*ended.headline, Ended::CUT_REPLY | Ended::CONTEXT_FULL);
-    let detail = if is_said || has_numbers && repeats(detail, ended) {
-        ""
-    } else {
-        detail
-    };
+    if is_said || has_numbers && repeats(detail, ended) {
+        return "";
+    }
     // The headline already says that the API failed.
     let detail = match detail.strip_prefix("API Error: ") {
         Some(error) if ended.headline.contains("API error") => error,
         _ => detail,
     };
-    let both = [detail, &*ended.note].into_iter();
-    let both: Vec<&str> = both.filter(|words| !words.is_empty()).collect();
-    both.join("; ")
+    detail.trim_end_matches('.')
 }
 
 /// Returns whether a detail begins like the headline and has no numbers besides its own: "Token
@@ -317,6 +306,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Index;
 
     #[test]
     fn a_detail_that_repeats_the_numbers_is_left_out() {
@@ -334,6 +324,42 @@ mod tests {
         assert!(repeats(detail, &ended(280.0)));
         assert!(!repeats(detail, &ended(281.0)), "another number");
         assert!(!repeats("The token limit is 250", &ended(280.0)));
+    }
+
+    fn turns(measured: Option<f64>, limit: Option<f64>) -> Ended {
+        let (outcome, certainty) = (Outcome::Truncated, Certainty::Recorded);
+        Ended::new("max_turns", "Turn limit reached", outcome, certainty)
+            .compare(measured, limit, "turns")
+    }
+
+    #[test]
+    fn a_detail_is_a_note_beside_a_limit() {
+        let index = Index::default();
+        let told = |measured, limit| {
+            let ended = turns(measured, limit).detail("The agent took too long.");
+            wording(&Facts::of(&index), &ended, false).sentence().0
+        };
+        let head = "Turn limit reached";
+        let note = "The agent took too long";
+        assert_eq!(told(None, None), format!("{head}: {note}"));
+        assert_eq!(
+            told(None, Some(3.0)),
+            format!("{head}: limit 3 turns · {note}")
+        );
+        assert_eq!(
+            told(Some(3.0), Some(3.0)),
+            format!("{head}: 3 turns, limit 3 · {note}")
+        );
+    }
+
+    #[test]
+    fn a_disputed_limit_is_not_in_the_brief_form() {
+        let told = |is_disputed| {
+            let ended = turns(Some(3.0), Some(3.0));
+            brief(&ended, &ended.headline, " after step 2", is_disputed)
+        };
+        assert_eq!(told(false), "Turn limit: 3 of 3 turns");
+        assert_eq!(told(true), "Turn limit after step 2");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use super::wording::Wording;
 use crate::analysis::format::{self, amount, capitalised, lowered};
 use crate::analysis::lost::lost;
 use crate::analysis::newest::{after_the_end, has_answer, is_answer_null, label, newest_run};
@@ -111,7 +112,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns the headline for a limit if records disagree on the amount used.
-    pub(super) fn disputed_total(&self, what: &str, unit: &'static str) -> Option<String> {
+    pub(super) fn disputed_total(&self, what: &str, unit: &'static str) -> Option<Wording> {
         let total = stated::total(self.index, unit);
         let about = match unit {
             "steps" => "number of steps",
@@ -119,10 +120,9 @@ impl<'a> Facts<'a> {
             other => other,
         };
         let values = stated::values(total.disputed()?, unit);
-        Some(format!(
-            "{what} · {} disagree on the {about} ({values})",
-            stated::holders(self.index)
-        ))
+        let holders = stated::holders(self.index);
+        let dispute = format!("{holders} disagree on the {about} ({values})");
+        Some(Wording::from(what.to_owned()).note(&dispute))
     }
 
     /// Returns the headline for a limit that records disagree on: the stated values, and the usage
@@ -132,7 +132,7 @@ impl<'a> Facts<'a> {
         what: &str,
         limit: &Agreement<f64>,
         spent: (Option<f64>, Op, &str),
-    ) -> Option<String> {
+    ) -> Option<Wording> {
         let (stated, (measured, op, unit)) = (limit.disputed()?, spent);
         let values = stated::values(stated, unit);
         let reached = crate::model::stated::by_value(stated, |a, b| a == b);
@@ -153,10 +153,8 @@ impl<'a> Facts<'a> {
             (None, ..) => String::new(),
         };
         let (holders, what) = (stated::holders(self.index), lowered(what));
-        Some(format!(
-            "{} disagree on the limit ({values}): {what}{used}",
-            capitalised(holders)
-        ))
+        let holders = capitalised(holders);
+        Some(format!("{holders} disagree on the limit ({values}): {what}{used}").into())
     }
 
     /// Describes where the run's only file is truncated or damaged.

@@ -23,30 +23,34 @@ mod facts;
 mod now;
 mod recorded;
 mod rounds;
-mod said;
 mod second;
 mod stop_word;
 #[cfg(test)]
 mod tests;
+mod wording;
 
 pub use super::run_status::RunStatus;
 pub use cause::{LimitFrom, StepLimit};
 pub(super) use facts::{decided_stop, is_disputed, last_mode};
 pub use recorded::reading;
 pub(super) use rounds::other_run;
+pub use wording::{Note, NoteKind};
 
 use facts::{Facts, steps};
-use said::Said;
 use stop_word::classify;
+use wording::Wording;
 
 /// The reason why a run stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The reason, without a full stop.
+    /// The reason with its notes, without a full stop.
     pub sentence: Shared,
-    /// The same in the few words of a table cell, without notes. Empty if the status and the
-    /// sentence are short enough.
+    /// The sentence without its notes and without what shows the end. Empty if it has neither.
+    pub(super) head: Shared,
+    /// The same in the few words of a table cell. Empty if the head is short enough.
     pub brief: Shared,
+    /// Further facts about the end, in the order of the sentence.
+    pub notes: ThinVec<Note>,
     /// One full sentence about anything else that happened; may be empty.
     pub second: Shared,
     /// The outcome.
@@ -69,6 +73,15 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Returns the sentence without its notes and without what shows the end.
+    pub fn head(&self) -> &str {
+        if self.head.is_empty() {
+            &self.sentence
+        } else {
+            &self.head
+        }
+    }
+
     /// Returns whether the run ended well with an answer, or `None` if it's unknown how the run
     /// ended.
     pub fn answer_known(&self) -> Option<bool> {
@@ -108,11 +121,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         None if facts.cut().is_some() => None,
         None => facts.last.map(|(ordinal, _)| ordinal),
     };
-    let verdict = |outcome, mark, certainty, said: Said| {
-        let Said {
-            mut sentence,
-            mut brief,
-        } = said;
+    let verdict = |outcome, mark, certainty, mut wording: Wording| {
         let contradictions = contradiction::contradictions(&facts, life, outcome);
         // A statement that another record contradicts doesn't count as recorded.
         let is_denied = certainty == Certainty::Recorded && !contradictions.is_empty();
@@ -121,24 +130,26 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         } else {
             certainty
         };
-        let is_said = facts.is_unsuccessful() || sentence.ends_with(recorded::DENIAL);
+        let is_said = facts.is_unsuccessful() || wording.has(NoteKind::Denial);
         if mark == RunStatus::Answered && !contradictions.is_empty() && !is_said {
-            sentence.push_str(" · conflicting records");
+            wording = wording.note("conflicting records");
         }
         let is_blank = mark == RunStatus::Answered && is_answer_blank(facts.index);
         let mark = if is_blank { RunStatus::Unknown } else { mark };
         if is_blank {
-            sentence = format!("Ended with an empty answer{}", facts.step_after("at"));
-            brief.clear();
+            wording = format!("Ended with an empty answer{}", facts.step_after("at")).into();
         }
         let has_answer = kept_answer(facts.index).is_some();
         let answered = match mark {
             RunStatus::Answered => outcome == Outcome::Completed || has_answer,
             _ => outcome == Outcome::Completed && has_answer,
         };
+        let (sentence, head) = wording.sentence();
         Verdict {
             sentence: sentence.into(),
-            brief: brief.into(),
+            head: head.into(),
+            brief: wording.brief.as_str().into(),
+            notes: wording.notes.into(),
             second: facts.second(mark).into(),
             outcome,
             mark,
@@ -170,8 +181,8 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         return verdict(outcome, mark, certainty, facts.unreadable_tail().into());
     }
     if let Some(ended) = facts.ended(life) {
-        let (mark, sentence) = ended::read(&facts, ended);
-        let base = verdict(ended.outcome, mark, ended.certainty, sentence);
+        let (mark, wording) = ended::read(&facts, ended);
+        let base = verdict(ended.outcome, mark, ended.certainty, wording);
         return Verdict {
             // The board's own description of the last records isn't a recorded reason.
             stop_reason: Some(&*ended.word)
@@ -248,9 +259,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         ),
         (Liveness::Unknown, _) => {
             // No process waits for a user here, but that doesn't show that the program was killed.
-            let closed = life.basis == Basis::Closed && index.format().no_end_reason.is_empty();
+            let is_untold = matches!(life.basis, Basis::Closed | Basis::Untimed);
             let why = index.format().no_end_reason;
-            let sentence = if closed || !why.is_empty() {
+            let sentence = if is_untold || !why.is_empty() {
                 format!("No end recorded{}", facts.step_after("after"))
             } else {
                 facts.broken_off()
@@ -279,8 +290,8 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         ),
         (_, word) => match (facts.stop, word) {
             (Some(stop), _) => {
-                let (outcome, mark, sentence) = recorded::read(&facts, stop);
-                verdict(outcome, mark, Certainty::Recorded, sentence)
+                let (outcome, mark, wording) = recorded::read(&facts, stop);
+                verdict(outcome, mark, Certainty::Recorded, wording)
             }
             (None, Some(word)) => {
                 let (outcome, mark) = classify(StopReason::parse(word));
@@ -356,9 +367,15 @@ impl Facts<'_> {
 
     fn died(&self, life: &Life) -> String {
         let stop = self.decided_stop();
+        let stopped = stop.map(|word| {
+            let place = self.place();
+            format!("Died {place}: stopped for \"{word}\", but no END event")
+        });
         if life.basis == Basis::Teardown {
-            let stop = stop.map_or_else(String::new, |word| format!(" (stop reason: {word})"));
-            return format!("Died {}{stop}: unhandled exception", self.place());
+            return stopped.unwrap_or_else(|| {
+                let place = self.place();
+                format!("Died {place}: the engine closed its tools but wrote no END event")
+            });
         }
         let Some(event) = self
             .index
@@ -369,11 +386,8 @@ impl Facts<'_> {
         else {
             return stop_word::without_events(self.index, self.step());
         };
-        if let Some(word) = stop {
-            return format!(
-                "Died {}: stopped for \"{word}\", but no END event",
-                self.place()
-            );
+        if let Some(stopped) = stopped {
+            return stopped;
         }
         let gone = if life.basis == Basis::Process {
             "; its process is gone"

@@ -4,18 +4,18 @@
 use super::RunStatus;
 use super::cause::LimitFrom;
 use super::facts::{Facts, steps};
-use super::said::Said;
+use super::wording::{Note, NoteKind, Wording};
 use crate::analysis::format::amount;
 use crate::analysis::newest::newest_run;
 use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::analysis::stated::compared;
 use crate::model::{
-    Code, CriticAction, Evidence, Gate, Index, Op, Outcome, Source, StopVerdict, Symbol,
+    Code, CriticAction, Ended, Evidence, Gate, Index, Op, Outcome, Source, StopVerdict, Symbol,
 };
 use crate::stop::{self, BUDGETS};
 
-/// Ends the sentence about a verdict that its own rules contradict.
-pub(super) const DENIAL: &str = " · but the recorded rules and steps contradict it";
+/// The note about a verdict that its own rules contradict.
+const DENIAL: &str = "but the recorded rules and steps contradict it";
 
 /// State fields that the engine itself changes, in every step or at the end.
 const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
@@ -32,8 +32,8 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
     Some(format!("{compared}{by}"))
 }
 
-/// Returns the outcome, the status and the sentence.
-pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, Said) {
+/// Returns the outcome, the status and the words.
+pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, Wording) {
     let disputed = limit_of_stop(facts.index, facts.retraced());
     let (reading, what) = (&stop.reading, headline(stop).unwrap_or("Limit reached"));
     let spent = (
@@ -50,18 +50,21 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     let denied = facts
         .disputed_limit(what, &disputed, spent)
         .or_else(|| facts.disputed_total(what, unit?));
-    let said = denied.map_or_else(|| sentence(facts, stop), Said::from);
+    let wording = denied.unwrap_or_else(|| sentence(facts, stop));
     let is_refuted = disputed.disputed().is_none()
         && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
-    let denial = if is_refuted { DENIAL } else { "" };
+    let denial = is_refuted.then(|| Note::new(NoteKind::Denial, DENIAL));
     let by_code = outcome_by_code(stop);
     let outcome = if is_outcome_agreed(facts.index, stop) {
         stop.outcome
     } else {
         Outcome::Unknown
     };
-    let said = said + facts.refusal(by_code) + &*facts.asides(&stop.stop_reason) + denial;
-    (outcome, mark(&stop.code, by_code), said)
+    let wording = wording
+        .note(facts.refusal(by_code))
+        .noted(facts.asides(&stop.stop_reason))
+        .noted(denial);
+    (outcome, mark(&stop.code, by_code), wording)
 }
 
 /// Returns the outcome that the code of a verdict implies. A custom code implies none, so its
@@ -136,7 +139,7 @@ fn headline(stop: &StopVerdict) -> Option<&'static str> {
         })
 }
 
-fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Said {
+fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Wording {
     let detail = &*stop.reading.detail;
     let step = stop.step.map(|step| format!("step {step}"));
     let at = |word: &str| {
@@ -191,16 +194,19 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Said {
             } else {
                 "identical replies"
             };
-            format!("{} in a row", many(what))
+            let replies = many(what);
+            return Wording::new(format!("{replies} in a row"), replies);
         }
         Code::Stagnation => match measured {
-            Some(idle) if changed_meanwhile(facts, stop) => {
-                format!(
-                    "The state that the agent compares didn't change for {} in a row",
-                    steps(idle as usize)
-                )
+            Some(idle) => {
+                let steps = steps(idle as usize);
+                let head = if changed_meanwhile(facts, stop) {
+                    format!("The state that the agent compares didn't change for {steps} in a row")
+                } else {
+                    format!("State unchanged for {steps} in a row")
+                };
+                return Wording::new(head, format!("State unchanged for {steps}"));
             }
-            Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
         },
         Code::StopOnTool => match called_tool(facts.index, stop) {
@@ -216,7 +222,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Said {
                 return facts.critic_stop();
             }
             _ => {
-                return Said::new(
+                return Wording::new(
                     format!("Stopped by a critic{}", why()),
                     format!("Critic stop: a critic{}", why()),
                 );
@@ -238,7 +244,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> Said {
         }
         Code::AgentFailed => format!("The agent's code failed{}{}", at("in"), why()),
         Code::TraceWriteFailed => format!("Ended because the trace couldn't be written{}", why()),
-        Code::ContextOverflow => format!("Context window full{}{}", at("at"), why()),
+        Code::ContextOverflow => {
+            let head = format!("{}{}{}", Ended::CONTEXT_FULL, at("at"), why());
+            return Wording::new(head, Ended::CONTEXT_FULL.to_owned());
+        }
         Code::TaskValidationFailed => not_started("the task failed validation"),
         Code::EnvCapabilityMismatch => not_started("the environment lacks a required capability"),
         Code::CancelledImmediate | Code::CancelledAfterStep if step.is_none() => {
@@ -300,9 +309,9 @@ fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
 }
 
 /// Formats "Step limit reached: 10 steps, limit 10". The table of rules shows who set the limit.
-fn limit(what: &str, stop: &StopVerdict) -> Said {
+fn limit(what: &str, stop: &StopVerdict) -> Wording {
     let early = if stop.step.is_none() {
-        ", before the first step"
+        "before the first step"
     } else {
         ""
     };
@@ -316,10 +325,10 @@ fn limit(what: &str, stop: &StopVerdict) -> Said {
             format!(" after {measured}, though the recorded limit is {limit}")
         }
         (Some(measured), Some(limit)) => {
-            return Said::limit(what, "", Some((measured, limit, &reading.unit))) + early;
+            return Wording::limit(what, "", Some((measured, limit, &reading.unit))).note(early);
         }
         _ if reading.detail.is_empty() => String::new(),
         _ => format!(": {}", reading.detail),
     };
-    Said::limit(what, &format!("{rest}{early}"), None)
+    Wording::limit(what, &rest, None).note(early)
 }

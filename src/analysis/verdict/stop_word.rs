@@ -5,15 +5,17 @@ use super::RunStatus;
 use super::cause::{Cause, Spent, cause};
 use super::criterion::{Criterion, Own};
 use super::facts::{Facts, steps};
-use super::said::Said;
-use crate::analysis::format::{count, millis, score};
+use super::wording::{Note, NoteKind, Wording};
+use crate::analysis::format::{self, count, millis, number, score};
 use crate::analysis::lost::is_counted;
 use crate::analysis::newest::{has_answer, kept_answer};
 use crate::analysis::stated::tokens;
 use crate::analysis::timing::took_ms;
 use crate::model::index::{Segment, is_same_total};
 use crate::model::names::the_critic;
-use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
+use crate::model::{
+    CriticAction, Ended, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile,
+};
 use crate::stop;
 
 /// Returns the outcome and the status that a stop reason implies.
@@ -77,8 +79,8 @@ fn is_unreadable(index: &Index, file: TraceFile) -> bool {
 
 impl Facts<'_> {
     /// Returns the sentence for `word`.
-    pub(super) fn stopped(&self, word: &str) -> Said {
-        let said = match cause(self.index, word) {
+    pub(super) fn stopped(&self, word: &str) -> Wording {
+        let wording = match cause(self.index, word) {
             Cause::Named | Cause::Budget => self.named(word),
             Cause::Criterion(criterion) => self.criterion(criterion, word),
             // The word says that the run answered, whichever rule detected it.
@@ -88,7 +90,9 @@ impl Facts<'_> {
                 format!("Stopped with \"{word}\" after {done}; the rule isn't recorded").into()
             }
         };
-        said + self.refusal(classify(StopReason::parse(word)).0) + &*self.asides(word)
+        wording
+            .note(self.refusal(classify(StopReason::parse(word)).0))
+            .noted(self.asides(word))
     }
 
     /// Describes an answer in the last step that didn't end the run.
@@ -96,14 +100,14 @@ impl Facts<'_> {
         let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
         let refused = self.answers() && !accepted && !has_answer(self.index);
         if refused {
-            "; the answer wasn't accepted"
+            "the answer wasn't accepted"
         } else {
             ""
         }
     }
 
     /// Describes a run that a criterion ended.
-    fn criterion(&self, criterion: Criterion<'_>, word: &str) -> Said {
+    fn criterion(&self, criterion: Criterion<'_>, word: &str) -> Wording {
         let reason = StopReason::parse(word);
         let answered = reason.says_answered();
         let done = steps(self.done);
@@ -115,8 +119,8 @@ impl Facts<'_> {
         let at_limit = |headline: &str| {
             let after = self.step_after("after");
             match reached {
-                Some(_) => Said::limit(headline, &after, reached),
-                None => Said::limit(headline, &format!("{after}: {words}"), None),
+                Some(_) => Wording::limit(headline, &after, reached),
+                None => Wording::limit(headline, &format!("{after}: {words}"), None),
             }
         };
         match criterion.own {
@@ -124,8 +128,8 @@ impl Facts<'_> {
             // It compares the id of the last step, which isn't the number of steps.
             Some(Own::Steps) => match reached {
                 Some((_, limit, _)) => {
-                    let rest = format!("{}: limit {}", self.step_after("after"), limit as i64);
-                    Said::limit("Step limit reached", &rest, None)
+                    let rest = format!("{}: limit {}", self.step_after("after"), number(limit));
+                    Wording::limit("Step limit reached", &rest, None)
                 }
                 None => at_limit("Step limit reached"),
             },
@@ -137,10 +141,10 @@ impl Facts<'_> {
                 let longer = longer.map_or_else(String::new, |(counted, took)| {
                     let (counted, took) = (millis(counted), millis(took));
                     format!(
-                        " · the criterion measured {counted}, but this run took {took}: its clock started earlier or is wrong"
+                        "the criterion measured {counted}, but this run took {took}: its clock started earlier or is wrong"
                     )
                 });
-                at_limit("Time limit reached") + &*longer
+                at_limit("Time limit reached").note(&longer)
             }
             Some(Own::Tokens) => at_limit("Token limit reached"),
             Some(Own::Stagnation) => {
@@ -149,15 +153,19 @@ impl Facts<'_> {
                 let checked = criterion.reading().and_then(|reading| reading.measured());
                 let is_older =
                     checked.is_some_and(|checked| checked > self.done as f64) && self.is_whole();
-                let span = match is_older {
-                    true => format!(
-                        "{number} checks in a row, including an earlier run of the same engine (this run has {done})"
+                let (span, rest) = match is_older {
+                    true => (
+                        format!("{number} checks"),
+                        format!(
+                            " in a row, including an earlier run of the same engine (this run has {done})"
+                        ),
                     ),
-                    false => format!("{number} steps in a row"),
+                    false => (format!("{number} steps"), " in a row".to_owned()),
                 };
-                format!("State unchanged for {span}").into()
+                let brief = format!("State unchanged for {span}");
+                Wording::new(format!("{brief}{rest}"), brief)
             }
-            None if answered => self.named(word) + &*format!(" ({words})"),
+            None if answered => self.named(word).basis(words.to_owned()),
             None => {
                 format!("Stopped by a criterion after {done}: {words} (recorded as {word})").into()
             }
@@ -170,11 +178,11 @@ impl Facts<'_> {
     }
 
     /// Describes the word itself.
-    fn named(&self, word: &str) -> Said {
+    fn named(&self, word: &str) -> Wording {
         let bracketed =
             |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
-        if let Some(sentence) = self.of_disputed_limit(word) {
-            return sentence.into();
+        if let Some(wording) = self.of_disputed_limit(word) {
+            return wording;
         }
         let reason = StopReason::parse(word);
         let headline = stop::budget_of(reason).map_or("Limit reached", |row| row.headline);
@@ -187,30 +195,31 @@ impl Facts<'_> {
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
                 Some(limit) => {
                     let reached = (self.done as f64, limit.steps as f64, "steps");
-                    return Said::limit(headline, "", Some(reached));
+                    return Wording::limit(headline, "", Some(reached));
                 }
-                None => return Said::limit(headline, &self.step_after("after"), None),
+                None => return Wording::limit(headline, &self.step_after("after"), None),
             },
             StopReason::MaxSteps => {
                 let headline = stop::row(word).and_then(|row| row.headline);
-                return Said::limit(headline.unwrap_or(word), &self.step_after("after"), None);
+                return Wording::limit(headline.unwrap_or(word), &self.step_after("after"), None);
             }
             StopReason::BudgetTime => {
                 let took = took_ms(self.index);
                 let took = took.map_or_else(String::new, |took| format!(" after {}", millis(took)));
-                return Said::limit(headline, &took, None);
+                return Wording::limit(headline, &took, None);
             }
             StopReason::BudgetTokens => {
                 let used = tokens(self.index);
                 let used = used.map_or_else(String::new, |tokens| {
                     format!(" after {} tokens", count(tokens))
                 });
-                return Said::limit(headline, &used, None);
+                return Wording::limit(headline, &used, None);
             }
             StopReason::ContextOverflow => {
                 let overflow = self.segment.and_then(|segment| segment.overflow.as_ref());
                 let words = overflow.map_or_else(String::new, |(_, words)| format!(": {words}"));
-                format!("Context window full{words}")
+                let head = format!("{}{words}", Ended::CONTEXT_FULL);
+                return Wording::new(head, Ended::CONTEXT_FULL.to_owned());
             }
             StopReason::AgentCondition => format!(
                 "The agent's own stop condition was met{}",
@@ -251,7 +260,7 @@ impl Facts<'_> {
     }
 
     /// Describes a run that a budget ended, if records disagree on its limit.
-    fn of_disputed_limit(&self, word: &str) -> Option<String> {
+    fn of_disputed_limit(&self, word: &str) -> Option<Wording> {
         let reason = StopReason::parse(word);
         let what = stop::budget_of(reason)?.headline;
         let unit = match reason {
@@ -269,42 +278,42 @@ impl Facts<'_> {
         disputed.or_else(|| self.disputed_total(what, unit))
     }
 
-    /// Returns short additions to the sentence, such as an answer that exists although something
-    /// else ended the run.
-    pub(super) fn asides(&self, word: &str) -> String {
-        let mut asides = String::new();
+    /// Returns notes, such as on an answer that exists although something else ended the run.
+    pub(super) fn asides(&self, word: &str) -> Vec<Note> {
+        let mut asides = Vec::new();
         let answered = StopReason::parse(word).says_answered();
         let is_kept = self.manifest.is_some() && kept_answer(self.index).is_some();
         if !answered && is_kept && !StopReason::parse(word).is_preflight() {
-            asides.push_str(" · an answer was ready");
+            asides.push(Note::new(NoteKind::Other, "an answer was ready"));
         }
         if answered && self.is_unsuccessful() {
-            asides.push_str(" · but success is recorded as false");
+            asides.push(Note::new(
+                NoteKind::Other,
+                "but success is recorded as false",
+            ));
         }
         // A resumed run has several segments.
         let segments = self.index.newest_segments();
         let sum = |of: fn(&Segment) -> usize| segments.iter().map(of).sum();
-        let mut add = |number: usize, one: &str, many: &str| match number {
-            0 => {}
-            1 => asides.push_str(&format!(" · {one}")),
-            _ => asides.push_str(&format!(" · {}", many.replace("{}", &number.to_string()))),
-        };
-        add(
+        let (retries, recovered) = (
             sum(|segment| segment.retries),
-            "1 critic retry",
-            "{} critic retries",
+            sum(|segment| segment.recoveries),
         );
-        if StopReason::parse(word) != StopReason::UnrecoverableError {
-            add(
-                sum(|segment| segment.recoveries),
-                "after 1 recovered error",
-                "after {} recovered errors",
-            );
+        if retries > 0 {
+            let words = match retries {
+                1 => "1 critic retry".to_owned(),
+                _ => format!("{retries} critic retries"),
+            };
+            asides.push(Note::new(NoteKind::Other, words));
+        }
+        if recovered > 0 && StopReason::parse(word) != StopReason::UnrecoverableError {
+            let words = format!("after {}", format::counted(recovered, "recovered error"));
+            asides.push(Note::new(NoteKind::Recovered, words));
         }
         asides
     }
 
-    pub(super) fn critic_stop(&self) -> Said {
+    pub(super) fn critic_stop(&self) -> Wording {
         let reason = self
             .segment
             .and_then(|segment| segment.critics.as_ref())
@@ -328,7 +337,7 @@ impl Facts<'_> {
             .map_or_else(String::new, |why| format!(": {why}"));
         let name = who.strip_prefix("the critic ").unwrap_or(&who);
         let brief = format!("Critic stop: {name}{at}{why}");
-        Said::new(format!("Stopped by {who}{at}{why}"), brief)
+        Wording::new(format!("Stopped by {who}{at}{why}"), brief)
     }
 
     pub(super) fn error(&self) -> String {

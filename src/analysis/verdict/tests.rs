@@ -154,13 +154,16 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
     );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, TEARDOWN]),
-        "Died after step 0: unhandled exception"
+        "Died after step 0: the engine closed its tools but wrote no END event"
     );
     assert_eq!(
         died(&[], &[OPENS_0, STOP, TEARDOWN]),
-        "Died in step 0 (stop reason: final): unhandled exception"
+        "Died in step 0: stopped for \"final\", but no END event"
     );
-    assert_eq!(died(&[], &[TEARDOWN]), "Died in setup: unhandled exception");
+    assert_eq!(
+        died(&[], &[TEARDOWN]),
+        "Died in setup: the engine closed its tools but wrote no END event"
+    );
 }
 
 #[test]
@@ -217,7 +220,10 @@ fn a_run_that_starts_over_and_dies_is_not_the_run_before() {
     let init = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
     let end = r#"{"step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
     let (words, _) = sentence(&[STEP_0], &[init, OPENS_0, end, init, TEARDOWN], None);
-    assert_eq!(words, "Died in setup: unhandled exception");
+    assert_eq!(
+        words,
+        "Died in setup: the engine closed its tools but wrote no END event"
+    );
 }
 
 #[test]
@@ -254,7 +260,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(
         budget.sentence,
-        "Step limit reached: 1 step, limit 1; the answer wasn't accepted"
+        "Step limit reached: 1 step, limit 1 · the answer wasn't accepted"
     );
     assert_eq!(
         budget.second,
@@ -274,7 +280,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
     assert_eq!(
         recorded_as("act", unstarted).sentence,
-        "Token limit reached: 0 tokens, limit 0, before the first step"
+        "Token limit reached: 0 tokens, limit 0 · before the first step"
     );
 }
 

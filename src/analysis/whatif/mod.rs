@@ -457,7 +457,7 @@ fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
             format!("rejects the recorded answer: {}", miss.detail)
         }
         Some(_) => "rejects the recorded answer".to_owned(),
-        None => "never reached before the run ended".to_owned(),
+        None => "not reached".to_owned(),
     }
 }
 

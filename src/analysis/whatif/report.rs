@@ -205,6 +205,8 @@ pub fn report(
     let results = rule_set.ask(&record, answered);
     let headline = headline(&results, rule_set.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
+    let saves = |result: &RuleResult| result.saved.ms.is_some_and(|ms| ms > 0);
+    let saves_time = results.iter().any(saves);
     let specs = rule_set.specs();
     let asked = specs.iter().zip(results);
     let asked = asked.map(|(spec, result)| RuleEffect {
@@ -216,6 +218,16 @@ pub fn report(
     let ending = (!live && !own.iter().any(|answer| answer.ended))
         .then(|| ending(&record, summary, index))
         .flatten();
+    // The saved times depend on the clock, too.
+    let is_used = |fact: &&'static str| {
+        *fact == TIMES && (saves_time || own.iter().any(|effect| saves(&effect.result)))
+            || specs.iter().any(|spec| depends_on(spec, fact))
+            || own.iter().any(|effect| effect.rule.depends_on(fact))
+    };
+    let used = record.inferred.iter().copied().filter(is_used);
+    let inferred: Vec<&'static str> = used
+        .chain(record.cost_estimated.then_some(BY_PRICES))
+        .collect();
     let id = |step: Option<u64>| index.steps().get(usize::try_from(step?).ok()?)?.step_id;
     let with_id = |mut effect: RuleEffect| {
         effect.result.step_id = id(effect.result.step);
@@ -242,16 +254,27 @@ pub fn report(
         first,
         steps,
         estimated: record.is_estimated(),
-        inferred: record
-            .inferred
-            .into_iter()
-            .filter(|fact| specs.iter().any(|spec| depends_on(spec, fact)))
-            .chain(record.cost_estimated.then_some(BY_PRICES))
-            .collect(),
+        inferred,
         unread: record.unread,
         lost: record.lost.map_or(0, |lost| lost.count),
         are_skipped: record.lost.is_some_and(|lost| lost.is_skipped),
         begun: record.begun,
+    }
+}
+
+impl EndCause {
+    /// Returns whether the result of this rule depends on an inference. That of a rule in code, and
+    /// of an end without a rule, is recorded.
+    fn depends_on(&self, inference: &str) -> bool {
+        match self {
+            EndCause::Spec(spec) => depends_on(spec, inference),
+            EndCause::Budget(row, _) => match inference {
+                TIMES => row.rule.counts == Counts::Time,
+                CHANGES | FAILURES => false,
+                _ => true,
+            },
+            EndCause::InCode(_) | EndCause::Ending(_) => false,
+        }
     }
 }
 

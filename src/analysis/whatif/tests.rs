@@ -85,7 +85,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
         "before its actions, which took 400 ms"
     );
     assert_eq!(saved(2), (Some(0), Some(0), Some(0)));
-    assert_eq!(told[3].detail, "never reached before the run ended");
+    assert_eq!(told[3].detail, "not reached");
     assert_eq!(
         told[4].needs.as_deref(),
         Some("whether some steps changed the state isn't recorded")

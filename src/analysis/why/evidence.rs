@@ -292,14 +292,13 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             .stop
             .as_ref()
             .is_some_and(|stop| Some(&*stop.stop_reason) == end.reason.as_deref());
-        let well = if *ok { "" } else { ", a failure," };
+        // It isn't after a budget, an error or a cancellation.
+        let well = if *ok { "" } else { " (not ok)" };
         if !is_listed {
             add(
                 Kind::End,
                 *event,
-                format!("The END event records {reason}{well}{never}")
-                    .trim_end_matches(',')
-                    .to_owned(),
+                format!("The END event records {reason}{well}{never}"),
             );
         }
         if let Some(issue) = &end.issue {

@@ -111,7 +111,7 @@ fn doubt(summary: &Summary, index: &Index) -> &'static str {
     match summary.verdict.certainty {
         Certainty::Recorded => "",
         Certainty::Inferred if summary.life.liveness.may_grow() => "",
-        Certainty::Inferred if summary.verdict.is_denied() => "the records conflict",
+        _ if summary.verdict.is_denied() => "the records conflict",
         _ if copies.any(|copy| copy.records_end(summary)) => {
             "a duplicate records an end, but this file doesn't"
         }

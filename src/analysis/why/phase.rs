@@ -8,7 +8,7 @@ pub(super) fn of_phase(detail: &str) -> String {
         .find_map(|word| detail.split_once(&format!(" failed and {word} recovered")));
     match parts {
         Some((phase, rest)) if !phase.contains(' ') => {
-            format!("the {phase} phase failed and couldn't be recovered from{rest}")
+            format!("the {phase} phase failed and wasn't recovered{rest}")
         }
         _ => detail.to_owned(),
     }
@@ -23,11 +23,11 @@ mod tests {
         let told = "decide failed and wasn't recovered: no model";
         assert_eq!(
             of_phase(told),
-            "the decide phase failed and couldn't be recovered from: no model"
+            "the decide phase failed and wasn't recovered: no model"
         );
         assert_eq!(
             of_phase("act failed and was not recovered"),
-            "the act phase failed and couldn't be recovered from"
+            "the act phase failed and wasn't recovered"
         );
         let other = "the tool failed and wasn't recovered";
         assert_eq!(of_phase(other), other);

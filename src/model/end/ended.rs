@@ -3,6 +3,7 @@
 
 use serde_json::Number;
 
+use super::headline::Named;
 use super::kinds::{Certainty, Outcome};
 use super::reading::{Op, Reading};
 use crate::model::words::words;
@@ -21,8 +22,11 @@ pub struct Ended {
     pub certainty: Certainty,
     /// Details from the tool: the text of an error, or the reason for a refusal.
     pub detail: Box<str>,
-    /// A related fact that isn't a reason: a reward, or that the existing changes were submitted.
+    /// A related fact that isn't a reason: several rewards, or that the existing changes were
+    /// submitted.
     pub note: Box<str>,
+    /// The reward, in words: "reward 1". Empty if there is none.
+    pub reward: Box<str>,
     /// Whether `detail` is the whole sentence.
     pub is_sentence: bool,
     /// The value measured against the limit, if either is recorded.
@@ -150,6 +154,7 @@ impl Ended {
             certainty,
             detail: Box::default(),
             note: Box::default(),
+            reward: Box::default(),
             is_sentence: false,
             measured: None,
             limit: None,
@@ -227,6 +232,11 @@ impl Ended {
 
     /// The headline of a run that was stopped because it repeated itself.
     pub const LOOPED: &str = "Stopped by loop detection";
+
+    /// Returns what the headline names.
+    pub fn named(&self) -> Named<'_> {
+        Named::of(&self.headline)
+    }
 
     /// Returns the kind of limit or condition that ended the run, or `None` for all other ends.
     pub fn kind(&self) -> Option<EndKind> {
@@ -421,12 +431,21 @@ impl Ended {
         }
     }
 
-    /// Returns the details and the related fact, joined by a semicolon.
+    /// Sets the reward, in words.
+    #[must_use]
+    pub fn reward(self, reward: impl Into<Box<str>>) -> Self {
+        Self {
+            reward: reward.into(),
+            ..self
+        }
+    }
+
+    /// Returns the details, the related fact and the reward, joined by semicolons.
     pub fn words(&self) -> String {
-        let both = [&self.detail, &self.note]
+        let all = [&self.detail, &self.note, &self.reward]
             .into_iter()
             .filter(|words| !words.is_empty());
-        both.map(|words| &**words).collect::<Vec<_>>().join("; ")
+        all.map(|words| &**words).collect::<Vec<_>>().join("; ")
     }
 
     /// Sets the measured value and the limit.

@@ -194,7 +194,10 @@ impl<'a> Verdict<'a> {
             Basis::End | Basis::Manifest | Basis::Teardown => return None,
             Basis::Process => return Some("The recorded process no longer exists".into()),
             Basis::Closed => {
-                return Some("The run may have been killed, or may still be running".into());
+                return Some("The file is final, so the run can't continue.".into());
+            }
+            Basis::Untimed => {
+                return Some("The file doesn't show whether the run ended.".into());
             }
             Basis::Nothing => return Some("No timestamps recorded".into()),
             Basis::Away => {
@@ -231,8 +234,9 @@ impl<'a> Verdict<'a> {
             (Liveness::Unknown, _) if asks => {
                 "It asked the user a question. Whether it was answered is unknown. "
             }
-            (Liveness::Waiting, _) => "The last turn ended. The user may continue. ",
-            (Liveness::Unknown, Silent::Waits) => "The last turn ended. The user may continue. ",
+            (Liveness::Waiting, _) | (Liveness::Unknown, Silent::Waits) => {
+                "The last turn ended. The user may continue. "
+            }
             _ => "",
         };
         let description = Phrase::new()

@@ -248,8 +248,8 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Token limit|1|step 0|earlier|4|5,302|none||396 tokens, limit 1",
             "Step limit|3|step 2|earlier|2|3,351|none||3 steps, limit 3",
             "Token limit|4,000|step 4|same|0|0|–|ended the run|5,698 tokens, limit 4,000",
-            "Token limit|9,000|–|not reached|–|–|–||never reached before the run ended",
-            "Step limit|20|–|not reached|–|–|–|as recorded|never reached before the run ended",
+            "Token limit|9,000|–|not reached|–|–|–||not reached",
+            "Step limit|20|–|not reached|–|–|–|as recorded|not reached",
             "Low score|nobody < 0.5|–|unknown|–|–|unknown||unknown from step 0: a score from the critic nobody isn't recorded",
             "Round limit|0|–|off|–|–|–||disabled (0)",
         ]
@@ -331,10 +331,11 @@ fn what_to_keep_in_mind_is_said() {
             .map(|note| note.chars().take(11).collect())
             .collect()
     };
-    // Only inferences on which a tried rule depends are noted.
+    // Only inferences on which a tried rule or the saved time depends are noted.
     assert_eq!(inferred(&killed), [""; 0]);
     for (rule, note) in [
         ("max_runtime=60", "times come "),
+        ("max_steps=2", "times come "),
         ("stagnation=9", "the state c"),
         ("consecutive_errors=9", "a step coun"),
     ] {

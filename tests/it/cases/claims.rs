@@ -80,7 +80,7 @@ fn the_last_stop_check_ends_the_run() {
         &run,
         &[
             "The last stop check (events.jsonl:",
-            "records that the run continues",
+            "continued the run, but the stop reason is",
         ],
     );
 }

@@ -313,6 +313,8 @@ mod openhands {
             (&why["outcome"], &why["certainty"]),
             (&json!("unknown"), &json!("unknown"))
         );
+        let text = board(&["why", "oh_stuck"]);
+        assert_says(&text, &["certainty  unknown; the records conflict\n"]);
     }
 
     #[test]

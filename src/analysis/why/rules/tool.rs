@@ -9,7 +9,7 @@ use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
 use crate::analysis::verdict::ended;
 use crate::model::{
-    Bound, Certainty, EndKind, Ended, Index, Manifest, Op, Outcome, Reading, counts_steps,
+    Bound, Certainty, EndKind, Ended, Index, Manifest, Named, Op, Outcome, Reading, counts_steps,
 };
 
 /// Returns the rules of the run, starting with the one that ended it.
@@ -231,9 +231,9 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
 fn named(ended: &Ended) -> (String, bool) {
     if ended.outcome == Outcome::Completed {
         // A record of the end may have no answer.
-        let name = match &*ended.word {
-            "user_stop" => "End of conversation",
-            "finished" => "Agent finished",
+        let name = match &*ended.headline {
+            "The agent finished" => "Agent finished",
+            "The user ended the conversation" => "End of conversation",
             _ => "Final answer",
         };
         return (name.to_owned(), false);
@@ -246,16 +246,10 @@ fn named(ended: &Ended) -> (String, bool) {
         Ended::CONTEXT_FULL => return ("Context window".to_owned(), false),
         headline => headline,
     };
-    // "Failed with an agent error" is an "Agent error".
-    if let Some(error) = ["Failed with an ", "Failed with a "]
-        .iter()
-        .find_map(|start| noun.strip_prefix(start))
-    {
-        return (capitalised(error), true);
-    }
-    match noun.strip_suffix(" reached") {
-        Some(limit) => (limit.to_owned(), false),
-        None => {
+    match Named::of(noun) {
+        Named::Error(kind) => (capitalised(kind), true),
+        Named::Limit(limit) => (limit.to_owned(), false),
+        Named::Interruption(_) | Named::Other(_) => {
             let is_rule = matches!(ended.outcome, Outcome::Truncated | Outcome::Halted)
                 || ended.kind().is_some();
             (noun.to_owned(), !is_rule)

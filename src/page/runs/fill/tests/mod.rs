@@ -7,7 +7,7 @@ use crate::analysis::columns::{Column, UPDATED};
 use crate::analysis::run_result::ShownStatus;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::summary::Summary;
-use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
+use crate::analysis::verdict::{LimitFrom, Note, NoteKind, RunStatus, StepLimit};
 use crate::live::{Skipped, SkippedKind, SkippedTotal};
 use crate::model::Origin;
 use crate::page::runs::fill::list::*;
@@ -106,6 +106,11 @@ fn ask(ctx: &ListContext, pulse: &Pulse) -> ListContext {
 fn a_row_says_what_is_known() {
     let mut run = run("sweep/a", RunStatus::Answered, Some("final"));
     run.verdict.sentence = "Answered at step 5 · 2 critic retries · after 1 recovered error".into();
+    run.verdict.notes = [
+        Note::new(NoteKind::Other, "2 critic retries"),
+        Note::new(NoteKind::Recovered, "after 1 recovered error"),
+    ]
+    .into();
     run.task = Some("Fix\n  calc.py.".into());
     run.spark = thin_vec::thin_vec![0.2, 0.9];
     run.last_score = Some(0.9);
