@@ -115,7 +115,7 @@ pub(super) enum OfStep {
 }
 
 /// The layout of a column in the run table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     /// The position from the left; a sort key.
     pub(super) place: u8,
