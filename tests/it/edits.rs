@@ -1,5 +1,6 @@
 //! Tests the newest edits over all runs: the command, the page and the JSON.
 
+use std::fs;
 use std::path::Path;
 
 use crate::board::Board;
@@ -46,4 +47,33 @@ fn a_page_beyond_the_last_edit_says_how_many_there_are() {
     }
     let page = board.get("/edits?after=2").text();
     assert!(page.contains("4 edits in 1 run, showing 3–4."), "{page}");
+}
+
+#[test]
+fn an_edit_that_the_run_was_rewound_over_is_abandoned() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cases/12-cc-rewind/73552791-8b74-47b9-8576-f6b911452161.jsonl");
+    let wanted = [
+        (
+            r#""name": "Bash", "input": {"command": "A"}"#,
+            r#""name": "Write", "input": {"file_path": "/home/u/proj/a.txt", "content": "A\n"}"#,
+        ),
+        (
+            r#""content": "boom", "is_error": true"#,
+            r#""content": "File created""#,
+        ),
+    ];
+    let mut text = fs::read_to_string(&case).unwrap();
+    for (from, to) in wanted {
+        assert!(text.contains(from));
+        text = text.replace(from, to);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(case.file_name().unwrap()), text).unwrap();
+    let root = dir.path().display().to_string();
+    let said = board(&["edits", &root]).stdout;
+    assert!(said.contains("a.txt (abandoned: "), "{said}");
+    let answer: serde_json::Value =
+        serde_json::from_str(&board(&["edits", &root, "--json"]).stdout).unwrap();
+    assert_eq!(answer["edits"][0]["left"], true, "{answer}");
 }

@@ -9,13 +9,16 @@ use serde::Serialize;
 
 use crate::analysis::files::Followed;
 use crate::analysis::format::{self, counted};
-use crate::analysis::query::{Ignored, Needle, Query};
+use crate::analysis::query::{Ignored, Needle, Query, Sort};
+use crate::analysis::select::select;
+use crate::analysis::summary::Summary;
 use crate::analysis::timing::began;
 use crate::live::{Library, Run};
 use crate::model::RunKey;
 use crate::model::time::utc;
 use crate::page::part::href;
 use crate::page::runs::fill::row::line;
+use crate::page::step::fill::LEFT;
 
 /// The newest runs that are looked at, at most, together with the limits below.
 pub(crate) const MAX_RUNS: usize = 200;
@@ -71,6 +74,8 @@ pub(crate) struct RecentEdit {
     pub(super) removed: Option<usize>,
     /// Whether the edit succeeded. `null` if that isn't recorded.
     pub(super) ok: Option<bool>,
+    /// Whether the run was later rewound to before this step, which abandoned the edit.
+    pub(super) left: bool,
     /// The ordinal of the step.
     pub(super) step: usize,
     /// The recorded number of the step.
@@ -160,6 +165,7 @@ fn read(run: &Run) -> OfRun {
             added: edit.added,
             removed: edit.removed,
             ok: edit.ok,
+            left: edit.is_abandoned,
             step: edit.step,
             step_id: edit.step_id,
             at: micros.and_then(utc),
@@ -174,25 +180,37 @@ fn read(run: &Run) -> OfRun {
     }
 }
 
+/// A run with its summary of one moment.
+struct Listed {
+    run: Arc<Run>,
+    summary: Arc<Summary>,
+}
+
+impl AsRef<Summary> for Listed {
+    fn as_ref(&self) -> &Summary {
+        &self.summary
+    }
+}
+
 /// Returns the newest runs that are looked at, and the number of those that match.
 fn newest(library: &Library, query: &Query) -> (Vec<Arc<Run>>, usize) {
-    let (mut runs, _) = library.listed(query.asks_for_copies());
-    runs.retain(|run| query.matches(&*run.summary()));
-    let matched = runs.len();
-    let mut runs: Vec<_> = runs
-        .into_iter()
-        .map(|run| (Reverse(run.summary().updated), run))
-        .collect();
-    runs.sort_by(|a, b| (a.0, a.1.key().as_str()).cmp(&(b.0, b.1.key().as_str())));
+    let (runs, _) = library.listed(query.asks_for_copies());
+    let listed = |run: Arc<Run>| Listed {
+        summary: run.summary(),
+        run,
+    };
+    let runs: Vec<Listed> = runs.into_iter().map(listed).collect();
+    let found = select(&runs, query, Sort::default(), MAX_RUNS, None);
     let (mut steps, mut bytes) = (0_usize, 0_u64);
-    let fits = |run: &Arc<Run>| {
+    let fits = |listed: &&&Listed| {
         let is_first = steps == 0;
-        steps = steps.saturating_add(run.summary().steps_now.max(1));
-        bytes = bytes.saturating_add(run.dir().bytes());
+        steps = steps.saturating_add(listed.summary.steps_now.max(1));
+        bytes = bytes.saturating_add(listed.run.dir().bytes());
         is_first || (steps <= MAX_STEPS && bytes <= MAX_BYTES)
     };
-    let runs = runs.into_iter().map(|(_, run)| run).take(MAX_RUNS);
-    (runs.take_while(fits).collect(), matched)
+    let runs = found.rows.iter().take_while(fits);
+    let runs = runs.map(|listed| Arc::clone(&listed.run)).collect();
+    (runs, found.matched)
 }
 
 impl RecentEdits {
@@ -308,10 +326,11 @@ impl RecentEdit {
         self.micros
     }
 
-    /// Returns what the edit did if it's more than a change, or that it failed.
+    /// Returns what the edit did if it's more than a change, or that it failed or was abandoned.
     pub(crate) fn note(&self) -> &'static str {
         match (self.ok, self.kind) {
             (Some(false), _) => "failed",
+            _ if self.left => LEFT,
             (_, "changed" | "inserted") => "",
             (_, kind) => kind,
         }
