@@ -45,8 +45,9 @@ fn a_page_beyond_the_last_edit_says_how_many_there_are() {
         assert_eq!(answer["edits"], serde_json::json!([]));
         assert_eq!(answer["next"], serde_json::Value::Null);
     }
-    let page = board.get("/edits?after=2").text();
-    assert!(page.contains("4 edits in 1 run, showing 3–4."), "{page}");
+    let page = board.get("/edits?after=2");
+    let text = page.text();
+    assert!(text.contains("4 edits in 1 run, showing 3–4."), "{text}");
 }
 
 #[test]

@@ -44,8 +44,10 @@ const DATES: [(&str, &str); 5] = [
 pub(crate) struct Completions {
     /// `Fields`, or the field whose values these are.
     heading: String,
-    /// The end of the text that a completion replaces.
+    /// The end of the text before the caret that a completion replaces.
     replaces: String,
+    /// The start of the text after the caret that it replaces too.
+    replaces_after: String,
     items: Vec<Completion>,
     /// The number of further completions.
     more: usize,
@@ -69,9 +71,8 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     }
     let clock = Clock::at(now(), &state.zone);
     let found = blocking(move || {
-        let token = token(&typed);
-        let before = typed.strip_suffix(token).unwrap_or_default();
-        let others = Query::parse_at(&format!("{before} {rest}"), &clock);
+        let token = Token::at(&typed, &rest);
+        let others = Query::parse_at(&format!("{} {}", token.before, token.after), &clock);
         let (runs, _) = listed(&state, &others);
         let runs: Vec<&Listed> = runs
             .iter()
@@ -83,31 +84,101 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     json(&found.await?)
 }
 
-/// Returns the last term of a filter, which may be empty.
-fn token(text: &str) -> &str {
-    let (mut start, mut is_quoted, mut is_escaped) = (0, false, false);
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' if is_quoted => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            c if c.is_whitespace() && !is_quoted => start = at + c.len_utf8(),
-            _ => {}
-        }
-    }
-    text.get(start..).unwrap_or_default()
+/// Where a character stands in a filter.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quotes {
+    is_open: bool,
+    is_escaped: bool,
 }
 
-fn completions(token: &str, runs: &[&Summary], clock: &Clock) -> Completions {
-    let term = token.strip_prefix('-').unwrap_or(token);
-    match term
+impl Quotes {
+    /// Takes the next character. Returns whether it's outside quotes and can end a term.
+    fn is_outside(&mut self, c: char) -> bool {
+        match c {
+            _ if self.is_escaped => {
+                self.is_escaped = false;
+                false
+            }
+            '\\' if self.is_open => {
+                self.is_escaped = true;
+                false
+            }
+            '"' => {
+                self.is_open = !self.is_open;
+                false
+            }
+            _ => !self.is_open,
+        }
+    }
+}
+
+/// Returns the text after the last end outside quotes, and how the text leaves the quotes.
+fn after_last(text: &str, ends: impl Fn(char) -> bool) -> (&str, Quotes) {
+    let (mut start, mut quotes) = (0, Quotes::default());
+    for (at, c) in text.char_indices() {
+        if quotes.is_outside(c) && ends(c) {
+            start = at + c.len_utf8();
+        }
+    }
+    (text.get(start..).unwrap_or_default(), quotes)
+}
+
+/// Splits before the first end outside quotes.
+fn split_first(text: &str, mut quotes: Quotes, ends: impl Fn(char) -> bool) -> (&str, &str) {
+    text.char_indices()
+        .find(|(_, c)| quotes.is_outside(*c) && ends(*c))
+        .and_then(|(at, _)| text.split_at_checked(at))
+        .unwrap_or((text, ""))
+}
+
+/// The term of a filter that the caret is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Token<'a> {
+    /// The terms before it.
+    before: &'a str,
+    /// The term up to the caret.
+    typed: &'a str,
+    /// The term from the caret on. Empty at the start of a term, because a new one is typed there.
+    tail: &'a str,
+    /// The terms after it.
+    after: &'a str,
+}
+
+impl<'a> Token<'a> {
+    fn at(text: &'a str, rest: &'a str) -> Self {
+        let (typed, quotes) = after_last(text, char::is_whitespace);
+        let (tail, after) = match typed {
+            "" => ("", rest),
+            _ => split_first(rest, quotes, char::is_whitespace),
+        };
+        Self {
+            before: text.strip_suffix(typed).unwrap_or_default(),
+            typed,
+            tail,
+            after,
+        }
+    }
+}
+
+fn completions(token: Token<'_>, runs: &[&Summary], clock: &Clock) -> Completions {
+    let term = token.typed.strip_prefix('-').unwrap_or(token.typed);
+    let split = term
         .find([':', '='])
-        .and_then(|at| term.split_at_checked(at))
-    {
-        Some((name, after)) => Column::find(name).map_or_else(Completions::default, |field| {
-            values(field, after.get(1..).unwrap_or_default(), runs, clock)
-        }),
-        None => fields(term, runs),
+        .and_then(|at| term.split_at_checked(at));
+    let Some((name, typed)) = split else {
+        return Completions {
+            replaces_after: token.tail.to_owned(),
+            ..fields(term, runs)
+        };
+    };
+    let Some(field) = Column::find(name) else {
+        return Completions::default();
+    };
+    let is_comma = |c: char| c == ',';
+    let (value, quotes) = after_last(typed.get(1..).unwrap_or_default(), is_comma);
+    Completions {
+        replaces_after: split_first(token.tail, quotes, is_comma).0.to_owned(),
+        ..values(field, value, runs, clock)
     }
 }
 
@@ -130,6 +201,7 @@ fn fields(typed: &str, runs: &[&Summary]) -> Completions {
         items: shown.collect(),
         more: matching.len().saturating_sub(MAX_ITEMS),
         replaces: typed,
+        replaces_after: String::new(),
     }
 }
 
@@ -160,10 +232,8 @@ fn has_value(field: &Column, run: &Summary) -> bool {
     }
 }
 
-/// Returns the values of `field` that contain the last one in `typed`, which may be a list. Values
-/// that start with it come first.
+/// Returns the values of `field` that contain `typed`. Values that start with it come first.
 fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock) -> Completions {
-    let typed = typed.rsplit(',').next().unwrap_or_default();
     let start = typed.trim_matches('"');
     let mut found: Vec<Completion> = match field.kind {
         Kind::Word(_) | Kind::Text(_) | Kind::List(_) => words(field, start, runs),
@@ -198,6 +268,7 @@ fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock)
     Completions {
         heading: format::capitalised(field.label),
         replaces: typed.to_owned(),
+        replaces_after: String::new(),
         items: found,
         more,
     }
@@ -259,7 +330,7 @@ mod tests {
         }
         let runs: Vec<&Summary> = runs.iter().collect();
         let clock = Clock::at(0, &TimeZone::UTC);
-        let found = completions(token(typed), &runs, &clock);
+        let found = completions(Token::at(typed, ""), &runs, &clock);
         let items = found.items.into_iter();
         (
             found.replaces,
@@ -268,11 +339,37 @@ mod tests {
     }
 
     #[test]
-    fn the_last_term_is_completed() {
-        assert_eq!(token("a b"), "b");
-        assert_eq!(token("a "), "");
-        assert_eq!(token("a task:\"two wo"), "task:\"two wo");
-        assert_eq!(token("task:\"a \\\" b\" -st"), "-st");
+    fn the_term_at_the_caret_is_completed() {
+        let token = |text, rest| {
+            let token = Token::at(text, rest);
+            (token.before, token.typed, token.tail, token.after)
+        };
+        assert_eq!(token("a b", ""), ("a ", "b", "", ""));
+        assert_eq!(token("a ", "b c"), ("a ", "", "", "b c"));
+        assert_eq!(token("a b", "c d"), ("a ", "b", "c", " d"));
+        assert_eq!(
+            token("a task:\"two wo", "rds\",b c"),
+            ("a ", "task:\"two wo", "rds\",b", " c")
+        );
+        assert_eq!(
+            token("task:\"a \\\" b\" -st", ""),
+            ("task:\"a \\\" b\" ", "-st", "", "")
+        );
+    }
+
+    #[test]
+    fn the_rest_of_a_word_or_value_is_replaced() {
+        let replaced = |typed: &str, rest: &str| {
+            let run = run("a", RunStatus::Answered, Some("final"));
+            let token = Token::at(typed, rest);
+            let found = completions(token, &[&run], &Clock::at(0, &TimeZone::UTC));
+            (found.replaces, found.replaces_after)
+        };
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(replaced("x st", "atus:a y"), pair("st", "atus:a"));
+        assert_eq!(replaced("stop:fi", "nal,b c"), pair("fi", "nal"));
+        assert_eq!(replaced("task:\"a,b", ",c\",d e"), pair("\"a,b", ",c\""));
+        assert_eq!(replaced("task:\"a,b\",c", "d"), pair("c", "d"));
     }
 
     #[test]
