@@ -51,7 +51,9 @@ fn the_filter_is_completed_only_for_the_text_in_the_field() {
     page.press("/");
     page.wait("document.activeElement.name === 'q'");
     page.insert("statu");
-    page.wait("document.querySelector('#complete [aria-selected=true] code')?.innerText === 'status:'");
+    page.wait(
+        "document.querySelector('#complete [aria-selected=true] code')?.innerText === 'status:'",
+    );
     page.press("Tab");
     page.wait(&format!("{value} === 'status:'"));
     page.wait("document.querySelector('#complete mark') === null && document.querySelector('#complete')?.ariaLabel === 'Status'");
