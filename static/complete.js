@@ -3,6 +3,7 @@
 
 const field = () => document.getElementById("q");
 const is = (element) => element?.matches?.("#runs #q");
+const DELAY = 80; // ms after a key, because the next one makes the answer useless
 let list, asking; // the panel, and the controller of the open request
 let items = [];
 let asked; // the text and the caret that the items are for
@@ -29,6 +30,8 @@ function close() {
 async function ask() {
   asking?.abort();
   const own = (asking = new AbortController());
+  await new Promise((done) => setTimeout(done, DELAY));
+  if (own !== asking || own.signal.aborted || !field()) return;
   const { value, selectionStart: at } = field();
   const query = new URLSearchParams({ q: value.slice(0, at), rest: value.slice(at) });
   const answer = await fetch(`/api/complete?${query}`, { signal: own.signal }).catch(() => undefined);

@@ -324,6 +324,12 @@ impl Column {
         }
     }
 
+    /// Returns whether `word` is the spelling of the word for an unknown value that needs no quotes.
+    pub fn is_alias(&self, word: &str) -> bool {
+        self.absent
+            .is_some_and(|absent| absent.contains(' ') && absent.replace(' ', "_") == word)
+    }
+
     /// Returns the number of `run` that a query on this column compares. Durations are in seconds,
     /// times in microseconds.
     pub fn number(&self, run: &Summary) -> Option<f64> {

@@ -4,6 +4,7 @@
 //! All numbers come from memory, because every keystroke requests them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -12,14 +13,13 @@ use serde::Serialize;
 use crate::analysis::columns::{COLUMNS, Column, Kind, Value};
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Needle, Query};
+use crate::analysis::select::by_frequency;
 use crate::analysis::summary::Summary;
 use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::Answer;
 use crate::page::params::Params;
-use crate::page::runs::fill::list::Listed;
-use crate::page::runs::handler::listed;
 use crate::page::shell::now;
 
 /// Completions, at most.
@@ -28,8 +28,6 @@ const MAX_ITEMS: usize = 12;
 const MAX_TYPED: usize = 2_000;
 /// Longer values aren't offered; characters.
 const MAX_VALUE: usize = 80;
-/// Different values that are counted, at most. Each run may have its own.
-const MAX_VALUES: usize = 5_000;
 /// The dates that are offered.
 const DATES: [(&str, &str); 5] = [
     ("today", "since midnight"),
@@ -73,12 +71,9 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     let found = blocking(move || {
         let token = Token::at(&typed, &rest);
         let others = Query::parse_at(&format!("{} {}", token.before, token.after), &clock);
-        let (runs, _) = listed(&state, &others);
-        let runs: Vec<&Listed> = runs
-            .iter()
-            .filter(|run| others.matches(&*run.summary))
-            .collect();
-        let runs: Vec<&Summary> = runs.iter().map(|run| &*run.summary).collect();
+        let (runs, _) = state.library.listed(others.asks_for_copies());
+        let runs = runs.iter().map(|run| run.summary());
+        let runs: Vec<Arc<Summary>> = runs.filter(|run| others.matches(&**run)).collect();
         completions(token, &runs, &clock)
     });
     json(&found.await?)
@@ -160,7 +155,7 @@ impl<'a> Token<'a> {
     }
 }
 
-fn completions(token: Token<'_>, runs: &[&Summary], clock: &Clock) -> Completions {
+fn completions(token: Token<'_>, runs: &[Arc<Summary>], clock: &Clock) -> Completions {
     let term = token.typed.strip_prefix('-').unwrap_or(token.typed);
     let split = term
         .find([':', '='])
@@ -183,7 +178,7 @@ fn completions(token: Token<'_>, runs: &[&Summary], clock: &Clock) -> Completion
 }
 
 /// Returns the fields that start with `typed`.
-fn fields(typed: &str, runs: &[&Summary]) -> Completions {
+fn fields(typed: &str, runs: &[Arc<Summary>]) -> Completions {
     let typed = typed.to_lowercase();
     let mut matching: Vec<&'static Column> = COLUMNS
         .iter()
@@ -233,7 +228,12 @@ fn has_value(field: &Column, run: &Summary) -> bool {
 }
 
 /// Returns the values of `field` that contain `typed`. Values that start with it come first.
-fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock) -> Completions {
+fn values(
+    field: &'static Column,
+    typed: &str,
+    runs: &[Arc<Summary>],
+    clock: &Clock,
+) -> Completions {
     let start = typed.trim_matches('"');
     let mut found: Vec<Completion> = match field.kind {
         Kind::Word(_) | Kind::Text(_) | Kind::List(_) => words(field, start, runs),
@@ -257,7 +257,7 @@ fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock)
                 Completion {
                     text: word.to_owned(),
                     about: about.to_owned(),
-                    count: runs.iter().filter(|run| query.matches(**run)).count(),
+                    count: runs.iter().filter(|run| query.matches(&***run)).count(),
                 }
             })
             .collect(),
@@ -274,41 +274,40 @@ fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock)
     }
 }
 
-fn words(field: &'static Column, start: &str, runs: &[&Summary]) -> Vec<Completion> {
+fn words(field: &'static Column, start: &str, runs: &[Arc<Summary>]) -> Vec<Completion> {
     let needle = Needle::new(start);
     let mut counts: HashMap<String, usize> = HashMap::new();
     for run in runs {
+        // A run may have a value twice, in two spellings.
         let mut own: Vec<String> = Vec::new();
         field.words(run, &mut |word| {
             let is_short = word.chars().nth(MAX_VALUE).is_none();
-            if !word.is_empty() && is_short && needle.within(word) && own.iter().all(|w| w != word)
-            {
-                own.push(word.to_owned());
+            if word.is_empty() || !is_short || field.is_alias(word) || !needle.within(word) {
+                return;
+            }
+            let folded = word.to_lowercase();
+            if own.contains(&folded) {
+                return;
+            }
+            own.push(folded);
+            match counts.get_mut(word) {
+                Some(count) => *count += 1,
+                None => {
+                    counts.insert(word.to_owned(), 1);
+                }
             }
         });
-        for word in own {
-            let has_room = counts.len() < MAX_VALUES;
-            match counts.get_mut(&word) {
-                Some(count) => *count += 1,
-                None if has_room => {
-                    counts.insert(word, 1);
-                }
-                None => {}
-            }
-        }
     }
+    let counts = counts.iter().map(|(word, count)| (word.as_str(), *count));
+    let mut found = by_frequency(counts.collect());
     let folded = start.to_lowercase();
-    let is_inside = |word: &str| !word.to_lowercase().starts_with(&folded);
-    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
-    counts.sort_by(|a, b| (is_inside(&a.0), b.1, &a.0).cmp(&(is_inside(&b.0), a.1, &b.0)));
-    counts
-        .into_iter()
-        .map(|(word, count)| Completion {
-            text: Needle::new(word).to_string(),
-            about: String::new(),
-            count,
-        })
-        .collect()
+    found.sort_by_cached_key(|(word, _)| !word.to_lowercase().starts_with(&folded));
+    let completion = |(word, count)| Completion {
+        text: Needle::new(word).to_string(),
+        about: String::new(),
+        count,
+    };
+    found.into_iter().map(completion).collect()
 }
 
 #[cfg(test)]
@@ -316,6 +315,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
+    use crate::analysis::columns::MODEL;
     use crate::analysis::select::sample::run;
     use crate::analysis::verdict::RunStatus;
 
@@ -328,7 +328,7 @@ mod tests {
         for (run, model) in runs.iter_mut().zip(["qwen3", "Qwen3 8B", "big-qwen"]) {
             run.model = Some(model.into());
         }
-        let runs: Vec<&Summary> = runs.iter().collect();
+        let runs: Vec<Arc<Summary>> = runs.into_iter().map(Arc::new).collect();
         let clock = Clock::at(0, &TimeZone::UTC);
         let found = completions(Token::at(typed, ""), &runs, &clock);
         let items = found.items.into_iter();
@@ -362,7 +362,7 @@ mod tests {
         let replaced = |typed: &str, rest: &str| {
             let run = run("a", RunStatus::Answered, Some("final"));
             let token = Token::at(typed, rest);
-            let found = completions(token, &[&run], &Clock::at(0, &TimeZone::UTC));
+            let found = completions(token, &[Arc::new(run)], &Clock::at(0, &TimeZone::UTC));
             (found.replaces, found.replaces_after)
         };
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
@@ -382,6 +382,26 @@ mod tests {
         }
         assert!(items.contains(&("stop:".to_owned(), 3)));
         assert_eq!(complete("nothing-is-called-so").1, []);
+    }
+
+    #[test]
+    fn a_value_is_offered_in_one_spelling() {
+        let mut runs = ["a", "b", "c", "d"].map(|key| run(key, RunStatus::Answered, None));
+        for (run, model) in runs.iter_mut().zip(["Qwen", "qwen", "Qwen"]) {
+            run.model = Some(model.into());
+        }
+        let runs = runs.map(Arc::new);
+        let found = |typed: &str| {
+            let clock = Clock::at(0, &TimeZone::UTC);
+            let found = completions(Token::at(typed, ""), &runs, &clock);
+            let items = found.items.into_iter();
+            let items: Vec<_> = items.map(|item| (item.text, item.count)).collect();
+            items
+        };
+        assert_eq!(found("model:q"), [("Qwen".to_owned(), 3)]);
+        let absent = format!("\"{}\"", MODEL.word(&runs[3]));
+        assert!(absent.contains(' '), "{absent}");
+        assert_eq!(found("model:"), [("Qwen".to_owned(), 3), (absent, 1)]);
     }
 
     #[test]
