@@ -3,9 +3,12 @@
 
 const field = () => document.getElementById("q");
 const is = (element) => element?.matches?.("#runs #q");
+const DELAY = 80; // ms after a key, because the next one makes the answer useless
 let list, asking; // the panel, and the controller of the open request
 let items = [];
+let asked; // the text and the caret that the items are for
 let replaces = ""; // the end of the text before the caret
+let replacesAfter = ""; // the start of the text after the caret
 let chosen = 0;
 
 function made(tag, attributes = {}, text = "") {
@@ -27,11 +30,15 @@ function close() {
 async function ask() {
   asking?.abort();
   const own = (asking = new AbortController());
-  const at = field().selectionStart;
-  const asked = new URLSearchParams({ q: field().value.slice(0, at), rest: field().value.slice(at) });
-  const answer = await fetch(`/api/complete?${asked}`, { signal: own.signal }).catch(() => undefined);
+  await new Promise((done) => setTimeout(done, DELAY));
+  if (own !== asking || own.signal.aborted || !field()) return;
+  const { value, selectionStart: at } = field();
+  const query = new URLSearchParams({ q: value.slice(0, at), rest: value.slice(at) });
+  const answer = await fetch(`/api/complete?${query}`, { signal: own.signal }).catch(() => undefined);
   const found = answer?.ok ? await answer.json().catch(() => undefined) : undefined;
-  if (own === asking && document.activeElement === field()) show(found);
+  if (own !== asking || document.activeElement !== field()) return;
+  asked = { value, at };
+  show(found);
 }
 
 /** A row: the completion with the typed letters marked, its meaning and its count. */
@@ -48,7 +55,7 @@ function row({ text, about, count }, at) {
 function show(found) {
   close();
   if (!found?.items.length) return;
-  ({ items, replaces } = found);
+  ({ items, replaces, replaces_after: replacesAfter } = found);
   const rows = made("ul", { id: "complete", role: "listbox", "aria-label": found.heading });
   rows.append(...items.map(row));
   const more = found.more ? `${found.more} more. ` : "";
@@ -73,10 +80,15 @@ function choose(at) {
 }
 
 function insert(at) {
-  const caret = field().selectionStart;
+  const input = field();
+  if (input.value !== asked.value || input.selectionStart !== asked.at) return ask(); // the items are for another text
   const { text } = items[at];
-  const isValue = !/[:>]$/.test(text) && !/^\s/.test(field().value.slice(caret));
-  field().setRangeText(text + (isValue ? " " : ""), caret - replaces.length, caret, "end");
+  const end = asked.at + replacesAfter.length;
+  const isField = /[:>]$/.test(text);
+  // A value ends its term, unless a list goes on. A field waits for its value before the next term.
+  const gap = (isField ? /^(\s|$)/ : /^[\s,]/).test(input.value.slice(end)) ? "" : " ";
+  input.setRangeText(text + gap, asked.at - replaces.length, end, "end");
+  if (isField && gap) input.setSelectionRange(input.selectionEnd - 1, input.selectionEnd - 1);
   ask();
 }
 

@@ -5,10 +5,12 @@ const sheet = () => document.querySelector("#share #sheet");
 document.addEventListener(
   "toggle",
   ({ target }) => {
-    if (target.id !== "share" || !target.open || !sheet() || sheet().dataset.asked || sheet().querySelector("table")) return;
-    sheet().dataset.asked = "1"; // searching a large run takes a while
-    const step = document.getElementById("stepview")?.dataset.n ?? sheet().elements.step?.value ?? "";
-    htmx.ajax("GET", `${sheet().dataset.more}?step=${step}`, { source: "#share", target: "#sheet", select: "#sheet", swap: "outerHTML" });
+    const form = sheet();
+    if (target.id !== "share" || !target.open || !form || form.dataset.asked || form.querySelector("table")) return;
+    form.dataset.asked = "1"; // searching a large run takes a while
+    const step = document.getElementById("stepview")?.dataset.n ?? form.elements.step?.value ?? "";
+    const answer = htmx.ajax("GET", `${form.dataset.more}?step=${step}`, { source: "#share", target: "#sheet", select: "#sheet", swap: "outerHTML" });
+    answer.finally(() => delete form.dataset.asked); // after a failure, opening it again asks again
   },
   { capture: true },
 );

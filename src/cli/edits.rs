@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::command::{Done, FIELDS, write_json};
 use super::look::{Ink, Look};
-use crate::analysis::format::{age, counted};
+use crate::analysis::format::{age, counted, visible_line};
 use crate::analysis::query::Query;
 use crate::error::{Error, Kind};
 use crate::live::Library;
@@ -79,7 +79,12 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
             edit.path(),
             look.paint(
                 Ink::Dim,
-                &format!("step {} · {} · {}", edit.step(), edit.title(), edit.run())
+                &format!(
+                    "step {} · {} · {}",
+                    edit.step(),
+                    edit.title(),
+                    visible_line(edit.run())
+                )
             )
         )?;
     }

@@ -83,6 +83,17 @@ fn the_arguments_are_well_formed() {
 }
 
 #[test]
+fn a_report_of_usage_takes_relative_dates_from_its_own_clock() {
+    let root = root();
+    fs::write(root.path().join("none.toml"), "").unwrap();
+    for (query, runs) in [("updated:today", 2), ("updated:yesterday", 0)] {
+        let line = format!("usage daily ROOT --config ROOT/none.toml --json --query {query}");
+        let report = json(root.path(), &line);
+        assert_eq!(report["runs_without_usage"], runs, "{query}: {report}");
+    }
+}
+
+#[test]
 fn list_runs() {
     let root = root();
     assert_snapshot!(board(root.path(), "list ROOT --sort run").1, @r#"

@@ -12,7 +12,7 @@ use super::config::Settings;
 use super::look::{Ink, Look};
 use super::{serve, sessions};
 use crate::analysis::format::{self, MISSING, visible_line};
-use crate::analysis::query::Query;
+use crate::analysis::query::{Clock, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
 use crate::error::{Error, Kind};
@@ -113,7 +113,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             .hint("pass a directory that contains runs, or --sessions: board usage daily DIR")
             .into());
     }
-    let query = Query::parse(args.query.as_deref().unwrap_or_default());
+    let zone = args.timezone.as_ref().unwrap_or(&look.zone).clone();
+    let clock = Clock::at(look.now, &zone);
+    let query = Query::parse_at(args.query.as_deref().unwrap_or_default(), &clock);
     if let Some(ignored) = query.ignored.first() {
         let what = format!("{}: {}", ignored.text, ignored.why);
         return Err(Error::new(Kind::Usage, what).hint(FIELDS).into());
@@ -124,7 +126,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         let runs = runs.iter().map(AsRef::as_ref);
         runs.filter(|run: &&Summary| query.matches(*run))
     };
-    let zone = args.timezone.clone().unwrap_or_else(TimeZone::system);
     let today = Timestamp::from_microsecond(look.now)
         .unwrap_or_default()
         .to_zoned(zone.clone())

@@ -44,6 +44,30 @@ fn search_is_a_key_away_and_a_query_is_an_address() {
 }
 
 #[test]
+fn the_filter_is_completed_only_for_the_text_in_the_field() {
+    let site = Site::with(RUNS);
+    let page = site.open("/");
+    let value = "document.getElementById('q').value";
+    page.press("/");
+    page.wait("document.activeElement.name === 'q'");
+    page.insert("statu");
+    page.wait(
+        "document.querySelector('#complete [aria-selected=true] code')?.innerText === 'status:'",
+    );
+    page.press("Tab");
+    page.wait(&format!("{value} === 'status:'"));
+    page.wait("document.querySelector('#complete mark') === null && document.querySelector('#complete')?.ariaLabel === 'Status'");
+    // These offers are for another text: the first key asks again.
+    page.eval("document.getElementById('q').value = 'stop:x y'");
+    page.eval("document.getElementById('q').setSelectionRange(2, 2)");
+    page.press("Tab");
+    page.wait("document.querySelector('#complete')?.ariaLabel === 'Fields'");
+    assert_eq!(page.eval(value), "stop:x y");
+    page.press("Tab");
+    page.wait(&format!("/^[a-z_]+[:>] y$/.test({value})"));
+}
+
+#[test]
 fn the_jump_box_leads_anywhere_and_gives_the_focus_back() {
     let site = Site::with(RUNS);
     let page = site.open("/runs/q060_handoff?step=2");

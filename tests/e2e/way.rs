@@ -210,6 +210,21 @@ fn all_of_it_works_without_scripts() {
 }
 
 #[test]
+fn the_share_form_asks_again_after_a_failure() {
+    let site = site();
+    let page = site.open("/runs/fix_bug?step=3");
+    at(&page, 3);
+    page.eval("(window.real = window.fetch, window.fetch = () => (window.failed = true, Promise.reject(new TypeError('no answer'))), 0)");
+    page.click("#share > summary");
+    page.wait("window.failed && !sheet.dataset.asked");
+    page.eval("(window.fetch = window.real, 0)");
+    page.click("#share > summary");
+    page.wait("!document.querySelector('#share[open]')");
+    page.click("#share > summary");
+    page.wait("document.querySelector('#share[open] #sheet table')");
+}
+
+#[test]
 fn share_says_what_will_be_redacted() {
     let site = site();
     let page = site.open("/runs/fix_bug?step=3");

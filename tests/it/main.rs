@@ -61,6 +61,7 @@ mod cli;
 mod compare;
 mod delegates;
 mod demo;
+mod edits;
 #[cfg(target_os = "linux")]
 mod ends;
 mod engine;

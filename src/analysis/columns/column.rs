@@ -115,7 +115,7 @@ pub(super) enum OfStep {
 }
 
 /// The layout of a column in the run table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     /// The position from the left; a sort key.
     pub(super) place: u8,
@@ -322,6 +322,12 @@ impl Column {
         if let Some(also) = self.also {
             also(run, out);
         }
+    }
+
+    /// Returns whether `word` is the spelling of the word for an unknown value that needs no quotes.
+    pub fn is_alias(&self, word: &str) -> bool {
+        self.absent
+            .is_some_and(|absent| absent.contains(' ') && absent.replace(' ', "_") == word)
     }
 
     /// Returns the number of `run` that a query on this column compares. Durations are in seconds,

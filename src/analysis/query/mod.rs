@@ -136,6 +136,26 @@ impl Query {
         self.terms.is_empty()
     }
 
+    /// Returns whether a date of the query depends on the current time, such as `today` or `7d`.
+    pub fn is_relative(&self) -> bool {
+        self.relative().next().is_some()
+    }
+
+    /// Returns the times that the relative dates stand for, in minutes since the epoch. A query that
+    /// is parsed again selects by other times if they differ.
+    pub fn times(&self) -> Vec<i64> {
+        let minute = |amount: &Amount| (amount.value() / 60e6).floor() as i64;
+        self.relative().map(minute).collect()
+    }
+
+    fn relative(&self) -> impl Iterator<Item = &Amount> {
+        let bounds = self.terms.iter().filter_map(|term| match &term.test {
+            Test::Number { any, .. } => Some(any),
+            _ => None,
+        });
+        bounds.flatten().flat_map(Bound::relative)
+    }
+
     /// Returns whether every term matches `subject`.
     pub fn matches(&self, subject: &(impl Subject + ?Sized)) -> bool {
         self.terms.iter().all(|term| term.matches(subject))

@@ -569,6 +569,23 @@ fn relative_dates_follow_the_clock_and_its_zone() {
     ] {
         assert_eq!(Query::parse_at(wrong, &clock).ignored.len(), 1, "{wrong}");
     }
+    let times = |text: &str, at: &str| {
+        let query = Query::parse_at(text, &Clock::at(micros(at), &zone));
+        assert_eq!(query.is_relative(), !query.times().is_empty(), "{text}");
+        query.times()
+    };
+    for (text, at, same) in [
+        ("started:today", "2026-03-08T23:59:00Z", true),
+        ("started:today", "2026-03-09T05:00:00Z", false),
+        ("a updated>7d", "2026-03-08T16:00:59Z", true),
+        ("a updated>7d", "2026-03-08T16:01:00Z", false),
+        ("updated:..2w", "2026-03-08T16:01:00Z", false),
+        ("started:2026-03-08 steps>7", "2026-03-09T16:00:00Z", true),
+    ] {
+        let now = times(text, "2026-03-08T16:00:00Z");
+        assert_eq!(now == times(text, at), same, "{text} {at}");
+    }
+    assert!(!Query::parse_at("started:2026-03-08 steps>7", &clock).is_relative());
     // However long ago, nothing overflows.
     assert!(
         Query::parse_at("updated>99999999999999999999d", &clock)

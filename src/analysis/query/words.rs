@@ -195,6 +195,8 @@ pub struct Amount {
     last: f64,
     /// Whether this is a time before now, such as `7d`. Alone it means the time since then.
     is_ago: bool,
+    /// Whether this depends on the current time.
+    is_relative: bool,
 }
 
 impl Amount {
@@ -211,17 +213,18 @@ impl Amount {
         let (digits, factor) = match unit {
             Unit::Moment => {
                 let ago = clock.ago(text);
-                let (value, last) = match ago {
-                    Some(ago) => (ago, ago),
-                    None if text.eq_ignore_ascii_case("today") => clock.day(0)?,
-                    None if text.eq_ignore_ascii_case("yesterday") => clock.day(1)?,
-                    None => moment(text)?,
+                let (is_relative, (value, last)) = match ago {
+                    Some(ago) => (true, (ago, ago)),
+                    None if text.eq_ignore_ascii_case("today") => (true, clock.day(0)?),
+                    None if text.eq_ignore_ascii_case("yesterday") => (true, clock.day(1)?),
+                    None => (false, moment(text)?),
                 };
                 return Some(Self {
                     text: text.to_owned(),
                     value,
                     last,
                     is_ago: ago.is_some(),
+                    is_relative,
                 });
             }
             Unit::Count => match text.strip_suffix(['k', 'K']) {
@@ -258,6 +261,7 @@ impl Amount {
             value,
             last: value,
             is_ago: false,
+            is_relative: false,
         })
     }
 }
@@ -305,6 +309,20 @@ pub enum Bound {
 }
 
 impl Bound {
+    /// Returns the amounts that depend on the current time.
+    pub(super) fn relative(&self) -> impl Iterator<Item = &Amount> {
+        let amounts = match self {
+            Bound::Is(amount)
+            | Bound::Less(amount)
+            | Bound::AtMost(amount)
+            | Bound::More(amount)
+            | Bound::AtLeast(amount) => [Some(amount), None],
+            Bound::Between(low, high) => [low.as_ref(), high.as_ref()],
+        };
+        let amounts = amounts.into_iter().flatten();
+        amounts.filter(|amount| amount.is_relative)
+    }
+
     pub(super) fn holds(&self, number: f64) -> bool {
         match self {
             Bound::Is(amount) => (amount.value..=amount.last).contains(&number),

@@ -22,7 +22,7 @@ mod survey;
 mod tests;
 
 pub use group::{Group, Groups, Member, Sum, Window, groups};
-pub use survey::{Facets, Survey, Total, survey};
+pub use survey::{Facets, Survey, Total, by_frequency, survey};
 
 use cursor::{Cursor, SortKey, place};
 

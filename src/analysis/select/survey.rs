@@ -160,13 +160,13 @@ impl Tally<'_> {
                         Some(((*word).to_owned(), *status))
                     })
                     .collect(),
-                stops: ranked(
+                stops: by_frequency(
                     self.stops
                         .into_iter()
                         .map(|(word, marks)| (word, marks.values().sum()))
                         .collect(),
                 ),
-                models: ranked(self.models),
+                models: by_frequency(self.models),
             },
         }
     }
@@ -174,7 +174,7 @@ impl Tally<'_> {
 
 /// Sorts by frequency, then by name. Merges spellings that differ only in letter case, because a
 /// query matches all of them.
-fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
+pub fn by_frequency(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
     let mut words: Vec<_> = counts.into_iter().collect();
     words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let mut at: HashMap<String, usize> = HashMap::with_capacity(words.len());

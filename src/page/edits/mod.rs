@@ -43,7 +43,9 @@ impl EditsPage {
         if found.total == 0 {
             return "No file edits found.".to_owned();
         }
-        let shown = (found.edits.len() < found.total).then(|| {
+        // An address may name a page beyond the last edit.
+        let is_part = !found.edits.is_empty() && found.edits.len() < found.total;
+        let shown = is_part.then(|| {
             let (from, to) = (self.after + 1, self.after + found.edits.len());
             format!(", showing {}", format::range(from as u64, to as u64))
         });

@@ -1,21 +1,26 @@
 //! Finds the newest edits over many runs.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::files::Followed;
 use crate::analysis::format::{self, counted};
-use crate::analysis::query::{Ignored, Needle, Query};
+use crate::analysis::query::{Ignored, Needle, Query, Sort};
+use crate::analysis::select::select;
+use crate::analysis::summary::Summary;
 use crate::analysis::timing::began;
 use crate::live::{Library, Run};
 use crate::model::RunKey;
+use crate::model::names::clipped;
 use crate::model::time::utc;
 use crate::page::part::href;
 use crate::page::runs::fill::row::line;
+use crate::page::step::fill::LEFT;
 
 /// The newest runs that are looked at, at most, together with the limits below.
 pub(crate) const MAX_RUNS: usize = 200;
@@ -29,6 +34,14 @@ const MAX_OF_RUN: usize = 1_000;
 pub(crate) const PAGE: usize = 100;
 /// Longer paths are truncated; bytes.
 const MAX_PATH: usize = 4_096;
+/// The paths of one run, at most; bytes.
+const MAX_PATHS: usize = 256 * 1024;
+/// Longer titles are truncated; characters.
+const MAX_TITLE: usize = 400;
+/// What is kept for later requests, at most; bytes.
+const MAX_SIZE: usize = 64 * 1024 * 1024;
+/// The size of a step or an edit in a [`Followed`], at most; bytes.
+const FOLLOWED: usize = 200;
 
 /// A page of the newest edits.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -55,7 +68,7 @@ pub(crate) struct RecentEdits {
 }
 
 /// An edit of a file.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RecentEdit {
     /// The key of the run.
     pub(super) run: String,
@@ -71,6 +84,8 @@ pub(crate) struct RecentEdit {
     pub(super) removed: Option<usize>,
     /// Whether the edit succeeded. `null` if that isn't recorded.
     pub(super) ok: Option<bool>,
+    /// Whether the run was later rewound to before this step, which abandoned the edit.
+    pub(super) left: bool,
     /// The ordinal of the step.
     pub(super) step: usize,
     /// The recorded number of the step.
@@ -85,114 +100,233 @@ pub(crate) struct RecentEdit {
     pub(super) project: Option<String>,
 }
 
-/// The edits of one run.
+/// The edits of one run, and what they have in common.
 #[derive(Debug, Default)]
 struct OfRun {
-    edits: Vec<RecentEdit>,
+    run: String,
+    title: String,
+    project: Option<String>,
+    edits: Vec<Edit>,
     left_out: usize,
     steps_unread: usize,
 }
 
-/// The edits that were found, by run, with the revision of the run that they are from.
+/// An edit of a run, without what its run knows.
+#[derive(Debug)]
+struct Edit {
+    file: Arc<str>,
+    kind: &'static str,
+    added: Option<usize>,
+    removed: Option<usize>,
+    ok: Option<bool>,
+    left: bool,
+    step: usize,
+    step_id: Option<i64>,
+    micros: Option<i64>,
+}
+
+impl OfRun {
+    /// Returns an edit for the list.
+    fn listed(&self, edit: &Edit) -> RecentEdit {
+        RecentEdit {
+            run: self.run.clone(),
+            title: self.title.clone(),
+            file: edit.file.to_string(),
+            kind: edit.kind,
+            added: edit.added,
+            removed: edit.removed,
+            ok: edit.ok,
+            left: edit.left,
+            step: edit.step,
+            step_id: edit.step_id,
+            at: edit.micros.and_then(utc),
+            micros: edit.micros,
+            project: self.project.clone(),
+        }
+    }
+
+    /// Returns the memory that the edits take, in bytes.
+    fn size(&self) -> usize {
+        // Edits of the same file share its path, so this is an upper bound.
+        let paths: usize = self.edits.iter().map(|edit| edit.file.len()).sum();
+        self.edits.len() * size_of::<Edit>() + paths
+    }
+}
+
+/// The edits that were found, by run, the most recently requested last.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    kept: Mutex<HashMap<RunKey, (u64, Arc<OfRun>)>>,
+    kept: Mutex<Vec<(RunKey, Shared)>>,
+}
+
+/// A run that one request at a time reads.
+type Shared = Arc<Mutex<Kept>>;
+
+/// What was found in a run.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The edits, and the revision of the run that they are from.
+    edits: Option<(u64, Arc<OfRun>)>,
+    /// The list as far as it was read, while the run may grow.
+    followed: Followed,
+}
+
+impl Kept {
+    /// Returns the edits of a run, or `None` if its files can't be read.
+    fn of(&mut self, run: &Run) -> Option<Arc<OfRun>> {
+        let revision = run.revision_now();
+        if let Some((of, edits)) = &self.edits
+            && *of == revision
+        {
+            return Some(Arc::clone(edits));
+        }
+        let summary = run.summary();
+        if summary.partial {
+            return None;
+        }
+        let _files = run.hold().ok()?;
+        let edits = Arc::new(read(run, &summary, &mut self.followed));
+        if summary.life.liveness.is_over() {
+            self.followed = Followed::default();
+        }
+        self.edits = Some((revision, Arc::clone(&edits)));
+        Some(edits)
+    }
+
+    fn size(&self) -> usize {
+        let edits = self.edits.as_ref().map_or(0, |(_, edits)| edits.size());
+        edits + self.followed.size() * FOLLOWED
+    }
 }
 
 impl Found {
     /// Returns the edits of a run, or `None` if its files can't be read.
     fn of(&self, run: &Run) -> Option<Arc<OfRun>> {
-        let revision = run.revision_now();
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, edits)) = kept().get(run.key())
-            && *of == revision
-        {
-            return Some(Arc::clone(edits));
-        }
-        if run.summary().partial {
-            return None;
-        }
-        let _files = run.hold().ok()?;
-        let edits = Arc::new(read(run));
-        kept().insert(run.key().clone(), (revision, Arc::clone(&edits)));
-        Some(edits)
+        let shared = self.shared(run.key());
+        let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.of(run)
     }
 
-    /// Forgets all runs but these, if there are too many.
-    fn keep(&self, runs: &[Arc<Run>]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() > MAX_RUNS {
-            let runs: HashSet<&RunKey> = runs.iter().map(|run| run.key()).collect();
-            kept.retain(|key, _| runs.contains(key));
-        }
+    fn shared(&self, key: &RunKey) -> Shared {
+        let mut kept = self.kept();
+        let at = kept.iter().position(|(known, _)| known == key);
+        let found = at.map_or_else(|| (key.clone(), Shared::default()), |at| kept.remove(at));
+        let shared = Arc::clone(&found.1);
+        kept.push(found);
+        let surplus = kept.len().saturating_sub(MAX_RUNS);
+        kept.drain(..surplus);
+        shared
+    }
+
+    /// Forgets the runs that weren't requested for longest until the total size fits.
+    fn make_room(&self) {
+        let mut kept = self.kept();
+        let mut size = 0_usize;
+        let fits = kept.iter().rev().take_while(|(_, run)| {
+            // A locked run is being read. Until that is done, its size counts as 0.
+            size += run.try_lock().map_or(0, |run| run.size());
+            size <= MAX_SIZE
+        });
+        let surplus = kept.len() - fits.count();
+        kept.drain(..surplus);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<(RunKey, Shared)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads the calls of a run.
-fn read(run: &Run) -> OfRun {
-    let (summary, index) = (run.summary(), run.index_once());
-    let files = Followed::default().files(&index, run);
-    let (title, project) = (summary.title(), summary.project.as_deref());
-    let path = |path: &str| match path.len() > MAX_PATH {
-        true => format!(
-            "{}…",
-            path.get(..path.floor_char_boundary(MAX_PATH))
-                .unwrap_or_default()
-        ),
-        false => path.to_owned(),
-    };
+/// Reads the calls of a run: those that `followed` doesn't know.
+fn read(run: &Run, summary: &Summary, followed: &mut Followed) -> OfRun {
+    let index = run.index_once();
+    let files = followed.files(&index, run);
     let mut edits: Vec<_> = files
         .files
         .iter()
-        .flat_map(|file| file.edits.iter().map(move |edit| (file, edit)))
+        .enumerate()
+        .flat_map(|(at, file)| file.edits.iter().map(move |edit| (at, edit)))
         .collect();
     edits.sort_by_key(|(_, edit)| Reverse(edit.step));
-    let left_out = edits.len().saturating_sub(MAX_OF_RUN) + files.left_out;
-    let edits = edits.into_iter().take(MAX_OF_RUN).map(|(file, edit)| {
-        let micros = index
-            .round_of(edit.step)
-            .and_then(|group| began(&index, group));
-        RecentEdit {
-            run: summary.key.to_string(),
-            title: title.to_owned(),
-            file: path(&file.path),
-            kind: edit.kind,
-            added: edit.added,
-            removed: edit.removed,
-            ok: edit.ok,
-            step: edit.step,
-            step_id: edit.step_id,
-            at: micros.and_then(utc),
-            micros,
-            project: project.map(str::to_owned),
-        }
-    });
+    let all = edits.len();
+    let mut paths: HashMap<usize, Arc<str>> = HashMap::new();
+    let mut left = MAX_PATHS;
+    let edits: Vec<Edit> = edits
+        .into_iter()
+        .take(MAX_OF_RUN)
+        .map_while(|(at, edit)| {
+            let file = match paths.entry(at) {
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(new) => {
+                    let path = path(&files.files.get(at)?.path);
+                    left = left.checked_sub(path.len())?;
+                    Arc::clone(new.insert(path))
+                }
+            };
+            Some(Edit {
+                file,
+                kind: edit.kind,
+                added: edit.added,
+                removed: edit.removed,
+                ok: edit.ok,
+                left: edit.is_abandoned,
+                step: edit.step,
+                step_id: edit.step_id,
+                micros: index
+                    .round_of(edit.step)
+                    .and_then(|group| began(&index, group)),
+            })
+        })
+        .collect();
     OfRun {
-        edits: edits.collect(),
-        left_out,
+        run: summary.key.to_string(),
+        title: clipped(summary.title(), MAX_TITLE).into_owned(),
+        project: summary.project.clone(),
+        left_out: all - edits.len() + files.left_out,
         steps_unread: files.pending + files.unread,
+        edits,
+    }
+}
+
+/// Returns a path, truncated if it is too long.
+fn path(path: &str) -> Arc<str> {
+    if path.len() <= MAX_PATH {
+        return path.into();
+    }
+    let start = path.get(..path.floor_char_boundary(MAX_PATH));
+    format!("{}…", start.unwrap_or_default()).into()
+}
+
+/// A run with its summary of one moment.
+struct Listed {
+    run: Arc<Run>,
+    summary: Arc<Summary>,
+}
+
+impl AsRef<Summary> for Listed {
+    fn as_ref(&self) -> &Summary {
+        &self.summary
     }
 }
 
 /// Returns the newest runs that are looked at, and the number of those that match.
 fn newest(library: &Library, query: &Query) -> (Vec<Arc<Run>>, usize) {
-    let (mut runs, _) = library.listed(query.asks_for_copies());
-    runs.retain(|run| query.matches(&*run.summary()));
-    let matched = runs.len();
-    let mut runs: Vec<_> = runs
-        .into_iter()
-        .map(|run| (Reverse(run.summary().updated), run))
-        .collect();
-    runs.sort_by(|a, b| (a.0, a.1.key().as_str()).cmp(&(b.0, b.1.key().as_str())));
+    let (runs, _) = library.listed(query.asks_for_copies());
+    let listed = |run: Arc<Run>| Listed {
+        summary: run.summary(),
+        run,
+    };
+    let runs: Vec<Listed> = runs.into_iter().map(listed).collect();
+    let found = select(&runs, query, Sort::default(), MAX_RUNS, None);
     let (mut steps, mut bytes) = (0_usize, 0_u64);
-    let fits = |run: &Arc<Run>| {
+    let fits = |listed: &&&Listed| {
         let is_first = steps == 0;
-        steps = steps.saturating_add(run.summary().steps_now.max(1));
-        bytes = bytes.saturating_add(run.dir().bytes());
+        steps = steps.saturating_add(listed.summary.steps_now.max(1));
+        bytes = bytes.saturating_add(listed.run.dir().bytes());
         is_first || (steps <= MAX_STEPS && bytes <= MAX_BYTES)
     };
-    let runs = runs.into_iter().map(|(_, run)| run).take(MAX_RUNS);
-    (runs.take_while(fits).collect(), matched)
+    let runs = found.rows.iter().take_while(fits);
+    let runs = runs.map(|listed| Arc::clone(&listed.run)).collect();
+    (runs, found.matched)
 }
 
 impl RecentEdits {
@@ -221,19 +355,19 @@ impl RecentEdits {
                 Some((run.summary().updated, edits?))
             })
             .collect();
-        found.keep(&runs);
+        found.make_room();
         let mut all = Vec::new();
         for (updated, of_run) in &of_runs {
             answer.edits_left_out += of_run.left_out;
             answer.steps_unread += of_run.steps_unread;
             let wanted = of_run.edits.iter().filter(|edit| needle.within(&edit.file));
             // An edit without a time is as new as the last change of its run.
-            all.extend(wanted.map(|edit| (Reverse(edit.micros.or(*updated)), edit)));
+            all.extend(wanted.map(|edit| (Reverse(edit.micros.or(*updated)), of_run, edit)));
         }
-        all.sort_by_key(|(time, _)| *time);
+        all.sort_by_key(|(time, ..)| *time);
         answer.total = all.len();
         let shown = all.iter().skip(after).take(limit);
-        answer.edits = shown.map(|(_, edit)| (*edit).clone()).collect();
+        answer.edits = shown.map(|(_, of_run, edit)| of_run.listed(edit)).collect();
         let end = after.saturating_add(answer.edits.len());
         answer.next = Some(end).filter(|end| *end < all.len());
         answer
@@ -258,7 +392,7 @@ impl RecentEdits {
         let edits = (self.edits_left_out > 0).then(|| {
             let edits = counted(self.edits_left_out, "older edit");
             format!(
-                "{edits} of runs with more than {} left out.",
+                "Left out: {edits}. At most {} of a run are listed, fewer if their paths are long.",
                 number(MAX_OF_RUN)
             )
         });
@@ -308,10 +442,11 @@ impl RecentEdit {
         self.micros
     }
 
-    /// Returns what the edit did if it's more than a change, or that it failed.
+    /// Returns what the edit did if it's more than a change, or that it failed or was abandoned.
     pub(crate) fn note(&self) -> &'static str {
         match (self.ok, self.kind) {
             (Some(false), _) => "failed",
+            _ if self.left => LEFT,
             (_, "changed" | "inserted") => "",
             (_, kind) => kind,
         }
@@ -328,5 +463,56 @@ impl RecentEdit {
             ("step", &self.step.to_string()),
         ];
         href::with_query(&href::run(&self.run), &query)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_run(edits: usize, path: usize) -> OfRun {
+        let edit = |step| Edit {
+            file: "x".repeat(path).into(),
+            kind: "changed",
+            added: None,
+            removed: None,
+            ok: None,
+            left: false,
+            step,
+            step_id: None,
+            micros: None,
+        };
+        OfRun {
+            edits: (0..edits).map(edit).collect(),
+            ..OfRun::default()
+        }
+    }
+
+    #[test]
+    fn the_runs_that_were_not_asked_for_longest_go() {
+        let found = Found::default();
+        let key = |n: usize| RunKey::new(&format!("run{n}"));
+        let first = found.shared(&key(0));
+        (1..MAX_RUNS).for_each(|n| drop(found.shared(&key(n))));
+        assert!(
+            Arc::ptr_eq(&first, &found.shared(&key(0))),
+            "now the newest"
+        );
+        drop(found.shared(&key(MAX_RUNS)));
+        let keys = || -> Vec<RunKey> {
+            let kept = found.kept();
+            kept.iter().map(|(key, _)| key.clone()).collect()
+        };
+        assert_eq!(keys().len(), MAX_RUNS);
+        assert!(!keys().contains(&key(1)));
+        found.make_room();
+        assert_eq!(keys().len(), MAX_RUNS, "nothing was read yet");
+        let large = Arc::new(of_run(10, MAX_SIZE / 20));
+        for n in [0, 2, MAX_RUNS] {
+            let shared = found.shared(&key(n));
+            shared.lock().unwrap().edits = Some((1, Arc::clone(&large)));
+        }
+        found.make_room();
+        assert_eq!(keys(), [key(MAX_RUNS)]);
     }
 }

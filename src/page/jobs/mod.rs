@@ -61,10 +61,20 @@ struct Queue<T> {
     busy: bool,
 }
 
+/// A question over many runs, as far as it distinguishes jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// Its canonical form.
+    pub(crate) text: String,
+    /// [`Query::times`] of its query.
+    ///
+    /// [`Query::times`]: crate::analysis::query::Query::times
+    pub(crate) times: Vec<i64>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Job<T> {
-    /// The canonical form of the question.
-    id: String,
+    question: Question,
     /// The start time in microseconds since the epoch, which distinguishes this job from earlier
     /// ones about the same question.
     pub(crate) number: i64,
@@ -165,8 +175,8 @@ impl<T: Task> Jobs<T> {
         }
     }
 
-    /// Returns the job for the question `id`. Creates it with the task from `make` if there is
-    /// none, then waits briefly for results.
+    /// Returns the job for `question`. Creates it with the task from `make` if there is none, then
+    /// waits briefly for results.
     ///
     /// The parameter `again` is the number of a job to replace, and `cancel` the number of a job to
     /// end.
@@ -176,7 +186,7 @@ impl<T: Task> Jobs<T> {
     pub(crate) async fn ask<E: From<WebError> + Send + 'static>(
         self: &Arc<Self>,
         params: &Params,
-        id: String,
+        question: Question,
         make: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<Arc<Job<T>>, E> {
         let number = |name: &str| {
@@ -188,11 +198,11 @@ impl<T: Task> Jobs<T> {
         };
         // `again` names a job, so following such a link twice starts only one new job.
         let (than, cancel) = (number("again")?.unwrap_or(i64::MIN), number("cancel")?);
-        let job = match self.find(&id, than) {
+        let job = match self.find(&question, than) {
             Some(job) => job,
             None => {
                 let task = blocking(make).await??;
-                self.begin(id, than, now(), task)?
+                self.begin(question, than, now(), task)?
             }
         };
         if cancel == Some(job.number) {
@@ -206,38 +216,44 @@ impl<T: Task> Jobs<T> {
         Ok(job)
     }
 
-    /// Returns the job for `id` if its number is greater than `than` and it hasn't been abandoned.
-    fn find(&self, id: &str, than: i64) -> Option<Arc<Job<T>>> {
-        Self::find_in(&self.lock(), id, than)
+    /// Returns the job for `question` if its number is greater than `than` and it hasn't been
+    /// abandoned.
+    fn find(&self, question: &Question, than: i64) -> Option<Arc<Job<T>>> {
+        self.find_in(&self.lock(), question, than)
     }
 
-    fn find_in(queue: &Queue<T>, id: &str, than: i64) -> Option<Arc<Job<T>>> {
+    fn find_in(&self, queue: &Queue<T>, question: &Question, than: i64) -> Option<Arc<Job<T>>> {
+        // A client that follows a job gets its answer, although the time has moved on meanwhile.
+        let is_same = |job: &Job<T>| {
+            job.question.text == question.text
+                && (job.question.times == question.times || job.life.is_looked_at(self.patience))
+        };
         let job = queue
             .jobs
             .iter()
-            .find(|job| job.id == id && job.number > than && job.state() != State::Abandoned)?;
+            .find(|job| is_same(job) && job.number > than && job.state() != State::Abandoned)?;
         job.life.look();
         Some(Arc::clone(job))
     }
 
-    /// Starts a job for `id` at the time `now`, replacing earlier ones. If another request has just
+    /// Starts a job for `question` at the time `now`, replacing earlier ones. If another request has just
     /// started one, returns that.
     ///
     /// # Errors
     /// Fails if too many other jobs are in progress.
     fn begin(
         self: &Arc<Self>,
-        id: String,
+        question: Question,
         than: i64,
         now: i64,
         task: T,
     ) -> Result<Arc<Job<T>>, WebError> {
         let mut queue = self.lock();
-        if let Some(job) = Self::find_in(&queue, &id, than) {
+        if let Some(job) = self.find_in(&queue, &question, than) {
             return Ok(job);
         }
         queue.jobs.retain(|job| {
-            let other = job.id != id;
+            let other = job.question.text != question.text;
             if !other {
                 job.cancel();
             }
@@ -272,7 +288,7 @@ impl<T: Task> Jobs<T> {
             cancelled: AtomicBool::new(false),
         };
         let job = Arc::new(Job {
-            id,
+            question,
             number: now.max(than.saturating_add(1)),
             task,
             life,
@@ -365,7 +381,10 @@ impl<T: Task> Job<T> {
             None => self.task.work(&mut turn),
         }));
         self.life.end(ended.unwrap_or_else(|_| {
-            tracing::error!(question = self.id, "a job over many runs panicked");
+            tracing::error!(
+                question = self.question.text,
+                "a job over many runs panicked"
+            );
             State::Failed
         }));
     }

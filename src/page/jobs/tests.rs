@@ -47,8 +47,15 @@ fn held(jobs: &Jobs<Count>) {
     jobs.lock().busy = true;
 }
 
+fn question(text: &str) -> Question {
+    Question {
+        text: text.to_owned(),
+        times: Vec::new(),
+    }
+}
+
 fn begin(jobs: &Arc<Jobs<Count>>, id: &str, than: i64) -> Result<Arc<Job<Count>>, WebError> {
-    jobs.begin(id.to_owned(), than, 5, Count::default())
+    jobs.begin(question(id), than, 5, Count::default())
 }
 
 async fn ended<T: Task>(job: &Job<T>) {
@@ -130,7 +137,7 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
     job.work(Duration::ZERO, &stopping);
     assert_eq!(job.state(), State::Abandoned);
     assert!(
-        jobs.find("b", i64::MIN).is_none(),
+        jobs.find(&question("b"), i64::MIN).is_none(),
         "the next request starts it again"
     );
 
@@ -143,8 +150,26 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
 async fn a_fault_ends_its_own_job_and_not_the_thread() {
     let jobs = jobs(PATIENCE);
     for id in ["a", "b"] {
-        let job = jobs.begin(id.to_owned(), i64::MIN, 5, Fails).unwrap();
+        let job = jobs.begin(question(id), i64::MIN, 5, Fails).unwrap();
         ended(&job).await;
         assert_eq!(job.state(), State::Failed);
     }
+}
+
+#[test]
+fn a_question_about_another_time_is_another_job_once_nobody_follows_the_old_one() {
+    let at = |minute: i64| Question {
+        times: vec![minute],
+        ..question("a")
+    };
+    let follow = |patience| {
+        let jobs = jobs(patience);
+        held(&jobs);
+        let job = jobs.begin(at(1), i64::MIN, 5, Count::default()).unwrap();
+        job.life.end(State::Done);
+        let found = |minute| jobs.find(&at(minute), i64::MIN).is_some();
+        (found(1), found(2))
+    };
+    assert_eq!(follow(PATIENCE), (true, true));
+    assert_eq!(follow(Duration::ZERO), (true, false));
 }

@@ -4,6 +4,7 @@
 //! All numbers come from memory, because every keystroke requests them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -12,14 +13,13 @@ use serde::Serialize;
 use crate::analysis::columns::{COLUMNS, Column, Kind, Value};
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Needle, Query};
+use crate::analysis::select::by_frequency;
 use crate::analysis::summary::Summary;
 use crate::page::answer::json;
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::Answer;
 use crate::page::params::Params;
-use crate::page::runs::fill::list::Listed;
-use crate::page::runs::handler::listed;
 use crate::page::shell::now;
 
 /// Completions, at most.
@@ -28,8 +28,6 @@ const MAX_ITEMS: usize = 12;
 const MAX_TYPED: usize = 2_000;
 /// Longer values aren't offered; characters.
 const MAX_VALUE: usize = 80;
-/// Different values that are counted, at most. Each run may have its own.
-const MAX_VALUES: usize = 5_000;
 /// The dates that are offered.
 const DATES: [(&str, &str); 5] = [
     ("today", "since midnight"),
@@ -44,8 +42,10 @@ const DATES: [(&str, &str); 5] = [
 pub(crate) struct Completions {
     /// `Fields`, or the field whose values these are.
     heading: String,
-    /// The end of the text that a completion replaces.
+    /// The end of the text before the caret that a completion replaces.
     replaces: String,
+    /// The start of the text after the caret that it replaces too.
+    replaces_after: String,
     items: Vec<Completion>,
     /// The number of further completions.
     more: usize,
@@ -69,50 +69,116 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     }
     let clock = Clock::at(now(), &state.zone);
     let found = blocking(move || {
-        let token = token(&typed);
-        let before = typed.strip_suffix(token).unwrap_or_default();
-        let others = Query::parse_at(&format!("{before} {rest}"), &clock);
-        let (runs, _) = listed(&state, &others);
-        let runs: Vec<&Listed> = runs
-            .iter()
-            .filter(|run| others.matches(&*run.summary))
-            .collect();
-        let runs: Vec<&Summary> = runs.iter().map(|run| &*run.summary).collect();
+        let token = Token::at(&typed, &rest);
+        let others = Query::parse_at(&format!("{} {}", token.before, token.after), &clock);
+        let (runs, _) = state.library.listed(others.asks_for_copies());
+        let runs = runs.iter().map(|run| run.summary());
+        let runs: Vec<Arc<Summary>> = runs.filter(|run| others.matches(&**run)).collect();
         completions(token, &runs, &clock)
     });
     json(&found.await?)
 }
 
-/// Returns the last term of a filter, which may be empty.
-fn token(text: &str) -> &str {
-    let (mut start, mut is_quoted, mut is_escaped) = (0, false, false);
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' if is_quoted => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            c if c.is_whitespace() && !is_quoted => start = at + c.len_utf8(),
-            _ => {}
-        }
-    }
-    text.get(start..).unwrap_or_default()
+/// Where a character stands in a filter.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quotes {
+    is_open: bool,
+    is_escaped: bool,
 }
 
-fn completions(token: &str, runs: &[&Summary], clock: &Clock) -> Completions {
-    let term = token.strip_prefix('-').unwrap_or(token);
-    match term
+impl Quotes {
+    /// Takes the next character. Returns whether it's outside quotes and can end a term.
+    fn is_outside(&mut self, c: char) -> bool {
+        match c {
+            _ if self.is_escaped => {
+                self.is_escaped = false;
+                false
+            }
+            '\\' if self.is_open => {
+                self.is_escaped = true;
+                false
+            }
+            '"' => {
+                self.is_open = !self.is_open;
+                false
+            }
+            _ => !self.is_open,
+        }
+    }
+}
+
+/// Returns the text after the last end outside quotes, and how the text leaves the quotes.
+fn after_last(text: &str, ends: impl Fn(char) -> bool) -> (&str, Quotes) {
+    let (mut start, mut quotes) = (0, Quotes::default());
+    for (at, c) in text.char_indices() {
+        if quotes.is_outside(c) && ends(c) {
+            start = at + c.len_utf8();
+        }
+    }
+    (text.get(start..).unwrap_or_default(), quotes)
+}
+
+/// Splits before the first end outside quotes.
+fn split_first(text: &str, mut quotes: Quotes, ends: impl Fn(char) -> bool) -> (&str, &str) {
+    text.char_indices()
+        .find(|(_, c)| quotes.is_outside(*c) && ends(*c))
+        .and_then(|(at, _)| text.split_at_checked(at))
+        .unwrap_or((text, ""))
+}
+
+/// The term of a filter that the caret is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Token<'a> {
+    /// The terms before it.
+    before: &'a str,
+    /// The term up to the caret.
+    typed: &'a str,
+    /// The term from the caret on. Empty at the start of a term, because a new one is typed there.
+    tail: &'a str,
+    /// The terms after it.
+    after: &'a str,
+}
+
+impl<'a> Token<'a> {
+    fn at(text: &'a str, rest: &'a str) -> Self {
+        let (typed, quotes) = after_last(text, char::is_whitespace);
+        let (tail, after) = match typed {
+            "" => ("", rest),
+            _ => split_first(rest, quotes, char::is_whitespace),
+        };
+        Self {
+            before: text.strip_suffix(typed).unwrap_or_default(),
+            typed,
+            tail,
+            after,
+        }
+    }
+}
+
+fn completions(token: Token<'_>, runs: &[Arc<Summary>], clock: &Clock) -> Completions {
+    let term = token.typed.strip_prefix('-').unwrap_or(token.typed);
+    let split = term
         .find([':', '='])
-        .and_then(|at| term.split_at_checked(at))
-    {
-        Some((name, after)) => Column::find(name).map_or_else(Completions::default, |field| {
-            values(field, after.get(1..).unwrap_or_default(), runs, clock)
-        }),
-        None => fields(term, runs),
+        .and_then(|at| term.split_at_checked(at));
+    let Some((name, typed)) = split else {
+        return Completions {
+            replaces_after: token.tail.to_owned(),
+            ..fields(term, runs)
+        };
+    };
+    let Some(field) = Column::find(name) else {
+        return Completions::default();
+    };
+    let is_comma = |c: char| c == ',';
+    let (value, quotes) = after_last(typed.get(1..).unwrap_or_default(), is_comma);
+    Completions {
+        replaces_after: split_first(token.tail, quotes, is_comma).0.to_owned(),
+        ..values(field, value, runs, clock)
     }
 }
 
 /// Returns the fields that start with `typed`.
-fn fields(typed: &str, runs: &[&Summary]) -> Completions {
+fn fields(typed: &str, runs: &[Arc<Summary>]) -> Completions {
     let typed = typed.to_lowercase();
     let mut matching: Vec<&'static Column> = COLUMNS
         .iter()
@@ -130,6 +196,7 @@ fn fields(typed: &str, runs: &[&Summary]) -> Completions {
         items: shown.collect(),
         more: matching.len().saturating_sub(MAX_ITEMS),
         replaces: typed,
+        replaces_after: String::new(),
     }
 }
 
@@ -160,10 +227,13 @@ fn has_value(field: &Column, run: &Summary) -> bool {
     }
 }
 
-/// Returns the values of `field` that contain the last one in `typed`, which may be a list. Values
-/// that start with it come first.
-fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock) -> Completions {
-    let typed = typed.rsplit(',').next().unwrap_or_default();
+/// Returns the values of `field` that contain `typed`. Values that start with it come first.
+fn values(
+    field: &'static Column,
+    typed: &str,
+    runs: &[Arc<Summary>],
+    clock: &Clock,
+) -> Completions {
     let start = typed.trim_matches('"');
     let mut found: Vec<Completion> = match field.kind {
         Kind::Word(_) | Kind::Text(_) | Kind::List(_) => words(field, start, runs),
@@ -187,7 +257,7 @@ fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock)
                 Completion {
                     text: word.to_owned(),
                     about: about.to_owned(),
-                    count: runs.iter().filter(|run| query.matches(**run)).count(),
+                    count: runs.iter().filter(|run| query.matches(&***run)).count(),
                 }
             })
             .collect(),
@@ -198,46 +268,46 @@ fn values(field: &'static Column, typed: &str, runs: &[&Summary], clock: &Clock)
     Completions {
         heading: format::capitalised(field.label),
         replaces: typed.to_owned(),
+        replaces_after: String::new(),
         items: found,
         more,
     }
 }
 
-fn words(field: &'static Column, start: &str, runs: &[&Summary]) -> Vec<Completion> {
+fn words(field: &'static Column, start: &str, runs: &[Arc<Summary>]) -> Vec<Completion> {
     let needle = Needle::new(start);
     let mut counts: HashMap<String, usize> = HashMap::new();
     for run in runs {
+        // A run may have a value twice, in two spellings.
         let mut own: Vec<String> = Vec::new();
         field.words(run, &mut |word| {
             let is_short = word.chars().nth(MAX_VALUE).is_none();
-            if !word.is_empty() && is_short && needle.within(word) && own.iter().all(|w| w != word)
-            {
-                own.push(word.to_owned());
+            if word.is_empty() || !is_short || field.is_alias(word) || !needle.within(word) {
+                return;
+            }
+            let folded = word.to_lowercase();
+            if own.contains(&folded) {
+                return;
+            }
+            own.push(folded);
+            match counts.get_mut(word) {
+                Some(count) => *count += 1,
+                None => {
+                    counts.insert(word.to_owned(), 1);
+                }
             }
         });
-        for word in own {
-            let has_room = counts.len() < MAX_VALUES;
-            match counts.get_mut(&word) {
-                Some(count) => *count += 1,
-                None if has_room => {
-                    counts.insert(word, 1);
-                }
-                None => {}
-            }
-        }
     }
+    let counts = counts.iter().map(|(word, count)| (word.as_str(), *count));
+    let mut found = by_frequency(counts.collect());
     let folded = start.to_lowercase();
-    let is_inside = |word: &str| !word.to_lowercase().starts_with(&folded);
-    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
-    counts.sort_by(|a, b| (is_inside(&a.0), b.1, &a.0).cmp(&(is_inside(&b.0), a.1, &b.0)));
-    counts
-        .into_iter()
-        .map(|(word, count)| Completion {
-            text: Needle::new(word).to_string(),
-            about: String::new(),
-            count,
-        })
-        .collect()
+    found.sort_by_cached_key(|(word, _)| !word.to_lowercase().starts_with(&folded));
+    let completion = |(word, count)| Completion {
+        text: Needle::new(word).to_string(),
+        about: String::new(),
+        count,
+    };
+    found.into_iter().map(completion).collect()
 }
 
 #[cfg(test)]
@@ -245,6 +315,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
+    use crate::analysis::columns::MODEL;
     use crate::analysis::select::sample::run;
     use crate::analysis::verdict::RunStatus;
 
@@ -257,9 +328,9 @@ mod tests {
         for (run, model) in runs.iter_mut().zip(["qwen3", "Qwen3 8B", "big-qwen"]) {
             run.model = Some(model.into());
         }
-        let runs: Vec<&Summary> = runs.iter().collect();
+        let runs: Vec<Arc<Summary>> = runs.into_iter().map(Arc::new).collect();
         let clock = Clock::at(0, &TimeZone::UTC);
-        let found = completions(token(typed), &runs, &clock);
+        let found = completions(Token::at(typed, ""), &runs, &clock);
         let items = found.items.into_iter();
         (
             found.replaces,
@@ -268,11 +339,37 @@ mod tests {
     }
 
     #[test]
-    fn the_last_term_is_completed() {
-        assert_eq!(token("a b"), "b");
-        assert_eq!(token("a "), "");
-        assert_eq!(token("a task:\"two wo"), "task:\"two wo");
-        assert_eq!(token("task:\"a \\\" b\" -st"), "-st");
+    fn the_term_at_the_caret_is_completed() {
+        let token = |text, rest| {
+            let token = Token::at(text, rest);
+            (token.before, token.typed, token.tail, token.after)
+        };
+        assert_eq!(token("a b", ""), ("a ", "b", "", ""));
+        assert_eq!(token("a ", "b c"), ("a ", "", "", "b c"));
+        assert_eq!(token("a b", "c d"), ("a ", "b", "c", " d"));
+        assert_eq!(
+            token("a task:\"two wo", "rds\",b c"),
+            ("a ", "task:\"two wo", "rds\",b", " c")
+        );
+        assert_eq!(
+            token("task:\"a \\\" b\" -st", ""),
+            ("task:\"a \\\" b\" ", "-st", "", "")
+        );
+    }
+
+    #[test]
+    fn the_rest_of_a_word_or_value_is_replaced() {
+        let replaced = |typed: &str, rest: &str| {
+            let run = run("a", RunStatus::Answered, Some("final"));
+            let token = Token::at(typed, rest);
+            let found = completions(token, &[Arc::new(run)], &Clock::at(0, &TimeZone::UTC));
+            (found.replaces, found.replaces_after)
+        };
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(replaced("x st", "atus:a y"), pair("st", "atus:a"));
+        assert_eq!(replaced("stop:fi", "nal,b c"), pair("fi", "nal"));
+        assert_eq!(replaced("task:\"a,b", ",c\",d e"), pair("\"a,b", ",c\""));
+        assert_eq!(replaced("task:\"a,b\",c", "d"), pair("c", "d"));
     }
 
     #[test]
@@ -285,6 +382,26 @@ mod tests {
         }
         assert!(items.contains(&("stop:".to_owned(), 3)));
         assert_eq!(complete("nothing-is-called-so").1, []);
+    }
+
+    #[test]
+    fn a_value_is_offered_in_one_spelling() {
+        let mut runs = ["a", "b", "c", "d"].map(|key| run(key, RunStatus::Answered, None));
+        for (run, model) in runs.iter_mut().zip(["Qwen", "qwen", "Qwen"]) {
+            run.model = Some(model.into());
+        }
+        let runs = runs.map(Arc::new);
+        let found = |typed: &str| {
+            let clock = Clock::at(0, &TimeZone::UTC);
+            let found = completions(Token::at(typed, ""), &runs, &clock);
+            let items = found.items.into_iter();
+            let items: Vec<_> = items.map(|item| (item.text, item.count)).collect();
+            items
+        };
+        assert_eq!(found("model:q"), [("Qwen".to_owned(), 3)]);
+        let absent = format!("\"{}\"", MODEL.word(&runs[3]));
+        assert!(absent.contains(' '), "{absent}");
+        assert_eq!(found("model:"), [("Qwen".to_owned(), 3), (absent, 1)]);
     }
 
     #[test]

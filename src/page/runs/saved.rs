@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::analysis::closest::closest;
-use crate::analysis::columns::{COLUMNS, chosen};
+use crate::analysis::columns::{COLUMNS, Shown, chosen};
 use crate::analysis::query::Query;
 
 /// Views, at most. Each is counted over all runs for every page.
@@ -16,7 +16,7 @@ pub(super) const MAX_NAME: usize = 60;
 pub struct View {
     pub(crate) name: String,
     pub(crate) query: String,
-    pub(crate) columns: Vec<String>,
+    pub(crate) columns: Vec<Shown>,
 }
 
 /// The field of a view that is wrong, and why.
@@ -39,12 +39,12 @@ impl View {
         if let Some(term) = Query::parse(&query).ignored.first() {
             return Err(("query", format!("`{}`: {}", term.text, term.why)));
         }
-        if let Err(name) = chosen(columns.iter().map(String::as_str)) {
+        let columns = chosen(columns.iter().map(String::as_str)).map_err(|name| {
             let names = COLUMNS.iter().map(|column| (column.name, column.name));
             let close = closest(name, names).next();
             let close = close.map_or_else(String::new, |close| format!(" (did you mean {close}?)"));
-            return Err(("columns", format!("no column is called {name}{close}")));
-        }
+            ("columns", format!("no column is called {name}{close}"))
+        })?;
         Ok(Self {
             name,
             query,

@@ -3,18 +3,20 @@
 //! The board never writes files, so views are in the settings file. Without any, there are a few
 //! built-in ones.
 
+use std::iter;
+
 use askama::Template;
 use axum::extract::State;
 
-use crate::analysis::columns::chosen;
 use crate::analysis::format;
 use crate::analysis::query::{Clock, Query};
+use crate::analysis::summary::Summary;
 use crate::page::answer::html;
 use crate::page::app::AppState;
 use crate::page::error::Answer;
 use crate::page::params::Params;
 use crate::page::part::{href, text};
-use crate::page::runs::fill::list::{List, ListContext};
+use crate::page::runs::fill::list::{List, names};
 use crate::page::runs::saved::{MAX_NAME, SavedViews, View};
 use crate::page::shell::{NavItem, Shell};
 
@@ -23,6 +25,7 @@ use crate::page::shell::{NavItem, Shell};
 pub(crate) struct Shown {
     pub(crate) name: String,
     pub(crate) query: String,
+    /// Empty if it is unknown.
     pub(crate) count: String,
     pub(crate) href: String,
     /// Whether the page shows this view.
@@ -38,30 +41,57 @@ impl List<'_> {
             query: String::new(),
             columns: Vec::new(),
         };
-        let shown = |view: &View| {
-            let query = Query::parse_at(&view.query, &clock);
-            let count = match query.is_empty() {
-                true => self.survey.total.saturating_sub(ctx.duplicates),
-                false => {
-                    let is_copy = |run: &&_| is_duplicate(run);
-                    let own = self.runs.iter().filter(|run| !is_copy(run));
-                    own.filter(|run| query.matches(&*run.summary)).count()
-                }
-            };
-            let columns = chosen(view.columns.iter().map(String::as_str)).unwrap_or_default();
-            let of_view = ListContext {
-                chosen: columns,
-                ..ctx.clone()
-            };
-            Shown {
-                name: format::visible_line(&view.name).into_owned(),
-                query: format::visible_line(&view.query).into_owned(),
-                count: format::count(count as u64),
-                href: of_view.url(&view.query, ctx.sort, ""),
-                active: query == self.query && of_view.cols() == ctx.cols(),
+        let views = iter::once(&all).chain(ctx.views.iter());
+        let mut views: Vec<Counted<'_>> = views
+            .map(|view| self.counted(view, Query::parse_at(&view.query, &clock)))
+            .collect();
+        // One pass for all views, because most of the work is fetching each run from memory.
+        let mut open: Vec<_> = views.iter_mut().filter(|view| view.is_open).collect();
+        let runs = if open.is_empty() { &[] } else { self.runs };
+        for run in runs {
+            for view in &mut open {
+                view.see(&run.summary);
             }
+        }
+        views.iter().map(|view| self.shown_view(view)).collect()
+    }
+
+    /// Returns a view with its count, if that is known without looking at each run.
+    fn counted<'v>(&self, view: &'v View, query: Query) -> Counted<'v> {
+        let with_copies = query.asks_for_copies();
+        let (count, is_open) = match () {
+            () if query.is_empty() => {
+                let own = self.survey.total.saturating_sub(self.ctx.duplicates);
+                (Some(own), false)
+            }
+            () if query == self.query => (Some(self.survey.matched), false),
+            // This list lacks the duplicates that the view shows.
+            () if with_copies && !self.query.asks_for_copies() => (None, false),
+            () => (Some(0), true),
         };
-        [all].iter().chain(ctx.views.iter()).map(shown).collect()
+        Counted {
+            view,
+            query,
+            with_copies,
+            count,
+            is_open,
+        }
+    }
+
+    fn shown_view(
+        &self,
+        Counted {
+            view, query, count, ..
+        }: &Counted<'_>,
+    ) -> Shown {
+        let cols = names(&view.columns);
+        Shown {
+            name: format::visible_line(&view.name).into_owned(),
+            query: format::visible_line(&view.query).into_owned(),
+            count: count.map_or_else(String::new, |count| format::count(count as u64)),
+            active: *query == self.query && cols == self.ctx.cols(),
+            href: self.ctx.url_of_view(&view.query, cols),
+        }
     }
 
     /// Returns the address of the page that explains how to save this filter, if it isn't saved.
@@ -73,9 +103,25 @@ impl List<'_> {
     }
 }
 
-/// Returns whether another listed run has the same records. It's listed only on request.
-fn is_duplicate(listed: &crate::page::runs::fill::list::Listed) -> bool {
-    listed.summary.relation.duplicate_of.is_some()
+/// A view whose runs are being counted.
+struct Counted<'v> {
+    view: &'v View,
+    query: Query,
+    /// Whether the query asks for duplicates, which count only then.
+    with_copies: bool,
+    /// `None` if the count is unknown.
+    count: Option<usize>,
+    /// Whether the runs have yet to be counted.
+    is_open: bool,
+}
+
+impl Counted<'_> {
+    fn see(&mut self, run: &Summary) {
+        let is_own = self.with_copies || run.counts();
+        if is_own && self.query.matches(run) {
+            self.count = self.count.map(|count| count + 1);
+        }
+    }
 }
 
 /// The page at `/views`.
@@ -147,7 +193,8 @@ pub(crate) fn lines(view: &View) -> String {
         quoted(&view.query)
     );
     if !view.columns.is_empty() {
-        let columns: Vec<String> = view.columns.iter().map(|name| quoted(name)).collect();
+        let names = view.columns.iter().map(|(column, _)| quoted(column.name));
+        let columns: Vec<String> = names.collect();
         text.push_str(&format!("columns = [{}]\n", columns.join(", ")));
     }
     text

@@ -25,7 +25,7 @@ use serde::Serialize;
 pub(crate) use task::Search;
 
 use crate::analysis::format::{bytes, count, counted};
-use crate::analysis::query::{Ignored, Query};
+use crate::analysis::query::{Clock, Ignored, Query};
 use crate::analysis::search::{Hit, LineMatch, LinePlace, MAX_HITS, Needle, Tally};
 use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
@@ -34,13 +34,13 @@ use crate::page::answer::{html, json};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
+use crate::page::jobs::{Job, Question};
 use crate::page::params::Params;
 use crate::page::part::job::{self, AsOf, Progress, Status};
 use crate::page::part::{href, text};
 use crate::page::search::grouped::RunHits;
-use crate::page::shell::{NavItem, Shell};
+use crate::page::shell::{NavItem, Shell, now};
 
 /// How many hits are shown by default.
 const SHOWN: usize = 200;
@@ -88,7 +88,7 @@ async fn ask(
     params: &Params,
 ) -> Result<(Context, Option<Arc<Job<Search>>>), WebError> {
     let text = params.text("q").to_owned();
-    let query = Query::parse(params.text("in"));
+    let query = Query::parse_at(params.text("in"), &Clock::at(now(), &state.zone));
     let needle = Needle::new(&text);
     let context = Context {
         typed: params.text("in").to_owned(),
@@ -102,10 +102,13 @@ async fn ask(
     let Ok(needle) = needle else {
         return Ok((context, None));
     };
-    let id = format!("{query}\n{}", needle.text());
+    let question = Question {
+        text: format!("{query}\n{}", needle.text()),
+        times: query.times(),
+    };
     let library = Arc::clone(&state.library);
     let make = move || Ok::<_, WebError>(Search::new(needle, Over::of(&library, query)));
-    let job = state.searches.ask(params, id, make).await?;
+    let job = state.searches.ask(params, question, make).await?;
     Ok((context, Some(job)))
 }
 

@@ -27,7 +27,7 @@ pub(crate) use task::SweepTask;
 
 use crate::analysis::format::{self, capitalised, count, counted};
 use crate::analysis::headline::Headline;
-use crate::analysis::query::{Ignored, Query};
+use crate::analysis::query::{Clock, Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::sweep::{
     Choice, Effect, InvalidSweep, Measure, PreparedSweep, Sweep, SweepRule, SweepSpec, Typed,
@@ -38,12 +38,12 @@ use crate::page::answer::{html, json};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
 use crate::page::error::{Answer, WebError};
-use crate::page::jobs::Job;
 use crate::page::jobs::over::Over;
+use crate::page::jobs::{Job, Question};
 use crate::page::params::Params;
 use crate::page::part::job::{self, AsOf, Progress, Status};
 use crate::page::part::{href, text};
-use crate::page::shell::{NavItem, Shell};
+use crate::page::shell::{NavItem, Shell, now};
 use crate::page::sweep::curve::Curve;
 use crate::page::sweep::table::{Table, amount};
 
@@ -155,8 +155,11 @@ async fn ask(
         rules: form.rules.iter().map(String::as_str).collect(),
     };
     let spec = SweepSpec::parse(&typed).map_err(Refused::Rule)?;
-    let query = Query::parse(&form.query);
-    let id = format!("{query}\n{spec}");
+    let query = Query::parse_at(&form.query, &Clock::at(now(), &state.zone));
+    let question = Question {
+        text: format!("{query}\n{spec}"),
+        times: query.times(),
+    };
     let library = Arc::clone(&state.library);
     let make = move || {
         let over = Over::of(&library, query);
@@ -166,7 +169,7 @@ async fn ask(
             .map(|prepared| SweepTask::new(prepared, over))
             .map_err(|wrong| Refused::Rule(wrong.into()))
     };
-    state.sweeps.ask(params, id, make).await
+    state.sweeps.ask(params, question, make).await
 }
 
 /// Renders the current state of the question on a blocking thread.
@@ -189,7 +192,7 @@ async fn show(
             Ok(job) => (Some(job), None),
             Err(why) => (None, Some(why)),
         };
-        let query = Query::parse(&form.query);
+        let query = Query::parse_at(&form.query, &Clock::at(now(), &zone));
         let selected = match &job {
             Some(job) => job.task.over.runs.len(),
             None => summaries

@@ -203,7 +203,9 @@ impl List<'_> {
 
     /// Returns the address of all matching runs as CSV.
     pub(crate) fn csv(&self) -> String {
-        let pairs = self.ctx.pairs(&self.ctx.query, self.ctx.sort, "");
+        let pairs = self
+            .ctx
+            .pairs(self.ctx.cols(), &self.ctx.query, self.ctx.sort, "");
         href::with_query(
             "/runs.csv",
             &pairs

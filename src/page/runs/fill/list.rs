@@ -143,7 +143,23 @@ impl ListContext {
         sort: Sort,
         after: &str,
     ) -> String {
-        let pairs = self.pairs(query, sort, after);
+        self.url_with(self.cols(), group, query, sort, after)
+    }
+
+    /// Returns the address of the list with another query and other columns.
+    pub(crate) fn url_of_view(&self, query: &str, cols: String) -> String {
+        self.url_with(cols, self.group, query, self.sort, "")
+    }
+
+    fn url_with(
+        &self,
+        cols: String,
+        group: Option<&Column>,
+        query: &str,
+        sort: Sort,
+        after: &str,
+    ) -> String {
+        let pairs = self.pairs(cols, query, sort, after);
         let mut pairs: Vec<_> = pairs
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
@@ -156,7 +172,7 @@ impl ListContext {
 
     pub(super) fn pulse_url(&self, rows: &str, columns: &str) -> String {
         let after = self.after.as_deref().unwrap_or_default();
-        let pairs = self.pairs(&self.query, self.sort, after);
+        let pairs = self.pairs(self.cols(), &self.query, self.sort, after);
         let mut pairs: Vec<_> = pairs
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
@@ -175,15 +191,12 @@ impl ListContext {
 
     /// Returns the names of the chosen columns, in the format of the address.
     pub(crate) fn cols(&self) -> String {
-        self.chosen
-            .iter()
-            .map(|(column, _)| column.name)
-            .collect::<Vec<_>>()
-            .join(",")
+        names(&self.chosen)
     }
 
     pub(super) fn pairs(
         &self,
+        cols: String,
         query: &str,
         sort: Sort,
         after: &str,
@@ -197,9 +210,15 @@ impl ListContext {
                 unless(self.limit == WINDOW, self.limit.to_string()),
             ),
             ("after", after.to_owned()),
-            ("cols", self.cols()),
+            ("cols", cols),
         ]
     }
+}
+
+/// Returns the names of columns, in the format of the address.
+pub(crate) fn names(columns: &[ShownColumn]) -> String {
+    let names = columns.iter().map(|(column, _)| column.name);
+    names.collect::<Vec<_>>().join(",")
 }
 
 /// The runs that the query selects.

@@ -206,6 +206,14 @@ impl<'a> List<'a> {
             .filter(is_news)
             .copied()
             .collect();
+        // Time alone can bring in a run that didn't change. Its place isn't known here.
+        let is_late = |listed: &&Listed| listed.revision <= since && !shown.holds(listed.born);
+        if self.query.is_relative()
+            && self.is_first()
+            && self.selection.rows.iter().any(|listed| is_late(listed))
+        {
+            return None;
+        }
         // A new run belongs on top only if the newest change comes first. A page that has grown
         // long is reduced to one window.
         let too_long = rows.len() + fresh.len() > 2 * self.ctx.limit.max(1);

@@ -173,3 +173,30 @@ fn a_page_that_grows_for_long_is_cut_back_to_its_window() {
         assert_eq!(follower.rows[0].0, href::run_id(&format!("r/{revision}")));
     }
 }
+
+#[test]
+fn a_run_that_only_time_brings_in_appears() {
+    let hour = 3_600_000_000;
+    let of = |key: &str, updated, revision| {
+        let mut new = run(key, RunStatus::Answered, None);
+        new.updated = Some(updated);
+        Listed {
+            summary: Arc::new(new),
+            revision,
+            born: revision,
+        }
+    };
+    let context = |revision, now| ListContext {
+        revision,
+        now,
+        ..ctx("updated<2h")
+    };
+    let now = 100 * hour;
+    let mut runs = vec![of("old", now - 3 * hour, 1), of("young", now - hour, 2)];
+    let mut follower = Page::open(&context(2, now), &runs);
+    assert_eq!(follower.rows.len(), 1);
+    runs.push(of("new", now + 2 * hour, 3));
+    follower.refresh(&context(3, now + 2 * hour), &runs);
+    let ids: Vec<&str> = follower.rows.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, [href::run_id("young"), href::run_id("old")]);
+}

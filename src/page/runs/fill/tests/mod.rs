@@ -9,7 +9,7 @@ use crate::analysis::select::sample::{many, run};
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{LimitFrom, Note, NoteKind, RunStatus, StepLimit};
 use crate::live::{Skipped, SkippedKind, SkippedTotal};
-use crate::model::Origin;
+use crate::model::{Origin, RunKey};
 use crate::page::runs::fill::list::*;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::*;
@@ -939,4 +939,36 @@ fn views_count_their_runs_and_know_whether_they_are_shown() {
     );
     let html = body.render().unwrap();
     assert!(!html.contains("<script>"), "{html}");
+}
+
+#[test]
+fn a_view_on_duplicates_counts_what_it_opens_or_nothing() {
+    let view =
+        |name: &str, query: &str| View::new(name.to_owned(), query.to_owned(), Vec::new()).unwrap();
+    let of = |query: &str, duplicates: usize| ListContext {
+        views: [
+            view("copies", "duplicate_of:0"),
+            view("long", "steps>3"),
+            view("short", "steps<3"),
+        ]
+        .into(),
+        duplicates,
+        ..ctx(query)
+    };
+    let counts = |body: &RunsBody<'_>| -> Vec<String> {
+        let views = body.list.views().into_iter();
+        views.map(|view| view.count).collect()
+    };
+    let mut runs: Vec<Summary> = (0..4)
+        .map(|n| run(&n.to_string(), RunStatus::Answered, None))
+        .collect();
+    let copy = runs.pop().unwrap();
+    let without = table(&of("", 0), runs.clone());
+    assert_eq!(counts(&without), ["3", "", "3", "0"]);
+    runs.push(copy);
+    runs[3].relation.duplicate_of = Some(RunKey::new("0"));
+    let all = of("duplicate_of:0 steps>1", 1);
+    assert_eq!(counts(&table(&all, runs.clone())), ["3", "1", "3", "0"]);
+    let shown = of("duplicate_of:0", 1);
+    assert_eq!(counts(&table(&shown, runs)), ["3", "1", "3", "0"]);
 }
