@@ -281,7 +281,7 @@ impl ConfigText<'_> {
             let made = View::new(
                 name,
                 view.query.get_ref().clone(),
-                columns.unwrap_or_default(),
+                &columns.unwrap_or_default(),
             );
             views.push(made.map_err(|(field, why)| self.wrong(at(field), &why))?);
         }
@@ -383,7 +383,7 @@ mod tests {
     fn the_lines_that_the_board_suggests_read_back() {
         let (name, query) = ("a \"b\" \\ \u{7f} \u{202e} é", "task:\"two words\" -tool:x");
         let columns = vec!["cost".to_owned(), "model".to_owned()];
-        let view = View::new(name.to_owned(), query.to_owned(), columns).unwrap();
+        let view = View::new(name.to_owned(), query.to_owned(), &columns).unwrap();
         let read = config(&crate::page::runs::views::lines(&view)).unwrap();
         assert_eq!(*read.views.views, [view]);
     }

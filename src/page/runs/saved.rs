@@ -28,7 +28,7 @@ impl View {
     /// # Errors
     /// The name is empty or too long, a term of the query isn't understood, or a column doesn't
     /// exist.
-    pub(crate) fn new(name: String, query: String, columns: Vec<String>) -> Result<Self, Fault> {
+    pub(crate) fn new(name: String, query: String, columns: &[String]) -> Result<Self, Fault> {
         if name.trim().is_empty() {
             return Err(("name", "a view needs a name".to_owned()));
         }

@@ -162,7 +162,7 @@ pub(crate) async fn explain(State(state): State<AppState>, params: Params) -> An
         .map(str::trim)
         .filter(|name| !name.is_empty());
     let columns: Vec<String> = columns.map(str::to_owned).collect();
-    let view = View::new(name.clone(), query.trim().to_owned(), columns);
+    let view = View::new(name.clone(), query.trim().to_owned(), &columns);
     html(&ViewsPage {
         shell,
         name,
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_view_must_be_understood() {
         let view = |name: &str, query: &str, column: &str| {
-            View::new(name.into(), query.into(), vec![column.into()])
+            View::new(name.into(), query.into(), &[column.into()])
         };
         assert!(view("Slow", "duration>1h updated>7d", "cost").is_ok());
         let fault = |name: &str, query: &str, column: &str| view(name, query, column).unwrap_err();

@@ -208,10 +208,7 @@ impl<'a> List<'a> {
             .collect();
         // Time alone can bring in a run that didn't change. Its place isn't known here.
         let is_late = |listed: &&Listed| listed.revision <= since && !shown.holds(listed.born);
-        if self.query.is_relative()
-            && self.is_first()
-            && self.selection.rows.iter().any(|listed| is_late(listed))
-        {
+        if self.query.is_relative() && self.is_first() && self.selection.rows.iter().any(is_late) {
             return None;
         }
         // A new run belongs on top only if the newest change comes first. A page that has grown

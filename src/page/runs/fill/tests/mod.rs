@@ -911,11 +911,11 @@ fn a_filter_that_matches_nothing_leads_to_a_search_of_all_texts() {
 #[test]
 fn views_count_their_runs_and_know_whether_they_are_shown() {
     let view = |query: &str, columns: &[&str]| {
-        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
         View::new(
             HOSTILE.chars().take(40).collect(),
             query.to_owned(),
-            columns,
+            &columns,
         )
         .unwrap()
     };
@@ -943,8 +943,7 @@ fn views_count_their_runs_and_know_whether_they_are_shown() {
 
 #[test]
 fn a_view_on_duplicates_counts_what_it_opens_or_nothing() {
-    let view =
-        |name: &str, query: &str| View::new(name.to_owned(), query.to_owned(), Vec::new()).unwrap();
+    let view = |name: &str, query: &str| View::new(name.to_owned(), query.to_owned(), &[]).unwrap();
     let of = |query: &str, duplicates: usize| ListContext {
         views: [
             view("copies", "duplicate_of:0"),
