@@ -7,16 +7,10 @@ const DELAY = 80; // ms after a key, because the next one makes the answer usele
 let list, asking; // the panel, and the controller of the open request
 let items = [];
 let asked; // the text and the caret that the items are for
-let replaces = ""; // the end of the text before the caret
-let replacesAfter = ""; // the start of the text after the caret
+let replaces = "", replacesAfter = ""; // the text before and after the caret that a completion replaces
 let chosen = 0;
 
-function made(tag, attributes = {}, text = "") {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.textContent = text;
-  return element;
-}
+const { made } = window.elements;
 
 function close() {
   asking?.abort();

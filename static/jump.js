@@ -7,12 +7,7 @@ let box, field, list, says, asking; // `asking` is the controller of the open re
 let offers = []; // the items of the rows
 let chosen = 0;
 
-function made(tag, attributes = {}, text = "") {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.textContent = text;
-  return element;
-}
+const { made } = window.elements;
 
 function build() {
   box = made("dialog", { class: "jump", "aria-label": "Search or jump" });

@@ -443,7 +443,7 @@ fn an_answer_that_a_critic_stopped_was_given() {
     );
     assert_eq!(
         verdict.sentence,
-        "Stopped by critic 1 (score 0.10): wrong; the answer wasn't accepted"
+        "Stopped by critic 1 (score 0.10): wrong · the answer wasn't accepted"
     );
     assert_eq!((&*verdict.second, verdict.answered), ("", false));
 }

@@ -62,7 +62,7 @@ fn a_goal_turn_without_steps_does_not_replace_the_answer() {
     let why = board_json(&["why", GOAL]);
     assert_eq!(
         why["headline"],
-        "Answered at step 2; a turn started by its goal (turn_trigger goal) was interrupted 14 ms later, before any step"
+        "Answered at step 2 · a turn started by its goal (turn_trigger goal) was interrupted 14 ms later, before any step"
     );
     assert_eq!(why["outcome"], "completed");
     assert_says(
