@@ -99,6 +99,36 @@ fn a_claude_session_has_commands_pictures_models_and_compactions() {
 }
 
 #[test]
+fn long_outputs_are_linked_and_many_commands_are_named() {
+    let mut all = vec![user(1, &json!("Go.")), reply(2, "m", 9)];
+    for n in 0..21 {
+        all.push(user(
+            3 + n,
+            &json!(format!("<bash-input>make {n}.</bash-input>")),
+        ));
+        all.last_mut().unwrap()["timestamp"] = json!("2026-01-02T03:04:30Z");
+    }
+    let long = "x".repeat(300 << 10);
+    let output = format!("<bash-stdout>{long}</bash-stdout><bash-stderr></bash-stderr>");
+    all.push(user(24, &json!(output)));
+    all.insert(4, user(24, &json!(output)));
+    all[4]["uuid"] = json!("long");
+    let (_dir, _board, page) = page("s.jsonl", &lines(&all), "?tab=transcript");
+    let (_, page) = page.split_once("id=\"transcript\"").unwrap();
+    assert!(
+        page.contains("make 19.") && !page.contains("make 20."),
+        "{page}"
+    );
+    assert!(
+        page.contains("More of the user&#39;s commands are in the events"),
+        "{page}"
+    );
+    assert_eq!(page.matches("Too long to show here").count(), 1, "{page}");
+    assert!(page.contains("#event-4\">Show the record</a>"), "{page}");
+    assert_eq!(page.matches("No output recorded").count(), 19, "{page}");
+}
+
+#[test]
 fn a_codex_session_names_patches_without_text_and_commands() {
     let item = |n: u64, payload: &Value| json!({"timestamp": format!("2026-01-02T03:04:{n:02}Z"), "type": "response_item", "payload": payload});
     let message = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
@@ -156,6 +186,80 @@ fn a_gemini_command_is_no_prompt() {
         "{page}"
     );
     assert_eq!(board.json("/api/runs")["runs"][0]["turns"], 1);
+    // A resumed session begins with a list of all messages.
+    let user = |id: &str, text: &str| json!({"id": id, "timestamp": "2026-01-02T03:04:01.000Z", "type": "user", "content": [{"text": text}]});
+    let text = lines(&[
+        json!({"sessionId": "g", "projectHash": "h", "startTime": "2026-01-02T03:04:00.000Z", "lastUpdated": "2026-01-02T03:04:00.000Z", "kind": "main"}),
+        json!({"$set": {"messages": [
+            user("3", ran),
+            user("1", "Go."),
+            json!({"id": "2", "timestamp": "2026-01-02T03:04:02.000Z", "type": "gemini", "content": "Done.", "model": "gemini-x"}),
+        ]}}),
+    ]);
+    let (_dir, board, page) = self::page("session-g.jsonl", &text, "?tab=transcript");
+    assert!(
+        page.contains("Go.") && !page.contains("I ran the following"),
+        "{page}"
+    );
+    assert_eq!(board.json("/api/runs")["runs"][0]["turns"], 1);
+}
+
+#[test]
+fn prompts_may_consist_of_pictures() {
+    // The type differs, so that the pictures do.
+    let picture = |kind: &str| json!({"type": "image", "source": {"type": "base64", "media_type": kind, "data": PIXEL}});
+    let words = |words: &str| json!({"type": "text", "text": words});
+    let text = lines(&[
+        user(1, &json!([picture("image/png")])),
+        user(2, &json!([picture("image/x-png")])),
+        user(3, &json!([words("Like this?"), picture("image/png")])),
+        user(4, &json!([words("Like this?"), picture("image/x-png")])),
+        user(5, &json!("Twice.")),
+        user(6, &json!("Twice.")),
+        reply(7, "m", 9),
+    ]);
+    let (_dir, board, page) = page("s.jsonl", &text, "?tab=transcript");
+    let (outline, shown) = page.split_once("id=\"transcript\"").unwrap();
+    assert_eq!(shown.matches("<img ").count(), 4, "{shown}");
+    assert_eq!(shown.matches("class=\"b you\"").count(), 5, "{shown}");
+    assert_eq!(shown.matches("Like this?").count(), 2, "{shown}");
+    assert_eq!(shown.matches("Twice.").count(), 1, "{shown}");
+    assert!(outline.contains(">Image<"), "{outline}");
+    let key = segment(board.json("/api/runs")["runs"][0]["key"].as_str().unwrap());
+    let markdown = board.get(&format!("/runs/{key}/transcript.md"));
+    assert_eq!(markdown.text().matches("**User:**").count(), 3);
+}
+
+#[test]
+fn a_picture_in_two_records_of_a_prompt_is_shown_once() {
+    let url = format!("data:image/png;base64,{PIXEL}");
+    let at = |n: u64, kind: &str, payload: &Value| json!({"timestamp": format!("2026-01-02T03:04:{n:02}Z"), "type": kind, "payload": payload});
+    let text = lines(&[
+        at(
+            0,
+            "session_meta",
+            &json!({"id": "c", "cwd": "/p", "cli_version": "0.1", "originator": "codex_cli_rs", "timestamp": "2026-01-02T03:04:00Z"}),
+        ),
+        at(
+            1,
+            "response_item",
+            &json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look."}, {"type": "input_image", "image_url": url}]}),
+        ),
+        at(
+            2,
+            "event_msg",
+            &json!({"type": "user_message", "message": "Look.", "images": [url]}),
+        ),
+        at(
+            3,
+            "response_item",
+            &json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}),
+        ),
+    ]);
+    let (_dir, _board, page) = page("rollout-c.jsonl", &text, "?tab=transcript");
+    let (_, shown) = page.split_once("id=\"transcript\"").unwrap();
+    assert_eq!(shown.matches("<img ").count(), 1, "{shown}");
+    assert_eq!(shown.matches("class=\"b you\"").count(), 1, "{shown}");
 }
 
 #[test]
@@ -177,6 +281,25 @@ fn the_prompt_of_swe_agent_comes_first_and_once() {
     assert!(
         !page.contains("class=\"th\""),
         "a reply isn't a thought: {page}"
+    );
+}
+
+#[test]
+fn a_command_of_another_tool_keeps_its_first_word() {
+    let call =
+        json!({"type": "tool_use", "id": "c", "name": "make", "input": {"command": "make all"}});
+    let text = lines(&[
+        user(1, &json!("Go.")),
+        claude(
+            2,
+            "assistant",
+            &json!({"id": "m", "role": "assistant", "model": "m", "stop_reason": "tool_use", "content": [call]}),
+        ),
+    ]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
+    assert!(
+        page.contains("<b>make</b><span class=\"a\">make all</span>"),
+        "{page}"
     );
 }
 

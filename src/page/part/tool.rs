@@ -4,6 +4,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+use crate::model::Format;
 use crate::page::part::action::Pair;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::text::Line;
@@ -38,9 +39,9 @@ pub(crate) struct ToolLine {
 impl HtmlSafe for ToolLine {}
 
 impl ToolLine {
-    /// Formats a call of a step. `project` is the directory that paths are relative to; it may be
-    /// empty.
-    pub(crate) fn new(mut pair: Pair, step: &str, project: &str) -> Self {
+    /// Formats a call of a step in a trace of this format. `project` is the directory that paths are
+    /// relative to; it may be empty.
+    pub(crate) fn new(mut pair: Pair, step: &str, project: &str, format: &Format) -> Self {
         // Edits are regions of the page, so their names must differ between steps.
         for edit in &mut pair.edits {
             edit.name = format!("{}, step {step}", edit.name).into();
@@ -57,8 +58,11 @@ impl ToolLine {
         let is_short = lines.is_some() && shown <= OPEN_LINES;
         let (name, object) = match &pair.call {
             Some(call) => {
-                let object = without_name(call.name.as_str(), call.object.as_str());
-                (call.name.clone(), relative(object, project))
+                let object = match format.has_command_tools {
+                    true => without_name(call.name.as_str(), call.object.as_str()),
+                    false => call.object.as_str(),
+                };
+                (call.name.clone(), relative_in_text(object, project))
             }
             None => ("result".into(), Line::default()),
         };
@@ -77,7 +81,7 @@ impl ToolLine {
             name,
             object,
             lines,
-            preview: relative(preview.unwrap_or_default().as_str(), project),
+            preview: relative_in_text(preview.unwrap_or_default().as_str(), project),
             note: match pair.edits.as_slice() {
                 // Without the explanation in parentheses.
                 [edit] => edit
@@ -110,8 +114,8 @@ impl ToolLine {
     }
 }
 
-/// Removes the name of a tool from the beginning of its command. The tools of SWE-agent are commands,
-/// so their first word is the name. A shell may run a script with its own name.
+/// Removes the name of a tool from the beginning of its command. A shell may run a script with its own
+/// name.
 fn without_name<'a>(name: &str, object: &'a str) -> &'a str {
     match object.strip_prefix(name) {
         Some("") if name != "bash" => "",
@@ -121,7 +125,7 @@ fn without_name<'a>(name: &str, object: &'a str) -> &'a str {
 }
 
 /// Removes the path of the project from the paths in a text.
-fn relative(text: &str, project: &str) -> Line {
+fn relative_in_text(text: &str, project: &str) -> Line {
     let project = project.trim_end_matches('/');
     // A project at the root of the disk would turn every path into another one.
     if project.len() < 2 {
@@ -156,7 +160,7 @@ fn relative(text: &str, project: &str) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::{relative, without_name};
+    use super::{relative_in_text, without_name};
 
     #[test]
     fn a_tool_that_is_a_command_is_named_once() {
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_project() {
-        let shown = |text| relative(text, "/home/a/proj").as_str().to_owned();
+        let shown = |text| relative_in_text(text, "/home/a/proj").as_str().to_owned();
         assert_eq!(shown("/home/a/proj/src/lib.rs:1–20"), "src/lib.rs:1–20");
         assert_eq!(shown("cd /home/a/proj && ls"), "cd /home/a/proj && ls");
         assert_eq!(shown("/home/a/proj"), ".");
@@ -177,6 +181,6 @@ mod tests {
         assert_eq!(shown("cd /home/a/proj/ && ls"), "cd /home/a/proj/ && ls");
         assert_eq!(shown("ls /mnt/home/a/proj/x"), "ls /mnt/home/a/proj/x");
         assert_eq!(shown("diff '/home/a/proj/a' /home/a/proj/b"), "diff 'a' b");
-        assert_eq!(relative("/etc/passwd", "/").as_str(), "/etc/passwd");
+        assert_eq!(relative_in_text("/etc/passwd", "/").as_str(), "/etc/passwd");
     }
 }

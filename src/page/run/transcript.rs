@@ -15,7 +15,7 @@ use crate::analysis::format;
 use crate::analysis::search::{LineMatch, Needle};
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, took};
-use crate::analysis::turns::{Turn, turns};
+use crate::analysis::turns::{Turn, turn_steps};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
 use crate::model::json::Json;
@@ -34,7 +34,7 @@ use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, started, step_brief};
 use crate::page::step::messages::{
     Prompted, UserCommand, compaction_in_words, compactions_before, line_of_prompt, model_change,
-    prompts_or_task, user_commands_before,
+    pictures_in, prompts_or_task, user_commands_before,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -242,8 +242,9 @@ pub(crate) struct TranscriptPart<'a> {
     steps: Range<usize>,
     /// The markup of each step.
     blocks: VecDeque<Block>,
-    /// The prompts after the last step.
+    /// The prompts after the last step, and what is left out of them.
     last_prompts: Vec<Said>,
+    last_dividers: Vec<&'static str>,
 }
 
 impl HtmlSafe for TranscriptPart<'_> {}
@@ -288,7 +289,7 @@ struct Ran {
     preview: Line,
     output: Option<Folded>,
     /// Why there is no output.
-    nothing: &'static str,
+    nothing: Phrase,
     /// The exit code, unless it's 0 or unknown.
     failed: Option<i64>,
 }
@@ -375,17 +376,19 @@ impl<'a> Transcript<'a> {
 impl Outline {
     /// Lists the prompts around step `at`.
     pub(crate) fn new(view: &RunView<'_>, at: usize) -> Self {
-        let turns = turns(view.index);
+        let turns = turn_steps(view.index);
         let current = turns
-            .partition_point(|turn| turn.first <= at)
+            .partition_point(|turn| turn.start <= at)
             .saturating_sub(1);
         let end = (current + OUTLINE / 2).max(OUTLINE).min(turns.len());
         let first = end.saturating_sub(OUTLINE);
-        let row = |(k, turn): (usize, &Turn)| OutlineRow::new(view, turn, k == current);
+        let row = |(k, turn): (usize, &Range<usize>)| {
+            OutlineRow::new(view, &Turn::new(view.index, turn.clone()), k == current)
+        };
         let rows = turns.iter().enumerate().skip(first).take(end - first);
-        let link = |turn: Option<&Turn>, count: usize, word: &str| {
+        let link = |turn: Option<&Range<usize>>, count: usize, word: &str| {
             let label = format!("{} {word}", format::counted(count, "prompt"));
-            turn.map(|turn| Link::new(label, at_step(view.key(), turn.first)))
+            turn.map(|turn| Link::new(label, at_step(view.key(), turn.start)))
         };
         let before = first.checked_sub(1).and_then(|k| turns.get(k));
         Self {
@@ -464,18 +467,18 @@ impl<'a> TranscriptPart<'a> {
                 writer.write(0..n, n..total)
             }
         };
-        let last_prompts = if steps.end == total {
+        let (last_prompts, last_dividers) = if steps.end == total {
             // The task of a run without steps is its prompt.
-            let prompts = prompts_or_task(view, total, MAX_PROMPTS);
-            writer.all_said(total, &prompts)
+            writer.all_said(total)
         } else {
-            Vec::new()
+            (Vec::new(), Vec::new())
         };
         Self {
             view,
             steps,
             blocks,
             last_prompts,
+            last_dividers,
         }
     }
 
@@ -531,7 +534,8 @@ struct Writer<'a> {
     view: &'a RunView<'a>,
     fold: Fold,
     project: &'a str,
-    turns: Vec<Turn>,
+    /// The steps of each turn.
+    turns: Vec<Range<usize>>,
     laps: &'a [usize],
     children: Vec<(Arc<Summary>, Option<usize>)>,
 }
@@ -542,7 +546,7 @@ impl<'a> Writer<'a> {
             view,
             fold: Fold::brief(ValueLinks::default()),
             project: view.summary.project.as_deref().unwrap_or_default(),
-            turns: turns(view.index),
+            turns: turn_steps(view.index),
             laps: Some(view.index.lap_starts())
                 .filter(|laps| laps.len() > 1)
                 .unwrap_or_default(),
@@ -587,14 +591,22 @@ impl<'a> Writer<'a> {
         (first..end, blocks)
     }
 
-    /// Formats what the user wrote and ran before step `n`, in order. The first prompt is first in
-    /// `asked`.
-    fn all_said(&mut self, n: usize, asked: &[Prompted]) -> Vec<Said> {
-        let mut ran = user_commands_before(self.view, n, MAX_PROMPTS)
-            .into_iter()
-            .peekable();
+    /// Formats what the user wrote and ran before step `n`, in order. Also returns notes about what
+    /// is left out.
+    fn all_said(&mut self, n: usize) -> (Vec<Said>, Vec<&'static str>) {
+        let mut asked = prompts_or_task(self.view, n, MAX_PROMPTS + 1);
+        let mut ran = user_commands_before(self.view, n, MAX_PROMPTS + 1);
+        let more = [
+            (asked.len(), "More prompts are in the events"),
+            (ran.len(), "More of the user's commands are in the events"),
+        ];
+        let more = more.into_iter().filter(|(count, _)| *count > MAX_PROMPTS);
+        let more = more.map(|(_, note)| note).collect();
+        asked.truncate(MAX_PROMPTS);
+        ran.truncate(MAX_PROMPTS);
+        let mut ran = ran.into_iter().peekable();
         let mut said = Vec::new();
-        for prompt in asked {
+        for prompt in &asked {
             let is_earlier = |ran: &UserCommand| Some(ran.event) < prompt.event;
             while let Some(ran) = ran.next_if(is_earlier) {
                 said.push(self.ran(&ran));
@@ -602,7 +614,7 @@ impl<'a> Writer<'a> {
             said.push(self.said(prompt));
         }
         said.extend(ran.map(|ran| self.ran(&ran)));
-        said
+        (said, more)
     }
 
     fn said(&mut self, prompt: &Prompted) -> Said {
@@ -621,17 +633,21 @@ impl<'a> Writer<'a> {
             .as_deref()
             .filter(|output| !output.trim().is_empty());
         let rest = self.view.at_event(ran.output_event);
-        let preview = output.map(|output| telling_line(output, Tells::First));
+        let preview = match ran.is_too_long {
+            true => Some("Too long to show here".into()),
+            false => output.map(|output| telling_line(output, Tells::First)),
+        };
         let command = Ran {
             command: one_line(&ran.command, MAX_COMMAND_CHARS).0.into(),
             preview: one_line(&preview.unwrap_or_default(), MAX_COMMAND_CHARS)
                 .0
                 .into(),
-            output: output.map(|output| self.fold.printed(output, rest)),
             nothing: match ran.output {
-                Some(_) => "No output",
-                None => "No output recorded",
+                Some(_) => Phrase::new().text("No output"),
+                None if ran.is_too_long => Phrase::new().link("Show the record", &rest),
+                None => Phrase::new().text("No output recorded"),
             },
+            output: output.map(|output| self.fold.printed(output, rest)),
             failed: ran.exit.filter(|exit| *exit != 0),
         };
         Said {
@@ -659,34 +675,34 @@ impl<'a> Writer<'a> {
         let (view, Some(at)) = (self.view, prompt.event) else {
             return Vec::new();
         };
-        if prompt.pictures.is_empty() {
+        if !prompt.has_pictures {
             return Vec::new();
         }
         let event = view.index.events().get(at);
         let record = event.and_then(|event| view.lines.record(TraceFile::Events, event.span).ok());
-        let json = record.as_ref().and_then(|record| Json::parse(&record.text));
+        let Some(json) = record.as_ref().and_then(|record| Json::parse(&record.text)) else {
+            return Vec::new();
+        };
         let own = self
             .fold
             .elsewhere(ValueLinks::below(&href::event(view.key(), at)));
-        let read = |pointer: &String| {
-            let inside = attachment::of(find(json.as_ref()?, pointer)?)?;
-            Some(Attachment::new(&inside, pointer, &mut self.fold))
+        let read = |pointer: String| {
+            let inside = attachment::of(find(&json, &pointer)?)?;
+            Some(Attachment::new(&inside, &pointer, &mut self.fold))
         };
-        let pictures = prompt.pictures.iter().filter_map(read).collect();
+        let pictures = pictures_in(&json).into_iter().filter_map(read).collect();
         self.fold.elsewhere(own);
         pictures
     }
 
     fn block(&mut self, n: usize) -> Option<Block> {
         let view = self.view;
-        let mut asked = prompts_or_task(view, n, MAX_PROMPTS + 1);
-        let more = asked.len() > MAX_PROMPTS;
-        asked.truncate(MAX_PROMPTS);
-        let mut prompts = self.all_said(n, &asked);
-        let turn = self.turns.iter().find(|turn| turn.first == n);
+        let (mut prompts, more) = self.all_said(n);
+        let turn = self.turns.binary_search_by_key(&n, |turn| turn.start);
+        let turn = turn.ok().and_then(|at| self.turns.get(at));
         let first = prompts.iter_mut().find(|said| said.command.is_none());
         if let (Some(said), Some(turn)) = (first, turn) {
-            let (from, until) = (turn.first.to_string(), turn.end.to_string());
+            let (from, until) = (turn.start.to_string(), turn.end.to_string());
             let base = format!("{}/transcript.md", href::run(view.key()));
             let query = [("from", &*from), ("until", &*until)];
             said.markdown = Some(href::with_query(&base, &query));
@@ -699,12 +715,11 @@ impl<'a> Writer<'a> {
         });
         let compactions = compactions_before(view, n)
             .map(|one| format::capitalised(&compaction_in_words(view.index, one)));
-        let more = more.then(|| "More prompts are in the events".to_owned());
         let dividers = lap
             .into_iter()
             .chain(compactions)
             .chain(model_change(view, n))
-            .chain(more)
+            .chain(more.into_iter().map(str::to_owned))
             .map(Line::from)
             .collect();
         let label = view.label(n);
@@ -751,7 +766,7 @@ impl<'a> Writer<'a> {
             thought: step_view.thought,
             reply: step_view.reply.or(step_view.wrote),
             tools: tools
-                .map(|pair| ToolLine::new(pair, &label, self.project))
+                .map(|pair| ToolLine::new(pair, &label, self.project, view.index.format()))
                 .collect(),
             more_tools: step_view.actions.more,
             answer,

@@ -23,7 +23,7 @@ use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
 use crate::page::run_view::{RunView, micros, phase};
 use crate::page::step::messages::{
-    compaction_in_words, compactions_before, event_of, new_messages, prompt,
+    MAX_LISTED_BYTES, compaction_in_words, compactions_before, event_of, new_messages, prompt,
 };
 use crate::page::step::{
     Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value,
@@ -75,6 +75,9 @@ pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
 
 /// Returns links to the request and the response of step `n`, if one of its first records has them.
 fn exchange(view: &RunView<'_>, n: usize) -> Vec<Link> {
+    if !view.index.format().has_exchange {
+        return Vec::new();
+    }
     let links = |at: usize| {
         let span = view.index.events().get(at)?.span;
         let record = view.lines.record(TraceFile::Events, span).ok()?;
@@ -127,9 +130,6 @@ pub(crate) fn about(child: &Summary) -> String {
     facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));
     facts.join(" · ")
 }
-
-/// Steps with longer records aren't read for a row in a list; bytes.
-const MAX_LISTED_BYTES: u64 = 256 << 10;
 
 /// Reads the first call of a step, for its row in a list. `None` if the record is too long for that,
 /// or can't be read.
