@@ -78,9 +78,7 @@ fn of_the_end_event(facts: &Facts<'_>) -> Option<String> {
         .is_none_or(|stop| stop.code.outcome(&stop.source) != Outcome::Failed);
     let line = facts.index.events().get(*at).map_or(0, |event| event.line);
     (is_in_order && by_verdict).then(|| {
-        format!(
-            "The END event (events.jsonl:{line}) reports a failure, but the stop reason is {word}"
-        )
+        format!("The END event (events.jsonl:{line}) isn't ok, but the stop reason is {word}")
     })
 }
 
