@@ -8,12 +8,14 @@
 pub const USER_SHELL: &str = "user_shell";
 
 /// What a message contains of a command.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UserShell {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UserShell<'a> {
     /// The command. `None` if the message is the output of the one before.
-    pub command: Option<String>,
+    pub command: Option<&'a str>,
     /// The output. `None` if a later message may contain it.
-    pub output: Option<String>,
+    pub output: Option<&'a str>,
+    /// The output to standard error. Empty if there is none, or if it isn't recorded separately.
+    pub stderr: &'a str,
     /// The exit code, if recorded.
     pub exit: Option<i64>,
 }
@@ -23,22 +25,22 @@ const RAN: &str = "I ran the following shell command:\n";
 /// What they write between the command and its output.
 const PRODUCED: &str = "This produced the following result:\n";
 
-impl UserShell {
+impl<'a> UserShell<'a> {
     /// Returns the command or output in a message. `None` if the message is something else.
-    pub fn of(message: &str) -> Option<Self> {
+    pub fn of(message: &'a str) -> Option<Self> {
         let message = message.trim();
         if let Some(rest) = message.strip_prefix("<bash-input>") {
             let command = rest.strip_suffix("</bash-input>").unwrap_or(rest);
             return Some(Self {
-                command: Some(command.trim().to_owned()),
+                command: Some(command.trim()),
                 ..Self::default()
             });
         }
         if message.starts_with("<bash-stdout>") || message.starts_with("<bash-stderr>") {
-            let texts = ["bash-stdout", "bash-stderr"].map(|tag| within(message, tag));
-            let texts = texts.into_iter().flatten().filter(|text| !text.is_empty());
+            let [stdout, stderr] = ["bash-stdout", "bash-stderr"].map(|tag| within(message, tag));
             return Some(Self {
-                output: Some(texts.collect::<Vec<_>>().join("\n")),
+                output: Some(stdout.unwrap_or_default()),
+                stderr: stderr.unwrap_or_default(),
                 ..Self::default()
             });
         }
@@ -52,22 +54,30 @@ impl UserShell {
                 .or(rest.strip_suffix("</user_shell_command>"))
                 .unwrap_or(rest);
             return Some(Self {
-                command: Some(command.trim().to_owned()),
-                output: Some(output.trim_end().to_owned()),
+                command: Some(command.trim()),
+                output: Some(output.trim_end()),
                 exit,
+                ..Self::default()
             });
         }
         let (command, output) = message.strip_prefix(RAN)?.split_once(PRODUCED)?;
         Some(Self {
-            command: Some(unfenced(command).to_owned()),
-            output: Some(unfenced(output).to_owned()),
-            exit: None,
+            command: Some(unfenced(command)),
+            output: Some(unfenced(output)),
+            ..Self::default()
         })
     }
 
     /// Returns whether a message is a command that the user ran, or its output.
-    pub fn is_in(message: &str) -> bool {
+    pub fn is_in(message: &'a str) -> bool {
         Self::of(message).is_some()
+    }
+
+    /// Returns the whole output, with the text from standard error last.
+    pub fn whole_output(&self) -> Option<String> {
+        let texts = [self.output?, self.stderr];
+        let texts = texts.into_iter().filter(|text| !text.is_empty());
+        Some(texts.collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -97,11 +107,16 @@ fn unfenced(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn shell(command: &str, output: Option<&str>, exit: Option<i64>) -> Option<UserShell> {
+    fn shell<'a>(
+        command: &'a str,
+        output: Option<&'a str>,
+        exit: Option<i64>,
+    ) -> Option<UserShell<'a>> {
         Some(UserShell {
-            command: Some(command.into()).filter(|command: &String| !command.is_empty()),
-            output: output.map(Into::into),
+            command: Some(command).filter(|command| !command.is_empty()),
+            output,
             exit,
+            ..UserShell::default()
         })
     }
 
@@ -110,10 +125,9 @@ mod tests {
         let claude = UserShell::of("<bash-input>ls -l</bash-input>");
         assert_eq!(claude, shell("ls -l", None, None));
         let output = "<bash-stdout>a\nb</bash-stdout><bash-stderr>no such file</bash-stderr>";
-        assert_eq!(
-            UserShell::of(output),
-            shell("", Some("a\nb\nno such file"), None)
-        );
+        let both = UserShell::of(output).unwrap();
+        assert_eq!(both.command, None);
+        assert_eq!(both.whole_output().as_deref(), Some("a\nb\nno such file"));
         let empty = "<bash-stdout></bash-stdout><bash-stderr></bash-stderr>";
         assert_eq!(UserShell::of(empty), shell("", Some(""), None));
         let codex = "<user_shell_command>\n<command>\necho <b>\n</command>\n<result>\nExit code: 2\n\
@@ -151,7 +165,7 @@ mod tests {
         assert_eq!(
             UserShell::of("<user_shell_command>"),
             shell("", Some(""), None).map(|ran| UserShell {
-                command: Some(String::new()),
+                command: Some(""),
                 ..ran
             })
         );

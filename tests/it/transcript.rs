@@ -99,6 +99,36 @@ fn a_claude_session_has_commands_pictures_models_and_compactions() {
 }
 
 #[test]
+fn long_outputs_are_linked_and_many_commands_are_named() {
+    let mut all = vec![user(1, &json!("Go.")), reply(2, "m", 9)];
+    for n in 0..21 {
+        all.push(user(
+            3 + n,
+            &json!(format!("<bash-input>make {n}.</bash-input>")),
+        ));
+        all.last_mut().unwrap()["timestamp"] = json!("2026-01-02T03:04:30Z");
+    }
+    let long = "x".repeat(300 << 10);
+    let output = format!("<bash-stdout>{long}</bash-stdout><bash-stderr></bash-stderr>");
+    all.push(user(24, &json!(output)));
+    all.insert(4, user(24, &json!(output)));
+    all[4]["uuid"] = json!("long");
+    let (_dir, _board, page) = page("s.jsonl", &lines(&all), "?tab=transcript");
+    let (_, page) = page.split_once("id=\"transcript\"").unwrap();
+    assert!(
+        page.contains("make 19.") && !page.contains("make 20."),
+        "{page}"
+    );
+    assert!(
+        page.contains("More of the user&#39;s commands are in the events"),
+        "{page}"
+    );
+    assert_eq!(page.matches("Too long to show here").count(), 1, "{page}");
+    assert!(page.contains("#event-4\">Show the record</a>"), "{page}");
+    assert_eq!(page.matches("No output recorded").count(), 19, "{page}");
+}
+
+#[test]
 fn a_codex_session_names_patches_without_text_and_commands() {
     let item = |n: u64, payload: &Value| json!({"timestamp": format!("2026-01-02T03:04:{n:02}Z"), "type": "response_item", "payload": payload});
     let message = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});

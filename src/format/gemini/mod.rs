@@ -353,9 +353,9 @@ impl Session {
         }
         let before = self.end.take();
         let was_due = std::mem::replace(&mut self.due, true);
+        let said = spoken(line.content);
         if let Some(given) = given {
             let step = text(member(given, "id")).and_then(|id| self.calls.get(&*id).copied());
-            let said = spoken(line.content);
             let stage = stage_beside(&said, "result");
             draft.event(EventDraft {
                 kind: EventKind::Inside,
@@ -367,9 +367,9 @@ impl Session {
         }
         // The program's description of the environment looks like a prompt, and so does a command that
         // the user ran.
-        let is_shell = UserShell::is_in(&spoken(line.content));
-        if is_shell || is_surroundings(line) {
+        if is_no_prompt(&said) {
             (self.end, self.due) = (before, was_due);
+            let is_shell = UserShell::is_in(&said);
             let stage = if is_shell { USER_SHELL } else { mark.stage };
             draft.event(EventDraft { stage, ..mark });
             return;
@@ -377,7 +377,7 @@ impl Session {
         self.turns += 1;
         self.has_prompt = true;
         self.ends.begin(steps, before, None, None);
-        draft.prompt(Some(&spoken(line.content)), &mark);
+        draft.prompt(Some(&said), &mark);
     }
 
     /// Abandons the message with this id and everything after it.
@@ -424,9 +424,13 @@ impl Session {
         let is_prompt = |message: &Line<'_>| {
             message.kind == Some("\"user\"")
                 && !is_given(message)
-                && !is_surroundings(message)
-                && !UserShell::is_in(&spoken(message.content))
+                && !is_no_prompt(&spoken(message.content))
         };
+        // Decodes each text only once.
+        let prompts: Vec<bool> = messages
+            .iter()
+            .map(|(_, message)| is_prompt(message))
+            .collect();
         let steps = Self::steps;
         let known = |session: &Self, reply: &Line<'_>| {
             text(reply.id).and_then(|id| session.replies.get(&*id).copied())
@@ -443,15 +447,16 @@ impl Session {
         });
         let task = messages
             .iter()
-            .find(|(_, message)| is_prompt(message))
+            .zip(&prompts)
+            .find(|(_, is_prompt)| **is_prompt)
             .filter(|_| !draft.has_task());
-        let note = task.map(|(_, message)| draft.task(Some(&spoken(message.content))));
+        let note = task.map(|((_, message), _)| draft.task(Some(&spoken(message.content))));
         let kind = if begins {
             EventKind::StepStart
         } else {
             mark.kind
         };
-        let asks = messages.iter().any(|(_, message)| is_prompt(message));
+        let asks = prompts.contains(&true);
         let stage = if asks { USER_TEXT } else { mark.stage };
         let at = draft.event(EventDraft {
             kind,
@@ -462,7 +467,7 @@ impl Session {
         });
         // `agrees` is true as long as the replies in the list match the steps.
         let (mut place, mut unknown, mut agrees) = (0, 0, true);
-        for (text_of, message) in &messages {
+        for ((text_of, message), is_prompt) in messages.iter().zip(prompts) {
             let id = text(message.id).unwrap_or_default();
             match message.kind {
                 Some("\"gemini\"") => {
@@ -483,7 +488,7 @@ impl Session {
                         continue;
                     }
                     self.asked.insert(id.into(), steps);
-                    self.turns += u64::from(is_prompt(message));
+                    self.turns += u64::from(is_prompt);
                     (self.due, self.has_prompt, self.end) = (true, true, None);
                 }
                 _ => self.told(
@@ -530,9 +535,10 @@ fn messages<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
         .flat_map(walk::items)
 }
 
-/// Returns whether a user message is the program's description of the environment.
-fn is_surroundings(line: &Line<'_>) -> bool {
-    spoken(line.content).starts_with("<session_context>")
+/// Returns whether the text of a user message is no prompt: the program's description of the
+/// environment, or a command that the user ran.
+fn is_no_prompt(said: &str) -> bool {
+    said.starts_with("<session_context>") || UserShell::is_in(said)
 }
 
 /// Returns whether a user message is a tool result.

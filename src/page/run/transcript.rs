@@ -242,8 +242,9 @@ pub(crate) struct TranscriptPart<'a> {
     steps: Range<usize>,
     /// The markup of each step.
     blocks: VecDeque<Block>,
-    /// The prompts after the last step.
+    /// The prompts after the last step, and what is left out of them.
     last_prompts: Vec<Said>,
+    last_dividers: Vec<&'static str>,
 }
 
 impl HtmlSafe for TranscriptPart<'_> {}
@@ -288,7 +289,7 @@ struct Ran {
     preview: Line,
     output: Option<Folded>,
     /// Why there is no output.
-    nothing: &'static str,
+    nothing: Phrase,
     /// The exit code, unless it's 0 or unknown.
     failed: Option<i64>,
 }
@@ -464,18 +465,18 @@ impl<'a> TranscriptPart<'a> {
                 writer.write(0..n, n..total)
             }
         };
-        let last_prompts = if steps.end == total {
+        let (last_prompts, last_dividers) = if steps.end == total {
             // The task of a run without steps is its prompt.
-            let prompts = prompts_or_task(view, total, MAX_PROMPTS);
-            writer.all_said(total, &prompts)
+            writer.all_said(total)
         } else {
-            Vec::new()
+            (Vec::new(), Vec::new())
         };
         Self {
             view,
             steps,
             blocks,
             last_prompts,
+            last_dividers,
         }
     }
 
@@ -587,14 +588,22 @@ impl<'a> Writer<'a> {
         (first..end, blocks)
     }
 
-    /// Formats what the user wrote and ran before step `n`, in order. The first prompt is first in
-    /// `asked`.
-    fn all_said(&mut self, n: usize, asked: &[Prompted]) -> Vec<Said> {
-        let mut ran = user_commands_before(self.view, n, MAX_PROMPTS)
-            .into_iter()
-            .peekable();
+    /// Formats what the user wrote and ran before step `n`, in order. Also returns notes about what
+    /// is left out.
+    fn all_said(&mut self, n: usize) -> (Vec<Said>, Vec<&'static str>) {
+        let mut asked = prompts_or_task(self.view, n, MAX_PROMPTS + 1);
+        let mut ran = user_commands_before(self.view, n, MAX_PROMPTS + 1);
+        let more = [
+            (asked.len(), "More prompts are in the events"),
+            (ran.len(), "More of the user's commands are in the events"),
+        ];
+        let more = more.into_iter().filter(|(count, _)| *count > MAX_PROMPTS);
+        let more = more.map(|(_, note)| note).collect();
+        asked.truncate(MAX_PROMPTS);
+        ran.truncate(MAX_PROMPTS);
+        let mut ran = ran.into_iter().peekable();
         let mut said = Vec::new();
-        for prompt in asked {
+        for prompt in &asked {
             let is_earlier = |ran: &UserCommand| Some(ran.event) < prompt.event;
             while let Some(ran) = ran.next_if(is_earlier) {
                 said.push(self.ran(&ran));
@@ -602,7 +611,7 @@ impl<'a> Writer<'a> {
             said.push(self.said(prompt));
         }
         said.extend(ran.map(|ran| self.ran(&ran)));
-        said
+        (said, more)
     }
 
     fn said(&mut self, prompt: &Prompted) -> Said {
@@ -621,17 +630,21 @@ impl<'a> Writer<'a> {
             .as_deref()
             .filter(|output| !output.trim().is_empty());
         let rest = self.view.at_event(ran.output_event);
-        let preview = output.map(|output| telling_line(output, Tells::First));
+        let preview = match ran.is_too_long {
+            true => Some("Too long to show here".into()),
+            false => output.map(|output| telling_line(output, Tells::First)),
+        };
         let command = Ran {
             command: one_line(&ran.command, MAX_COMMAND_CHARS).0.into(),
             preview: one_line(&preview.unwrap_or_default(), MAX_COMMAND_CHARS)
                 .0
                 .into(),
-            output: output.map(|output| self.fold.printed(output, rest)),
             nothing: match ran.output {
-                Some(_) => "No output",
-                None => "No output recorded",
+                Some(_) => Phrase::new().text("No output"),
+                None if ran.is_too_long => Phrase::new().link("Show the record", &rest),
+                None => Phrase::new().text("No output recorded"),
             },
+            output: output.map(|output| self.fold.printed(output, rest)),
             failed: ran.exit.filter(|exit| *exit != 0),
         };
         Said {
@@ -679,10 +692,7 @@ impl<'a> Writer<'a> {
 
     fn block(&mut self, n: usize) -> Option<Block> {
         let view = self.view;
-        let mut asked = prompts_or_task(view, n, MAX_PROMPTS + 1);
-        let more = asked.len() > MAX_PROMPTS;
-        asked.truncate(MAX_PROMPTS);
-        let mut prompts = self.all_said(n, &asked);
+        let (mut prompts, more) = self.all_said(n);
         let turn = self.turns.iter().find(|turn| turn.first == n);
         let first = prompts.iter_mut().find(|said| said.command.is_none());
         if let (Some(said), Some(turn)) = (first, turn) {
@@ -699,12 +709,11 @@ impl<'a> Writer<'a> {
         });
         let compactions = compactions_before(view, n)
             .map(|one| format::capitalised(&compaction_in_words(view.index, one)));
-        let more = more.then(|| "More prompts are in the events".to_owned());
         let dividers = lap
             .into_iter()
             .chain(compactions)
             .chain(model_change(view, n))
-            .chain(more)
+            .chain(more.into_iter().map(str::to_owned))
             .map(Line::from)
             .collect();
         let label = view.label(n);

@@ -23,7 +23,7 @@ use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
 use crate::page::run_view::{RunView, micros, phase};
 use crate::page::step::messages::{
-    compaction_in_words, compactions_before, event_of, new_messages, prompt,
+    MAX_LISTED_BYTES, compaction_in_words, compactions_before, event_of, new_messages, prompt,
 };
 use crate::page::step::{
     Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value,
@@ -127,9 +127,6 @@ pub(crate) fn about(child: &Summary) -> String {
     facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));
     facts.join(" · ")
 }
-
-/// Steps with longer records aren't read for a row in a list; bytes.
-const MAX_LISTED_BYTES: u64 = 256 << 10;
 
 /// Reads the first call of a step, for its row in a list. `None` if the record is too long for that,
 /// or can't be read.

@@ -26,6 +26,8 @@ const MAX_ROUNDS: usize = 50;
 const MAX_RECORDS: usize = 200;
 /// Limits the records of a reply that are searched for its prompt.
 const MAX_OWN: usize = 4;
+/// Longer records aren't read for a list of steps; bytes.
+pub(super) const MAX_LISTED_BYTES: u64 = 256 << 10;
 
 /// Returns the prompt of step `n`, whose events are `group`.
 pub(crate) fn prompt(
@@ -223,6 +225,8 @@ pub(crate) struct UserCommand {
     pub command: String,
     /// The output, if recorded.
     pub output: Option<String>,
+    /// Whether the output is in a record that is too long to be read for a list.
+    pub is_too_long: bool,
     /// The exit code, if recorded.
     pub exit: Option<i64>,
 }
@@ -236,23 +240,25 @@ pub(crate) fn user_commands_before(view: &RunView<'_>, n: usize, most: usize) ->
     };
     let all = view.index.events().range(events.clone());
     for (offset, event) in all.enumerate().filter(|(_, event)| event.stage == stage) {
-        let Ok(record) = view.lines.record(TraceFile::Events, event.span) else {
-            continue;
-        };
-        let json = Json::parse(&record.text);
-        let Some(ran) = json
-            .as_ref()
-            .and_then(prompted)
-            .as_deref()
-            .and_then(UserShell::of)
-        else {
-            continue;
-        };
         let at = events.start + offset;
+        let is_too_long = event.span.len > MAX_LISTED_BYTES;
+        let words = if is_too_long {
+            String::new()
+        } else {
+            let record = view.lines.record(TraceFile::Events, event.span).ok();
+            let json = record.as_ref().and_then(|record| Json::parse(&record.text));
+            json.as_ref().and_then(prompted).unwrap_or_default()
+        };
+        let Some(ran) = UserShell::of(&words).or(is_too_long.then(UserShell::default)) else {
+            continue;
+        };
         // Claude Code writes the output after its command.
-        let waiting = found.last_mut().filter(|last| last.output.is_none());
+        let waiting = found
+            .last_mut()
+            .filter(|last| last.output.is_none() && !last.is_too_long);
         if let (None, Some(waiting)) = (&ran.command, waiting) {
-            (waiting.output, waiting.output_event) = (ran.output, at);
+            (waiting.output, waiting.output_event) = (ran.whole_output(), at);
+            waiting.is_too_long = is_too_long;
             continue;
         }
         if found.len() >= most {
@@ -262,8 +268,9 @@ pub(crate) fn user_commands_before(view: &RunView<'_>, n: usize, most: usize) ->
             event: at,
             output_event: at,
             ts: event.ts,
-            command: ran.command.unwrap_or_default(),
-            output: ran.output,
+            command: ran.command.unwrap_or_default().to_owned(),
+            output: ran.whole_output(),
+            is_too_long,
             exit: ran.exit,
         });
     }
