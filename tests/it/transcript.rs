@@ -186,6 +186,22 @@ fn a_gemini_command_is_no_prompt() {
         "{page}"
     );
     assert_eq!(board.json("/api/runs")["runs"][0]["turns"], 1);
+    // A resumed session begins with a list of all messages.
+    let user = |id: &str, text: &str| json!({"id": id, "timestamp": "2026-01-02T03:04:01.000Z", "type": "user", "content": [{"text": text}]});
+    let text = lines(&[
+        json!({"sessionId": "g", "projectHash": "h", "startTime": "2026-01-02T03:04:00.000Z", "lastUpdated": "2026-01-02T03:04:00.000Z", "kind": "main"}),
+        json!({"$set": {"messages": [
+            user("3", ran),
+            user("1", "Go."),
+            json!({"id": "2", "timestamp": "2026-01-02T03:04:02.000Z", "type": "gemini", "content": "Done.", "model": "gemini-x"}),
+        ]}}),
+    ]);
+    let (_dir, board, page) = self::page("session-g.jsonl", &text, "?tab=transcript");
+    assert!(
+        page.contains("Go.") && !page.contains("I ran the following"),
+        "{page}"
+    );
+    assert_eq!(board.json("/api/runs")["runs"][0]["turns"], 1);
 }
 
 #[test]

@@ -470,7 +470,8 @@ fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
             matches!(message.get("content"), Some(Json::Array(parts)) if parts.iter().any(given));
         if replies == n && is_kind(message, "user") && !is_given {
             let words = text_of(message);
-            found.extend(Some(words).filter(|words| !words.starts_with("<session_context>")));
+            let is_prompt = !words.starts_with("<session_context>") && !UserShell::is_in(&words);
+            found.extend(Some(words).filter(|_| is_prompt));
         }
     }
     found
