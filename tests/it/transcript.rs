@@ -205,6 +205,64 @@ fn a_gemini_command_is_no_prompt() {
 }
 
 #[test]
+fn prompts_may_consist_of_pictures() {
+    // The type differs, so that the pictures do.
+    let picture = |kind: &str| json!({"type": "image", "source": {"type": "base64", "media_type": kind, "data": PIXEL}});
+    let words = |words: &str| json!({"type": "text", "text": words});
+    let text = lines(&[
+        user(1, &json!([picture("image/png")])),
+        user(2, &json!([picture("image/x-png")])),
+        user(3, &json!([words("Like this?"), picture("image/png")])),
+        user(4, &json!([words("Like this?"), picture("image/x-png")])),
+        user(5, &json!("Twice.")),
+        user(6, &json!("Twice.")),
+        reply(7, "m", 9),
+    ]);
+    let (_dir, board, page) = page("s.jsonl", &text, "?tab=transcript");
+    let (outline, shown) = page.split_once("id=\"transcript\"").unwrap();
+    assert_eq!(shown.matches("<img ").count(), 4, "{shown}");
+    assert_eq!(shown.matches("class=\"b you\"").count(), 5, "{shown}");
+    assert_eq!(shown.matches("Like this?").count(), 2, "{shown}");
+    assert_eq!(shown.matches("Twice.").count(), 1, "{shown}");
+    assert!(outline.contains(">Image<"), "{outline}");
+    let key = segment(board.json("/api/runs")["runs"][0]["key"].as_str().unwrap());
+    let markdown = board.get(&format!("/runs/{key}/transcript.md"));
+    assert_eq!(markdown.text().matches("**User:**").count(), 3);
+}
+
+#[test]
+fn a_picture_in_two_records_of_a_prompt_is_shown_once() {
+    let url = format!("data:image/png;base64,{PIXEL}");
+    let at = |n: u64, kind: &str, payload: &Value| json!({"timestamp": format!("2026-01-02T03:04:{n:02}Z"), "type": kind, "payload": payload});
+    let text = lines(&[
+        at(
+            0,
+            "session_meta",
+            &json!({"id": "c", "cwd": "/p", "cli_version": "0.1", "originator": "codex_cli_rs", "timestamp": "2026-01-02T03:04:00Z"}),
+        ),
+        at(
+            1,
+            "response_item",
+            &json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look."}, {"type": "input_image", "image_url": url}]}),
+        ),
+        at(
+            2,
+            "event_msg",
+            &json!({"type": "user_message", "message": "Look.", "images": [url]}),
+        ),
+        at(
+            3,
+            "response_item",
+            &json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}),
+        ),
+    ]);
+    let (_dir, _board, page) = page("rollout-c.jsonl", &text, "?tab=transcript");
+    let (_, shown) = page.split_once("id=\"transcript\"").unwrap();
+    assert_eq!(shown.matches("<img ").count(), 1, "{shown}");
+    assert_eq!(shown.matches("class=\"b you\"").count(), 1, "{shown}");
+}
+
+#[test]
 fn the_prompt_of_swe_agent_comes_first_and_once() {
     let prompt = format!("Solve this. {} The end.", "x ".repeat(3_000));
     let element = json!({"action": "create a.py\n", "observation": "ok", "response": "Let's go.", "state": "{}", "thought": "Let's go."});

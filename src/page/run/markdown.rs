@@ -79,9 +79,10 @@ pub(crate) fn write_about(
     writeln!(out)
 }
 
-/// Writes prompts of the user.
+/// Writes prompts of the user, without those that consist of pictures.
 fn write_asked(out: &mut dyn Write, prompts: &[Prompted]) -> io::Result<()> {
-    prompts.iter().try_for_each(|prompt| {
+    let mut written = prompts.iter().filter(|prompt| !prompt.words.is_empty());
+    written.try_for_each(|prompt| {
         writeln!(out, "**User:**\n")?;
         fence(out, &visible(&prompt.words))
     })

@@ -34,7 +34,7 @@ use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, started, step_brief};
 use crate::page::step::messages::{
     Prompted, UserCommand, compaction_in_words, compactions_before, line_of_prompt, model_change,
-    prompts_or_task, user_commands_before,
+    pictures_in, prompts_or_task, user_commands_before,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -672,20 +672,22 @@ impl<'a> Writer<'a> {
         let (view, Some(at)) = (self.view, prompt.event) else {
             return Vec::new();
         };
-        if prompt.pictures.is_empty() {
+        if !prompt.has_pictures {
             return Vec::new();
         }
         let event = view.index.events().get(at);
         let record = event.and_then(|event| view.lines.record(TraceFile::Events, event.span).ok());
-        let json = record.as_ref().and_then(|record| Json::parse(&record.text));
+        let Some(json) = record.as_ref().and_then(|record| Json::parse(&record.text)) else {
+            return Vec::new();
+        };
         let own = self
             .fold
             .elsewhere(ValueLinks::below(&href::event(view.key(), at)));
-        let read = |pointer: &String| {
-            let inside = attachment::of(find(json.as_ref()?, pointer)?)?;
-            Some(Attachment::new(&inside, pointer, &mut self.fold))
+        let read = |pointer: String| {
+            let inside = attachment::of(find(&json, &pointer)?)?;
+            Some(Attachment::new(&inside, &pointer, &mut self.fold))
         };
-        let pictures = prompt.pictures.iter().filter_map(read).collect();
+        let pictures = pictures_in(&json).into_iter().filter_map(read).collect();
         self.fold.elsewhere(own);
         pictures
     }

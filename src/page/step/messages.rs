@@ -3,7 +3,7 @@
 //! In traces of other tools, these come from the records between two replies of the model, if the
 //! records name the speaker.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::format::count;
@@ -207,10 +207,10 @@ pub(crate) struct Prompted {
     pub event: Option<usize>,
     /// When it was recorded, in microseconds since the epoch.
     pub ts: Option<i64>,
-    /// The text.
+    /// The text. Empty if the prompt consists of pictures.
     pub words: String,
-    /// The JSON pointers of pictures in that event.
-    pub pictures: Vec<String>,
+    /// Whether that event contains pictures.
+    pub has_pictures: bool,
 }
 
 /// A shell command that the user ran, without asking the model.
@@ -291,13 +291,15 @@ fn events_before(view: &RunView<'_>, n: usize) -> Option<Range<usize>> {
 
 /// Returns what the user wrote between the previous reply and step `n`, including on abandoned
 /// branches. If `n` is the number of steps, returns what came after the last step. Supports only
-/// formats whose records identify prompts.
+/// formats whose records identify prompts. For text, so without prompts that consist of pictures.
 pub(crate) fn prompts_before(view: &RunView<'_>, n: usize) -> Vec<Prompted> {
-    first_prompts_before(view, n, usize::MAX)
+    let mut prompts = first_prompts_before(view, n, usize::MAX);
+    prompts.retain(|prompt| !prompt.words.is_empty());
+    prompts
 }
 
-/// Returns the same for a page: at most `most` prompts. A run without recorded prompts begins with
-/// its task.
+/// Returns the same for a page, with all prompts, at most `most`. A run without recorded prompts
+/// begins with its task.
 pub(crate) fn prompts_or_task(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {
     let mut prompts = first_prompts_before(view, n, most);
     if prompts.is_empty() && n == 0 {
@@ -306,7 +308,7 @@ pub(crate) fn prompts_or_task(view: &RunView<'_>, n: usize, most: usize) -> Vec<
                 event: None,
                 ts: None,
                 words: task.to_string(),
-                pictures: Vec::new(),
+                has_pictures: false,
             })
         }));
     }
@@ -320,14 +322,15 @@ fn recorded_task(view: &RunView<'_>) -> Option<Prompted> {
     let (at, _) = view.index.newest_segments().first()?.init.as_ref()?;
     let event = view.index.events().get(*at)?;
     let record = view.lines.record(TraceFile::Events, event.span).ok()?;
-    let words = prompted(&Json::parse(&record.text)?)?;
+    let json = Json::parse(&record.text)?;
+    let words = prompted(&json)?;
     words
         .starts_with(task.trim_end_matches('…'))
         .then_some(Prompted {
             event: Some(*at),
             ts: event.ts,
             words,
-            pictures: Vec::new(),
+            has_pictures: has_pictures(&json),
         })
 }
 
@@ -336,6 +339,9 @@ const PROMPT_LINE_CHARS: usize = 120;
 
 /// Returns the beginning of a prompt on one line.
 pub(crate) fn line_of_prompt(prompt: &Prompted) -> Line {
+    if prompt.words.is_empty() && prompt.has_pictures {
+        return "Image".into();
+    }
     let words = prompt.words.split_whitespace().take(PROMPT_LINE_CHARS);
     one_line(&words.collect::<Vec<_>>().join(" "), PROMPT_LINE_CHARS)
         .0
@@ -347,13 +353,22 @@ pub(crate) fn prompt_line(view: &RunView<'_>, n: usize) -> Option<Line> {
     prompts_or_task(view, n, 1).first().map(line_of_prompt)
 }
 
+/// The prompts before a step that have the same words.
+#[derive(Debug, Default)]
+struct SameWords {
+    /// The position of the one without pictures.
+    bare: Option<usize>,
+    /// The number of those with pictures that no record of another kind has repeated yet.
+    unrepeated: usize,
+}
+
 fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompted> {
     let Some(Range { start, end }) = events_before(view, n) else {
         return Vec::new();
     };
     let last = (end + 1).min(view.index.events().len());
     let mut found: Vec<(usize, Prompted)> = Vec::new();
-    let mut known: HashSet<String> = HashSet::new();
+    let mut known: HashMap<String, SameWords> = HashMap::new();
     // A text may occur both in a prompt and in another record of it. The prompt takes precedence.
     for is_prompt in [true, false] {
         // A record with several messages may contain the reply and the text before it.
@@ -373,38 +388,48 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
                 continue;
             };
             let is_reply = at == end;
-            let (words, pictures) = match messages(&json) {
-                Some(list) => (listed_before(list, n), Vec::new()),
-                None if is_reply => (Vec::new(), Vec::new()),
+            let (words, has_pictures) = match messages(&json) {
+                Some(list) => (listed_before(list, n), false),
+                None if is_reply => (Vec::new(), false),
                 None => {
-                    let pictures = pictures_in(&json);
+                    let has_pictures = has_pictures(&json);
                     let words = prompted(&json);
                     // A prompt may be a picture without words.
-                    let words = words.or_else(|| (!pictures.is_empty()).then(String::new));
-                    (words.into_iter().collect(), pictures)
+                    let words = words.or_else(|| has_pictures.then(String::new));
+                    (words.into_iter().collect(), has_pictures)
                 }
             };
-            let is_said = |words: &String| !words.is_empty() || !pictures.is_empty();
+            let is_said = |words: &String| !words.is_empty() || has_pictures;
             for words in words.into_iter().filter(is_said) {
+                let is_known = known.contains_key(&words);
+                let same = known.entry(words.clone()).or_default();
+                if is_known && !has_pictures {
+                    continue;
+                }
                 // One of two records of a prompt may lack its pictures.
-                if known.contains(&words)
-                    && let Some((_, other)) = found.iter_mut().find(|(_, o)| o.words == words)
-                    && other.pictures.is_empty()
-                    && !pictures.is_empty()
-                {
-                    (other.event, other.pictures) = (Some(at), pictures.clone());
+                if let Some(other) = same.bare.take() {
+                    if let Some((_, other)) = found.get_mut(other) {
+                        (other.event, other.has_pictures) = (Some(at), true);
+                    }
+                    same.unrepeated += usize::from(is_prompt);
+                    continue;
                 }
-                if known.insert(words.clone()) {
-                    found.push((
-                        at,
-                        Prompted {
-                            event: Some(at),
-                            ts: event.ts,
-                            words,
-                            pictures: pictures.clone(),
-                        },
-                    ));
+                if !is_prompt && same.unrepeated > 0 {
+                    same.unrepeated -= 1;
+                    continue;
                 }
+                if has_pictures {
+                    same.unrepeated += usize::from(is_prompt);
+                } else {
+                    same.bare = Some(found.len());
+                }
+                let prompt = Prompted {
+                    event: Some(at),
+                    ts: event.ts,
+                    words,
+                    has_pictures,
+                };
+                found.push((at, prompt));
             }
         }
     }
@@ -416,10 +441,25 @@ fn first_prompts_before(view: &RunView<'_>, n: usize, most: usize) -> Vec<Prompt
 const MAX_PICTURES: usize = 10;
 const MAX_DEPTH: usize = 8;
 
+/// Returns whether a record contains a picture.
+fn has_pictures(record: &Json<'_>) -> bool {
+    !first_pictures(record, 1).is_empty()
+}
+
 /// Returns the JSON pointers of the pictures in a record.
-fn pictures_in(record: &Json<'_>) -> Vec<String> {
-    fn collect(value: &Json<'_>, at: &mut String, depth: usize, found: &mut Vec<String>) {
-        if found.len() >= MAX_PICTURES || depth > MAX_DEPTH {
+pub(crate) fn pictures_in(record: &Json<'_>) -> Vec<String> {
+    first_pictures(record, MAX_PICTURES)
+}
+
+fn first_pictures(record: &Json<'_>, most: usize) -> Vec<String> {
+    fn collect(
+        value: &Json<'_>,
+        at: &mut String,
+        depth: usize,
+        most: usize,
+        found: &mut Vec<String>,
+    ) {
+        if found.len() >= most || depth > MAX_DEPTH {
             return;
         }
         if attachment::of(value).is_some_and(|inside| inside.is_picture()) {
@@ -430,14 +470,14 @@ fn pictures_in(record: &Json<'_>) -> Vec<String> {
             Json::Array(items) => {
                 for (place, item) in items.iter().enumerate() {
                     at.push_str(&format!("/{place}"));
-                    collect(item, at, depth + 1, found);
+                    collect(item, at, depth + 1, most, found);
                     at.truncate(length);
                 }
             }
             Json::Object(members) => {
                 for (key, member) in members {
                     at.push_str(&format!("/{}", token(key)));
-                    collect(member, at, depth + 1, found);
+                    collect(member, at, depth + 1, most, found);
                     at.truncate(length);
                 }
             }
@@ -445,7 +485,7 @@ fn pictures_in(record: &Json<'_>) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    collect(record, &mut String::new(), 0, &mut found);
+    collect(record, &mut String::new(), 0, most, &mut found);
     found
 }
 

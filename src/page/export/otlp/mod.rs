@@ -260,7 +260,7 @@ impl<'a> Trace<'a> {
                 event: None,
                 ts: None,
                 words: task.to_owned(),
-                pictures: Vec::new(),
+                has_pictures: false,
             }));
         }
         if !index.steps().is_empty() {
