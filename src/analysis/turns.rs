@@ -52,14 +52,8 @@ pub fn turn_starts(index: &Index) -> Vec<usize> {
     steps
 }
 
-/// Returns the turns of the run. Steps before the first prompt form a turn of their own. Empty if
+/// Returns the steps of each turn. Steps before the first prompt form a turn of their own. Empty if
 /// the run has no steps.
-pub fn turns(index: &Index) -> Vec<Turn> {
-    let turns = turn_steps(index).into_iter();
-    turns.map(|steps| Turn::new(index, steps)).collect()
-}
-
-/// Returns the steps of each turn.
 pub fn turn_steps(index: &Index) -> Vec<Range<usize>> {
     let steps = index.steps().len();
     let mut starts = turn_starts(index);

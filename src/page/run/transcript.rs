@@ -15,7 +15,7 @@ use crate::analysis::format;
 use crate::analysis::search::{LineMatch, Needle};
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, took};
-use crate::analysis::turns::{Turn, turns};
+use crate::analysis::turns::{Turn, turn_steps};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
 use crate::model::json::Json;
@@ -376,17 +376,19 @@ impl<'a> Transcript<'a> {
 impl Outline {
     /// Lists the prompts around step `at`.
     pub(crate) fn new(view: &RunView<'_>, at: usize) -> Self {
-        let turns = turns(view.index);
+        let turns = turn_steps(view.index);
         let current = turns
-            .partition_point(|turn| turn.first <= at)
+            .partition_point(|turn| turn.start <= at)
             .saturating_sub(1);
         let end = (current + OUTLINE / 2).max(OUTLINE).min(turns.len());
         let first = end.saturating_sub(OUTLINE);
-        let row = |(k, turn): (usize, &Turn)| OutlineRow::new(view, turn, k == current);
+        let row = |(k, turn): (usize, &Range<usize>)| {
+            OutlineRow::new(view, &Turn::new(view.index, turn.clone()), k == current)
+        };
         let rows = turns.iter().enumerate().skip(first).take(end - first);
-        let link = |turn: Option<&Turn>, count: usize, word: &str| {
+        let link = |turn: Option<&Range<usize>>, count: usize, word: &str| {
             let label = format!("{} {word}", format::counted(count, "prompt"));
-            turn.map(|turn| Link::new(label, at_step(view.key(), turn.first)))
+            turn.map(|turn| Link::new(label, at_step(view.key(), turn.start)))
         };
         let before = first.checked_sub(1).and_then(|k| turns.get(k));
         Self {
@@ -532,7 +534,8 @@ struct Writer<'a> {
     view: &'a RunView<'a>,
     fold: Fold,
     project: &'a str,
-    turns: Vec<Turn>,
+    /// The steps of each turn.
+    turns: Vec<Range<usize>>,
     laps: &'a [usize],
     children: Vec<(Arc<Summary>, Option<usize>)>,
 }
@@ -543,7 +546,7 @@ impl<'a> Writer<'a> {
             view,
             fold: Fold::brief(ValueLinks::default()),
             project: view.summary.project.as_deref().unwrap_or_default(),
-            turns: turns(view.index),
+            turns: turn_steps(view.index),
             laps: Some(view.index.lap_starts())
                 .filter(|laps| laps.len() > 1)
                 .unwrap_or_default(),
@@ -695,10 +698,11 @@ impl<'a> Writer<'a> {
     fn block(&mut self, n: usize) -> Option<Block> {
         let view = self.view;
         let (mut prompts, more) = self.all_said(n);
-        let turn = self.turns.iter().find(|turn| turn.first == n);
+        let turn = self.turns.binary_search_by_key(&n, |turn| turn.start);
+        let turn = turn.ok().and_then(|at| self.turns.get(at));
         let first = prompts.iter_mut().find(|said| said.command.is_none());
         if let (Some(said), Some(turn)) = (first, turn) {
-            let (from, until) = (turn.first.to_string(), turn.end.to_string());
+            let (from, until) = (turn.start.to_string(), turn.end.to_string());
             let base = format!("{}/transcript.md", href::run(view.key()));
             let query = [("from", &*from), ("until", &*until)];
             said.markdown = Some(href::with_query(&base, &query));
