@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::analysis::patch::{Edit, EditKind, in_scripts, requested_edits, to_align};
+use crate::model::json::Json;
 use crate::model::step::{Call, Step};
 use crate::model::{Index, Lines, StepHead, TraceFile};
 
@@ -26,6 +27,9 @@ const MAX_PAIRS: usize = 50_000_000;
 
 /// The maximum number of patches without their text that are listed.
 const MAX_HIDDEN: usize = 1_000;
+
+/// How deep the text of a patch may be in the arguments of its call.
+const MAX_PATCH_DEPTH: usize = 8;
 
 mod change;
 mod net;
@@ -182,12 +186,9 @@ impl Followed {
             step.map(|step| {
                 let list = Arc::make_mut(&mut self.list);
                 seen::add(n, head, &step, &mut list.reads, &mut list.reported);
-                let found = of_step(n, head, &step, of_tool, &mut pairs);
-                if found.is_empty() {
-                    let left = MAX_HIDDEN.saturating_sub(list.hidden.len());
-                    let hidden = step.calls.iter().filter(|call| is_patch(call));
-                    list.hidden.extend(hidden.take(left).map(|_| n));
-                }
+                let (found, hidden) = of_step(n, head, &step, of_tool, &mut pairs);
+                let left = MAX_HIDDEN.saturating_sub(list.hidden.len());
+                list.hidden.extend(std::iter::repeat_n(n, hidden.min(left)));
                 found
             })
         };
@@ -229,10 +230,24 @@ impl Followed {
     }
 }
 
-/// Returns whether a call applies a patch, whatever is recorded of its text.
-fn is_patch(call: &Call<'_>) -> bool {
+/// Returns whether a call applies a patch whose text isn't recorded.
+fn is_hidden_patch(call: &Call<'_>, args: &Json<'_>) -> bool {
     let name = call.name.as_deref().unwrap_or_default();
-    name.rsplit('.').next() == Some("apply_patch")
+    name.rsplit('.').next() == Some("apply_patch") && !has_lines(args, MAX_PATCH_DEPTH)
+}
+
+/// Returns whether a value contains a text of several lines, as every patch is. What replaces the
+/// text of a patch is one line.
+fn has_lines(value: &Json<'_>, depth: usize) -> bool {
+    match value {
+        Json::String(text) => text.trim().contains('\n'),
+        _ if depth == 0 => false,
+        Json::Array(items) => items.iter().any(|item| has_lines(item, depth - 1)),
+        Json::Object(members) => members
+            .iter()
+            .any(|(_, member)| has_lines(member, depth - 1)),
+        _ => false,
+    }
 }
 
 /// Returns a hash that distinguishes a step from another one at the same position. Never 0.
@@ -261,16 +276,17 @@ fn print(head: &StepHead) -> u64 {
     hash.finish().max(1)
 }
 
-/// Returns the edits of a step, each with the path of its file. `pairs` is the remaining number of
-/// pairs of lines. The lines of an edit that needs more aren't counted.
+/// Returns the edits of a step, each with the path of its file, and the number of patches that are
+/// recorded without their text. `pairs` is the remaining number of pairs of lines. The lines of an
+/// edit that needs more aren't counted.
 fn of_step(
     n: usize,
     head: &StepHead,
     step: &Step<'_>,
     of_tool: bool,
     pairs: &mut usize,
-) -> Vec<(String, Edited)> {
-    let mut found = Vec::new();
+) -> (Vec<(String, Edited)>, usize) {
+    let (mut found, mut hidden) = (Vec::new(), 0);
     let edited = |call: Option<usize>, at, edit: Option<&Edit<'_>>, ok| {
         let (kind, to) = edit.map_or(("changed", None), |edit| words(edit.kind));
         Edited {
@@ -297,6 +313,9 @@ fn of_step(
             *pairs -= needed;
         }
         let requested = requested_edits(wanted.name.as_deref().unwrap_or_default(), &args);
+        if requested.edits.is_empty() && requested.too_large.is_none() {
+            hidden += usize::from(is_hidden_patch(wanted, &args));
+        }
         found.extend(
             requested
                 .too_large
@@ -326,6 +345,10 @@ fn of_step(
                 with_recorded(path, &change, |recorded_edit| edit(recorded_edit)),
             ));
         }
+        // The recorded changes show what the patches did.
+        if !found.is_empty() {
+            hidden = 0;
+        }
     }
     if found.is_empty() {
         // Patches in scripts count only if nothing else shows what the script did.
@@ -344,7 +367,7 @@ fn of_step(
             }));
         }
     }
-    found
+    (found, hidden)
 }
 
 fn words<'a>(kind: EditKind<'a>) -> (&'static str, Option<&'a str>) {

@@ -131,3 +131,25 @@ fn a_long_run_is_read_in_pieces_that_form_one_list() {
         *Followed::default().files(&run.run.index, &run)
     );
 }
+
+#[test]
+fn only_patches_without_text_are_hidden() {
+    let dir = tempfile::tempdir().unwrap();
+    let edit = r#"{"name":"str_replace","args":{"path":"a","old":"x","new":"y"}}"#;
+    let patch = |text: &str| format!(r#"{{"name":"apply_patch","args":{{"input":"{text}"}}}}"#);
+    let malformed = patch(r"*** Begin Patch\n*** Change: a\n*** End Patch");
+    let line = |n: usize, actions: &str| {
+        format!(
+            r#"{{"step_id":{n},"decision":{{"mode":"act"}},"actions":[{actions}],"action_results":[]}}"#
+        ) + "\n"
+    };
+    let redacted = patch("[REDACTED_INPUT len=62]");
+    let beside = [edit, &patch(""), &redacted].join(",");
+    let lines = line(0, &malformed) + &line(1, &beside) + &line(2, &redacted);
+    std::fs::write(dir.path().join("steps.jsonl"), lines).unwrap();
+    let manifest = r#"{"run_id":"r","status":"running"}"#;
+    std::fs::write(dir.path().join("manifest.json"), manifest).unwrap();
+    let run = Run::open(dir.path());
+    let files = Followed::default().files(&run.index, &run);
+    assert_eq!((files.edits, &*files.hidden), (1, &[1, 1, 2][..]));
+}
