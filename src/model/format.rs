@@ -34,6 +34,9 @@ pub struct Format {
     pub is_in_order: bool,
     /// Whether a step is one reply of the model. If not, the number of replies is unknown.
     pub has_reply_steps: bool,
+    /// Whether a record of a reply may contain the request to the model's provider and its response, as
+    /// `call`.
+    pub has_exchange: bool,
     /// Assembles the line of step `n` from its records, or `None` if each step has its own line.
     pub assemble: Option<fn(usize, &[String]) -> String>,
 }
@@ -93,6 +96,7 @@ impl Format {
         is_session: false,
         is_in_order: false,
         has_reply_steps: true,
+        has_exchange: false,
         assemble: None,
     };
 }

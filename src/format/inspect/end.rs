@@ -31,6 +31,7 @@ pub(super) const FORMAT: Format = Format {
         facts: Can::No,
     },
     file: "sample",
+    has_exchange: true,
     assemble: Some(part::assembled),
     ..Format::UNKNOWN
 };

@@ -75,6 +75,9 @@ pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
 
 /// Returns links to the request and the response of step `n`, if one of its first records has them.
 fn exchange(view: &RunView<'_>, n: usize) -> Vec<Link> {
+    if !view.index.format().has_exchange {
+        return Vec::new();
+    }
     let links = |at: usize| {
         let span = view.index.events().get(at)?.span;
         let record = view.lines.record(TraceFile::Events, span).ok()?;
