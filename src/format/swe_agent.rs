@@ -27,6 +27,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
         },
         file: "trajectory",
         no_end_reason: "SWE-agent writes the exit status only when a run ends",
+        has_command_tools: true,
         assemble: Some(assembled),
         ..Format::UNKNOWN
     },

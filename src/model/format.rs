@@ -37,6 +37,8 @@ pub struct Format {
     /// Whether a record of a reply may contain the request to the model's provider and its response, as
     /// `call`.
     pub has_exchange: bool,
+    /// Whether its tools are shell commands, so that the command of a call begins with the tool's name.
+    pub has_command_tools: bool,
     /// Assembles the line of step `n` from its records, or `None` if each step has its own line.
     pub assemble: Option<fn(usize, &[String]) -> String>,
 }
@@ -97,6 +99,7 @@ impl Format {
         is_in_order: false,
         has_reply_steps: true,
         has_exchange: false,
+        has_command_tools: false,
         assemble: None,
     };
 }

@@ -285,6 +285,25 @@ fn the_prompt_of_swe_agent_comes_first_and_once() {
 }
 
 #[test]
+fn a_command_of_another_tool_keeps_its_first_word() {
+    let call =
+        json!({"type": "tool_use", "id": "c", "name": "make", "input": {"command": "make all"}});
+    let text = lines(&[
+        user(1, &json!("Go.")),
+        claude(
+            2,
+            "assistant",
+            &json!({"id": "m", "role": "assistant", "model": "m", "stop_reason": "tool_use", "content": [call]}),
+        ),
+    ]);
+    let (_dir, _board, page) = page("s.jsonl", &text, "?tab=transcript");
+    assert!(
+        page.contains("<b>make</b><span class=\"a\">make all</span>"),
+        "{page}"
+    );
+}
+
+#[test]
 fn a_folded_error_shows_the_line_that_failed() {
     let noise = |word: &str| format!("{word} line\n").repeat(400);
     let output = format!(

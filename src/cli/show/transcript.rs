@@ -82,8 +82,9 @@ impl Page<'_> {
             lines.extend(text_lines(text));
         }
         let project = self.view.summary.project.as_deref().unwrap_or_default();
+        let format = self.view.index.format();
         for pair in step_view.actions.pairs {
-            self.tool(&ToolLine::new(pair, &label, project), &mut lines);
+            self.tool(&ToolLine::new(pair, &label, project, format), &mut lines);
         }
         if let Some(error) = &step_view.error {
             let words = text_lines(&error.message).join(" ");

@@ -4,6 +4,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
+use crate::model::Format;
 use crate::page::part::action::Pair;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::text::Line;
@@ -38,9 +39,9 @@ pub(crate) struct ToolLine {
 impl HtmlSafe for ToolLine {}
 
 impl ToolLine {
-    /// Formats a call of a step. `project` is the directory that paths are relative to; it may be
-    /// empty.
-    pub(crate) fn new(mut pair: Pair, step: &str, project: &str) -> Self {
+    /// Formats a call of a step in a trace of this format. `project` is the directory that paths are
+    /// relative to; it may be empty.
+    pub(crate) fn new(mut pair: Pair, step: &str, project: &str, format: &Format) -> Self {
         // Edits are regions of the page, so their names must differ between steps.
         for edit in &mut pair.edits {
             edit.name = format!("{}, step {step}", edit.name).into();
@@ -57,7 +58,10 @@ impl ToolLine {
         let is_short = lines.is_some() && shown <= OPEN_LINES;
         let (name, object) = match &pair.call {
             Some(call) => {
-                let object = without_name(call.name.as_str(), call.object.as_str());
+                let object = match format.has_command_tools {
+                    true => without_name(call.name.as_str(), call.object.as_str()),
+                    false => call.object.as_str(),
+                };
                 (call.name.clone(), relative(object, project))
             }
             None => ("result".into(), Line::default()),
@@ -110,8 +114,8 @@ impl ToolLine {
     }
 }
 
-/// Removes the name of a tool from the beginning of its command. The tools of SWE-agent are commands,
-/// so their first word is the name. A shell may run a script with its own name.
+/// Removes the name of a tool from the beginning of its command. A shell may run a script with its own
+/// name.
 fn without_name<'a>(name: &str, object: &'a str) -> &'a str {
     match object.strip_prefix(name) {
         Some("") if name != "bash" => "",

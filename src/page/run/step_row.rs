@@ -166,7 +166,7 @@ impl<'a> Did<'a> {
             let more = (step.actions as usize).saturating_sub(1);
             if let Some(first) = first_call(view, n) {
                 let project = view.summary.project.as_deref().unwrap_or_default();
-                let line = ToolLine::new(first, &view.label(n), project);
+                let line = ToolLine::new(first, &view.label(n), project, view.index.format());
                 return Did::Tool(Box::new(line), more);
             }
             if let Some((name, args)) = step.call.split_once('(') {

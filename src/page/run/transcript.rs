@@ -766,7 +766,7 @@ impl<'a> Writer<'a> {
             thought: step_view.thought,
             reply: step_view.reply.or(step_view.wrote),
             tools: tools
-                .map(|pair| ToolLine::new(pair, &label, self.project))
+                .map(|pair| ToolLine::new(pair, &label, self.project, view.index.format()))
                 .collect(),
             more_tools: step_view.actions.more,
             answer,
