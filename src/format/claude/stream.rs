@@ -679,12 +679,8 @@ impl Stream {
 /// Converts the tokens of a result, which doesn't record reasoning tokens.
 fn whole_of(usage: Tokens) -> Whole {
     Whole {
-        input: usage.input,
-        cached: usage.cached,
-        output: usage.output,
         reasoning: None,
-        written: usage.written,
-        written_1h: usage.written_1h,
+        ..usage.into()
     }
 }
 

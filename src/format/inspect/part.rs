@@ -254,27 +254,9 @@ fn reply(event: &Event<'_>) -> Part {
 /// Returns the totals of a usage object: all tokens, the tokens by kind, and the cost.
 pub(super) fn sums(usage: &str) -> (Option<u64>, step::Usage, Option<f64>) {
     let usage = Usage::of(usage);
-    let Tokens {
-        input,
-        cached,
-        output,
-        reasoning,
-        written,
-        written_1h,
-    } = tokens(&usage);
-    let all = count(usage.total_tokens).or_else(|| Some(input?.saturating_add(output?)));
-    (
-        all,
-        step::Usage {
-            input,
-            cached,
-            output,
-            reasoning,
-            written,
-            written_1h,
-        },
-        number(usage.total_cost),
-    )
+    let tokens = tokens(&usage);
+    let all = count(usage.total_tokens).or_else(|| tokens.sum());
+    (all, tokens.into(), number(usage.total_cost))
 }
 
 /// Counts tokens. Providers differ in whether the input includes cached tokens. The total always

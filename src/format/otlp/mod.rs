@@ -26,7 +26,7 @@ use super::{
     Tokens, Tool,
 };
 use crate::model::json::walk;
-use crate::model::step::{NO_WORDS, NOT_RECORDED, Usage};
+use crate::model::step::{NO_WORDS, NOT_RECORDED};
 use crate::model::words::grouped;
 use crate::model::{
     Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome,
@@ -343,25 +343,7 @@ impl Reader for Trace {
         if let Some(total) =
             total.filter(|_| !self.uncounted.is_empty() || difference.is_some() || has_unseen)
         {
-            let Tokens {
-                input,
-                cached,
-                output,
-                reasoning,
-                written,
-                written_1h,
-            } = of_agents.0;
-            (run.tokens, run.usage) = (
-                Some(total),
-                Usage {
-                    input,
-                    cached,
-                    output,
-                    reasoning,
-                    written,
-                    written_1h,
-                },
-            );
+            (run.tokens, run.usage) = (Some(total), of_agents.0.into());
         }
         if let Some(told) = &self.exported {
             told.tell(self.tokens, run);

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::num::NonZeroU8;
 
 use crate::model::json::walk;
-use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED};
+use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED, Usage};
 
 pub(super) use line::line;
 
@@ -140,6 +140,19 @@ impl Tokens {
             reasoning: either(self.reasoning, more.reasoning),
             written: either(self.written, more.written),
             written_1h: either(self.written_1h, more.written_1h),
+        }
+    }
+}
+
+impl From<Tokens> for Usage {
+    fn from(tokens: Tokens) -> Self {
+        Self {
+            input: tokens.input,
+            cached: tokens.cached,
+            output: tokens.output,
+            reasoning: tokens.reasoning,
+            written: tokens.written,
+            written_1h: tokens.written_1h,
         }
     }
 }
