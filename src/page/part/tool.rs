@@ -62,7 +62,7 @@ impl ToolLine {
                     true => without_name(call.name.as_str(), call.object.as_str()),
                     false => call.object.as_str(),
                 };
-                (call.name.clone(), relative(object, project))
+                (call.name.clone(), relative_in_text(object, project))
             }
             None => ("result".into(), Line::default()),
         };
@@ -81,7 +81,7 @@ impl ToolLine {
             name,
             object,
             lines,
-            preview: relative(preview.unwrap_or_default().as_str(), project),
+            preview: relative_in_text(preview.unwrap_or_default().as_str(), project),
             note: match pair.edits.as_slice() {
                 // Without the explanation in parentheses.
                 [edit] => edit
@@ -125,7 +125,7 @@ fn without_name<'a>(name: &str, object: &'a str) -> &'a str {
 }
 
 /// Removes the path of the project from the paths in a text.
-fn relative(text: &str, project: &str) -> Line {
+fn relative_in_text(text: &str, project: &str) -> Line {
     let project = project.trim_end_matches('/');
     // A project at the root of the disk would turn every path into another one.
     if project.len() < 2 {
@@ -160,7 +160,7 @@ fn relative(text: &str, project: &str) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::{relative, without_name};
+    use super::{relative_in_text, without_name};
 
     #[test]
     fn a_tool_that_is_a_command_is_named_once() {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_project() {
-        let shown = |text| relative(text, "/home/a/proj").as_str().to_owned();
+        let shown = |text| relative_in_text(text, "/home/a/proj").as_str().to_owned();
         assert_eq!(shown("/home/a/proj/src/lib.rs:1–20"), "src/lib.rs:1–20");
         assert_eq!(shown("cd /home/a/proj && ls"), "cd /home/a/proj && ls");
         assert_eq!(shown("/home/a/proj"), ".");
@@ -181,6 +181,6 @@ mod tests {
         assert_eq!(shown("cd /home/a/proj/ && ls"), "cd /home/a/proj/ && ls");
         assert_eq!(shown("ls /mnt/home/a/proj/x"), "ls /mnt/home/a/proj/x");
         assert_eq!(shown("diff '/home/a/proj/a' /home/a/proj/b"), "diff 'a' b");
-        assert_eq!(relative("/etc/passwd", "/").as_str(), "/etc/passwd");
+        assert_eq!(relative_in_text("/etc/passwd", "/").as_str(), "/etc/passwd");
     }
 }
