@@ -4,7 +4,8 @@
 
 Writes the tables of all runs below the ROOTs, and of --runs variants of the samples. Extracts the engine's fenced blocks
 from the document and runs them. Compares their results with the board's output for the same runs: `list` for how they
-ended, `whatif` for the effect of limits. For --format parquet and --s3, the blocks are changed as the document describes.
+ended, `whatif` for the effect of limits. Costs are the recorded ones: if a run records a total that its steps don't add up
+to, `whatif` counts estimated steps, and the table has no total so far. For --format parquet and --s3, the blocks are changed as the document describes.
 The store is moto, which emulates S3.
 """
 
@@ -165,7 +166,7 @@ def whatif(board, runs):
     asked = shlex.join(word for rule in RULES for word in ("--rule", rule))
     for start in range(0, len(runs), 500):
         paths = [run["path"] for run in runs[start : start + 500]]
-        said = subprocess.run([board, "whatif", "--json", *shlex.split(asked), *paths], capture_output=True, text=True)
+        said = subprocess.run([board, "whatif", "--json", "--no-prices", *shlex.split(asked), *paths], capture_output=True, text=True)
         assert said.returncode == 0, said.stderr
         for run in json.loads(said.stdout)["runs"]:
             # A run without steps has no row in the table of steps.
@@ -184,7 +185,7 @@ def number(value):
 
 
 def rows(board, table, roots):
-    said = subprocess.run([board, "table", table, *roots], check=True, capture_output=True, text=True).stdout
+    said = subprocess.run([board, "table", table, "--no-prices", *roots], check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in said.split("\n") if line]
 
 
@@ -199,7 +200,7 @@ def main(options):
             fleet_runs.make("runs", options.runs)
             roots.append(os.path.abspath("runs"))
         keep = lambda table, format, out: subprocess.run(
-            [board, "table", table, *roots, "--out", out, "--format", format], check=True, stdout=subprocess.DEVNULL)
+            [board, "table", table, "--no-prices", *roots, "--out", out, "--format", format], check=True, stdout=subprocess.DEVNULL)
         for table in ["runs", "steps"]:
             keep(table, options.format, "table")
             if options.format == "parquet":
