@@ -37,8 +37,8 @@ async def call(session, name, **arguments):
 
 async def look(session, run):
     tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-    names = ["list_runs", "why", "step", "state", "search", "diff", "whatif"]
-    expect(list(tools) == names, f"the tools are {list(tools)}")
+    names = {"list_runs", "why", "step", "state", "search", "usage", "diff", "whatif"}
+    expect(names <= set(tools), f"the tools are {list(tools)}")
 
     runs = await call(session, "list_runs", limit=500, max_bytes=1_000_000)
     keys = {row["key"] for row in runs["runs"]}
@@ -51,6 +51,8 @@ async def look(session, run):
     expect(state["value"] == 4, f"the history is {state}")
     found = await call(session, "search", text="treasurer")
     expect(found["state"] == "done" and "critic_stop" in {hit["run"] for hit in found["hits"]}, f"found {found}")
+    usage = await call(session, "usage", by="model")
+    expect(usage["by"] == "model" and usage["rows"], f"the usage is {usage}")
     diff = await call(session, "diff", a="fix_bug", b="critic_stop")
     expect(diff["differs"] and diff["first_divergence"], f"the difference is {diff}")
     whatif = await call(session, "whatif", run="fix_bug", rules=["max_steps=3"])
