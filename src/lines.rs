@@ -11,7 +11,7 @@ pub(crate) struct TooLong;
 /// Splits a stream at line feeds.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
-    /// `None` after the end or an error, so that nothing is read after it.
+    /// `None` after the end or an error, so that reading stops there.
     input: Option<BufReader<R>>,
     max: usize,
     line: Vec<u8>,

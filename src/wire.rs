@@ -90,7 +90,7 @@ impl Wire {
     }
 }
 
-/// Whether an error from [`Wire::send`] means that nothing was sent.
+/// Whether an error from [`Wire::send`] means that no byte was sent.
 pub(crate) fn is_unreached(error: &str) -> bool {
     error.starts_with(CANNOT_CONNECT)
 }

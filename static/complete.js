@@ -79,7 +79,7 @@ function insert(at) {
   const { text } = items[at];
   const end = asked.at + replacesAfter.length;
   const isField = /[:>]$/.test(text);
-  // A value ends its term, unless a list goes on. A field waits for its value before the next term.
+  // A value ends its term, unless a list continues. A field waits for its value before the next term.
   const gap = (isField ? /^(\s|$)/ : /^[\s,]/).test(input.value.slice(end)) ? "" : " ";
   input.setRangeText(text + gap, asked.at - replaces.length, end, "end");
   if (isField && gap) input.setSelectionRange(input.selectionEnd - 1, input.selectionEnd - 1);

@@ -2,7 +2,7 @@
 //! writers give them.
 //!
 //! Used in lists of records, which have one line each. The words are those of the record,
-//! truncated. Nothing is inferred. Must not know pages or the format of a record.
+//! truncated, without inferences. Must not know pages or the format of a record.
 
 use crate::model::json::Json;
 use crate::model::names::clipped;

@@ -52,7 +52,7 @@ pub fn turn_starts(index: &Index) -> Vec<usize> {
     steps
 }
 
-/// Returns the steps of each turn. Steps before the first prompt form a turn of their own. Empty if
+/// Returns the steps of each turn. Steps before the first prompt form a separate turn. Empty if
 /// the run has no steps.
 pub fn turn_steps(index: &Index) -> Vec<Range<usize>> {
     let steps = index.steps().len();

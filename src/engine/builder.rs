@@ -159,7 +159,7 @@ impl<A: Agent> Builder<A> {
 
     /// Sets the person to ask if a guard requires approval. Without a person, the call is denied.
     /// Waiting counts as run time. If a budget, a rule or the hard timeout limits that time and
-    /// nobody answers before it ends, the call is denied.
+    /// no one answers before it ends, the call is denied.
     #[must_use]
     pub fn person(mut self, person: impl Person + 'static) -> Self {
         self.parts.person = Some(Box::new(person));

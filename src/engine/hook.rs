@@ -62,7 +62,7 @@ pub enum Moment<'a, D> {
         step: u64,
         /// The phase, as written in the trace.
         phase: &'static str,
-        /// The stage, as written in the trace. Empty if there is none.
+        /// The stage, as written in the trace. Empty if there isn't one.
         stage: &'static str,
     },
     /// After a model's reply.

@@ -151,10 +151,10 @@ pub struct CriticOutput {
     pub critic_name: String,
     /// What the critic asks for.
     pub action: CriticWish,
-    /// The reason, or the error message. Empty if there is none.
+    /// The reason, or the error message. Empty if there isn't one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The score: a number, or text if not finite. Missing if there is none.
+    /// The score: a number, or text if not finite. Missing if there isn't one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Value>,
     /// Additional data.
@@ -198,7 +198,7 @@ pub struct EventRecord {
     pub step: u64,
     /// The phase, as written in the trace.
     pub phase: &'static str,
-    /// The stage, as written in the trace. Empty if there is none.
+    /// The stage, as written in the trace. Empty if there isn't one.
     pub stage: &'static str,
     /// Whether the event reports a success.
     pub ok: bool,

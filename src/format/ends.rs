@@ -1,6 +1,6 @@
 //! Maps the words that tools record for the end of a run to headlines and outcomes, by tables.
 //!
-//! A format may have a table of its own words. Tools call the same libraries and record the same exceptions, so
+//! A format may have its own table of words. Tools call the same libraries and record the same exceptions, so
 //! an exception has one meaning for all of them.
 
 use crate::model::{Certainty, Ended, Outcome};

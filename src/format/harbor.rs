@@ -1,5 +1,5 @@
 //! Reads the directories of Harbor trials. The agent's steps are in an ATIF trajectory. The end of
-//! the trial, its times and the verifier's rewards are in `result.json` beside it, which is written
+//! the trial, its times and the verifier's rewards are in `result.json` next to it, which is written
 //! last.
 
 use super::ends::{End, ends};
@@ -467,7 +467,7 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
     Some(rewarded(end.detail(cut(line)), &rewards))
 }
 
-/// Returns the verifier's rewards for the trial, or for each of its steps if there are none for the
+/// Returns the verifier's rewards for the trial, or for each of its steps if there aren't any for the
 /// whole.
 fn rewards(result: &Result<'_>) -> Vec<RunScore> {
     let own = of_verifier(result, "");

@@ -81,7 +81,7 @@ fields! {
 }
 
 /// Returns whether a file is a trajectory: by a key at its end that only trajectories have, by the
-/// version beside the configuration, or by the first message of a bare list.
+/// version next to the configuration, or by the first message of a bare list.
 fn is_trajectory(name: &str, head: &[u8]) -> bool {
     let info = |(key, value): &(&str, &str)| match *key {
         "\"trajectory_format\"" => value.starts_with("\"mini-swe-agent"),

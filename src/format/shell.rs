@@ -14,7 +14,7 @@ pub struct UserShell<'a> {
     pub command: Option<&'a str>,
     /// The output. `None` if a later message may contain it.
     pub output: Option<&'a str>,
-    /// The output to standard error. Empty if there is none, or if it isn't recorded separately.
+    /// The output to standard error. Empty if there isn't one, or if it isn't recorded separately.
     pub stderr: &'a str,
     /// The exit code, if recorded.
     pub exit: Option<i64>,

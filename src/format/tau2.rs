@@ -412,7 +412,7 @@ impl Simulation {
         if &*end.word == "timeout" {
             end = end.compare(self.seconds.map(|seconds| seconds * 1e3), None, "ms");
         }
-        // Beside a limit, the reward would read like another of its figures.
+        // Next to a limit, the reward would read like another of its figures.
         let has_figures = end.measured.is_some() || !end.candidates.is_empty();
         let reward = given
             .filter(|_| !has_figures)

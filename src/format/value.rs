@@ -21,7 +21,7 @@ pub(super) fn short(value: Option<&str>) -> Option<Box<str>> {
     text(value).map(|text| cut(&text))
 }
 
-/// The stage of a record that contains text by the user but begins no turn, beside tool results or
+/// The stage of a record that contains text by the user but begins no turn, next to tool results or
 /// in a list of messages.
 pub(super) const USER_TEXT: &str = "user_text";
 

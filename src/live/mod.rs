@@ -1,6 +1,6 @@
 //! Finds the runs below the roots, follows them, and keeps their indexes up to date.
 //!
-//! Knows nothing of HTTP or HTML. Readers see only one number, the revision: a newer one means that
+//! Knows neither HTTP nor HTML. Readers see only one number, the revision: a newer one means that
 //! something changed. It only rises, so a slow reader may skip numbers without missing a state.
 
 mod cache;

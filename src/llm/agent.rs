@@ -8,7 +8,7 @@ use crate::engine::{Agent, AgentError, Done, Prompt, State, StepCx, Task};
 /// Maximum length of a call or result in the state, in bytes. The step has both in full.
 const MAX_NOTE_BYTES: usize = 500;
 
-/// An agent with instructions but no code of its own.
+/// An agent that consists of instructions, without code.
 #[derive(Debug, Clone)]
 pub struct FileAgent {
     name: String,

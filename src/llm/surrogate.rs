@@ -3,7 +3,7 @@
 //! `"\ud83d"` alone is valid JSON grammar but not text. Servers that split replies between UTF-16
 //! units send it.
 
-/// Returns the text with every lone surrogate escape replaced. `None` if there are none.
+/// Returns the text with every lone surrogate escape replaced. `None` if there aren't any.
 pub(super) fn mended(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;

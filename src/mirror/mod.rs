@@ -1,7 +1,7 @@
 //! Follows object stores (S3, Google Cloud Storage, Azure): lists them and keeps the files of traces in a cache directory,
 //! which is then read like any other root.
 //!
-//! Knows neither what the files mean nor who reads them. Writes nothing to a store. If a store is away, the cache stays, and
+//! Knows neither what the files mean nor their readers. Writes nothing to a store. If a store is away, the cache stays, and
 //! the status says how old it is.
 
 mod address;

@@ -24,7 +24,7 @@ impl Settings {
 #[derive(Debug)]
 pub enum Mirror {}
 
-/// Defines the methods of the mirror for callers. Nobody can call them.
+/// Defines the methods of the mirror for callers. No one can call them.
 macro_rules! methods {
     ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         #[allow(missing_docs)]

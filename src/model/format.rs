@@ -1,4 +1,4 @@
-//! Describes what a trace of each format can contain. When a value is missing, this decides whether
+//! Describes the possible contents of a trace of each format. When a value is missing, this decides whether
 //! it's absent or the format never records it.
 //!
 //! [`crate::format`] contains the table of formats. This module must not know any of their keys.
@@ -117,7 +117,7 @@ pub enum Can {
     No,
     /// Some writers or some steps do.
     Partly,
-    /// Wherever it applies. A missing value means that there is none, or that the trace is damaged.
+    /// Wherever it applies. A missing value means that there isn't one, or that the trace is damaged.
     Yes,
 }
 

@@ -181,7 +181,7 @@ pub struct Manifest {
     /// Whether the document of the run is final, because it's in an archive, is written only after
     /// the run, or states that the run is over.
     pub is_closed: bool,
-    /// Whether the records have no times although the document is written anew after each step, so
+    /// Whether the records have no times although the document is rewritten after each step, so
     /// neither shows whether the run continues.
     pub is_untimed: bool,
     /// Why the missing part of such a document can't be read.

@@ -1,4 +1,4 @@
-//! Defines what a trace is: steps, events, the manifest and the end of a run.
+//! Defines a trace: steps, events, the manifest and the end of a run.
 //!
 //! In memory, a trace is an [`Index`], which contains what lists, charts and joins need, in a few
 //! hundred bytes per step. The lines themselves are read only when they are shown.

@@ -8,7 +8,7 @@ use super::json::Json;
 use super::repair::{Retreat, has_half_pair, retreat};
 use super::split::split;
 
-/// A line as text, which is JSON if possible, and what was done to it.
+/// A line as text, which is JSON if possible, and the changes made to it.
 #[derive(Debug, Clone)]
 pub struct Record<'a> {
     /// The text: the line itself, a repaired copy, or its bytes as lossy UTF-8.

@@ -18,7 +18,7 @@ use super::loose::Maybe;
 /// The result for a line that strict parsing rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retreat {
-    /// A copy of the line that parses, and what was changed in it.
+    /// A copy of the line that parses, and the changes made to it.
     Repaired {
         /// The repaired JSON text.
         text: String,

@@ -29,7 +29,7 @@ pub struct Piece {
     pub remarks: Vec<Remark>,
 }
 
-/// Returns the complete records on `line`, in order. The list is empty if there are none.
+/// Returns the complete records on `line`, in order. The list is empty if there aren't any.
 ///
 /// `is_record` decides by an object's members whether it's a record. This matters for objects where
 /// a value is expected.
@@ -219,7 +219,7 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
 }
 
 /// Returns the offsets at which an object may begin in a torn or truncated text, except the first
-/// byte. The flag tells whether the offset is inside a string or where no value can begin.
+/// byte. The flag is whether the offset is inside a string or where no value can begin.
 fn begins(torn: &[u8]) -> impl Iterator<Item = (usize, bool)> {
     // Whether a value may begin here, and the open objects and lists, innermost last.
     let (mut is_value_next, mut open) = (false, Vec::new());

@@ -18,7 +18,7 @@ const MAX_LINE: usize = 1_024;
 /// What a line looks like, least telling first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// Says nothing about the cause: `Exit code 1`, a ruler, a hint.
+    /// Doesn't name the cause: `Exit code 1`, a ruler, a hint.
     Noise,
     /// Anything else.
     Plain,
@@ -49,7 +49,7 @@ pub(crate) fn telling_line(text: &str, tells: Tells) -> Cow<'_, str> {
     best_line(text, tells).map_or_else(Cow::default, |(_, line)| line)
 }
 
-/// Returns what [`telling_line`] returns, unless that line says nothing about the failure.
+/// Returns what [`telling_line`] returns, unless that line doesn't describe the failure.
 pub(crate) fn cause_in(text: &str) -> Option<Cow<'_, str>> {
     let (rank, line) = best_line(text, Tells::Last)?;
     (rank > Rank::Noise).then_some(line)
@@ -129,7 +129,7 @@ impl<'a> Lines<'a> {
             Some(_) => match rank {
                 // The first error is the cause of the others.
                 Rank::Place | Rank::Test | Rank::Bare => false,
-                // The last exception is the one that nobody handled, and a summary ends a report.
+                // The last exception is the one that no one handled, and a summary ends a report.
                 Rank::Exception | Rank::Summary => true,
                 Rank::Plain | Rank::Noise => tells == Tells::Last,
             },
@@ -160,7 +160,7 @@ impl<'a> Lines<'a> {
                     false => (Rank::Noise, line),
                 };
             }
-            // Rust prints the message of a panic below its place.
+            // Rust prints the message of a panic below its position.
             if rank == Rank::Exception && before.contains("panicked at ") && before.ends_with(':') {
                 return (Rank::Exception, format!("{before} {line}").into());
             }
@@ -489,7 +489,7 @@ fn starts_with_error(line: &str) -> bool {
     })
 }
 
-/// Returns whether the line says nothing about the cause.
+/// Returns whether the line doesn't name the cause.
 fn is_noise(line: &str) -> bool {
     const STARTS: [&str; 20] = [
         "note: ",

@@ -103,7 +103,7 @@ pub(crate) fn label(code: &str) -> Option<&'static str> {
     row(code).map(|row| row.label).or_else(budget)
 }
 
-/// Returns what is counted by the rule or budget limit whose stops have this code.
+/// Returns the quantity counted by the rule or budget limit whose stops have this code.
 pub(crate) fn counts(code: &str) -> Counts {
     let budget = || Some(BUDGETS.iter().find(|row| row.code == code)?.rule);
     row(code)

@@ -167,7 +167,7 @@ impl<S> StopSet<S> {
                 }
                 evaluation.forced(|end| !at_once(end));
                 evaluation.policies(&self.policies, due);
-                // The next step's budget covers the same moment, so it's listed here beside another
+                // The next step's budget covers the same moment, so it's listed here next to another
                 // stop. A budget that is the only reason to stop waits for that step.
                 if !evaluation.hits.is_empty() {
                     evaluation.budget(self);

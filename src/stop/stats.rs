@@ -153,8 +153,8 @@ pub struct Took {
     pub step: u64,
     /// That time, in milliseconds.
     pub until_ms: u64,
-    /// Duration of the whole run in milliseconds. `None` if the run is known to be longer than
-    /// `until_ms`, but not by how much.
+    /// Duration of the whole run in milliseconds. `None` if the run is longer than
+    /// `until_ms` by an unknown time.
     pub ms: Option<u64>,
 }
 

@@ -51,14 +51,14 @@ static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 const MAX_UNDER_WAY_BYTES: usize = 32 << 20;
 /// A request never waits with a document that takes fewer bytes of memory than this.
 const SMALL_BYTES: usize = 4 << 20;
-/// A request waits this long for other documents, and then reads its own beside them. On a busy
+/// A request waits this long for other documents, and then reads its own in parallel. On a busy
 /// machine, a document of 100 MB takes about 10 s.
 const REQUEST_WAITS: Duration = Duration::from_secs(30);
 
 /// The documents being read by this process.
 static QUEUE: Queue = Queue::new();
 
-/// Who reads a document.
+/// The reader of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum For {
     /// The scan thread, which doesn't wait. It asks again.
@@ -1064,7 +1064,7 @@ mod tests {
             drop(scanned);
             page.join().unwrap();
         });
-        // After the time is up, it reads beside others.
+        // After the time is up, it reads in parallel with others.
         let mut scanned = Place::new(queue, Some(&SLOT));
         scanned.weigh(MUCH + 1);
         drop(large);

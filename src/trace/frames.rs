@@ -290,7 +290,7 @@ mod tests {
         };
         let first = line(dir, &as_it_was);
 
-        // Two frames, the first of which ends in the middle of a line.
+        // Two frames; the first ends in the middle of a line.
         let (left, right) = text.split_at(text.len() / 2);
         let mut frames = compress_to_vec(left, CompressionLevel::Fastest);
         frames.extend(compress_to_vec(right, CompressionLevel::Fastest));
@@ -502,7 +502,7 @@ mod tests {
                         .unwrap_err();
                 assert_eq!(error.raw_os_error(), Some(5), "{len} {error}");
                 assert!(!is_lasting(&error));
-                // Nothing is left after the failure.
+                // No data is left after the failure.
                 let cut = std::io::read_to_string(Frames::new(&packed[..len]));
                 match cut {
                     Ok(text) => assert_eq!((len, text), (0, String::new())),

@@ -119,7 +119,7 @@ impl RunReader {
     }
 
     /// Returns the stamps like [`Self::stamps`], for files that are gone: they may have changed just
-    /// before the last look, but nothing can be added to them any more.
+    /// before the last look, but they can't grow any more.
     pub(crate) fn last_stamps(&self) -> Option<Stamps> {
         let special = self.failed || self.busy || self.manifest.is_faulty();
         (!special).then(|| self.seen())

@@ -227,7 +227,7 @@ impl Tail {
         self.size = size;
         self.fault = file.fault().map(str::to_owned);
         if is_packed && news == News::Grown && self.offset > 0 {
-            // The file was compressed again, so its growth says nothing about the text.
+            // The file was compressed again, so its growth doesn't show how much text is new.
             news = News::Touched;
         }
         if self.offset > 0 && (news == News::Replaced || size < self.offset) {

@@ -56,7 +56,7 @@ impl ToolFile {
         self.tail.has_read() || self.document.has_read() || self.numbered.seen().is_some()
     }
 
-    /// Returns the stamp of the document beside the records at the last look.
+    /// Returns the stamp of the document next to the records at the last look.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.document
             .seen_beside()

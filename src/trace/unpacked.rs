@@ -630,7 +630,7 @@ mod tests {
         let small = Unpacked::of_file(stamp(2), Patience::Wait, || text(SLICE_BYTES - 1)).unwrap();
         assert_eq!(small.len(), SLICE_BYTES - 1);
         let input = || text(40 << 20);
-        // Other tests may keep the thread busy, so that nothing is started.
+        // Other tests may keep the thread busy, so that the reading doesn't start.
         let first = Unpacked::of_file(stamp(3), Patience::Now, input);
         assert!(first.is_err_and(|error| patience::is_pending(&error)));
         assert_eq!(

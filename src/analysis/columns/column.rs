@@ -140,7 +140,7 @@ pub enum Width {
     Name,
     /// A sentence about the end that begins with the status.
     Outcome,
-    /// A sentence about the end, beside a column for the status.
+    /// A sentence about the end, next to a column for the status.
     Rest,
     /// The number of steps.
     Steps,

@@ -113,7 +113,7 @@ pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'
     if !columns.is_empty() && !columns.iter().any(|(column, _)| *column == RUN) {
         columns.insert(0, (RUN, RUN.cell_if_chosen()));
     }
-    // Beside a column for the status, the sentence needn't begin with it.
+    // Next to a column for the status, the sentence needn't begin with it.
     if columns.iter().any(|(column, _)| *column == STATUS) {
         for (column, cell) in &mut columns {
             if *column == VERDICT {

@@ -66,7 +66,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Returns the label shown beside a row.
+    /// Returns the label shown next to a row.
     pub fn label(self) -> &'static str {
         match self {
             Relation::OnlyA => "only in A",

@@ -1,7 +1,7 @@
 //! Compares three or more runs step by step.
 //!
 //! Runs are added one after the other. A step joins the row of an equal step; steps of different
-//! runs that have no equal are then put into the same row as far as their order allows, as for two
+//! runs that have no equal then share a row as far as their order allows, as for two
 //! runs.
 
 use schemars::JsonSchema;

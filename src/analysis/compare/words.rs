@@ -272,7 +272,7 @@ fn plural(does: &str) -> String {
 }
 
 impl RowOfSeveral {
-    /// Returns the label shown beside the row.
+    /// Returns the label shown next to the row.
     pub fn label(&self) -> String {
         let mut having = Vec::new();
         let mut lacking = Vec::new();

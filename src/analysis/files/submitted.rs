@@ -80,7 +80,7 @@ fn of_text(text: &str, is_whole: bool) -> Vec<Submitted> {
     let of_edit = |(at, edit): (usize, &_)| {
         let mut net = net::of_patch(edit, &mut work);
         let is_cut = !is_whole && at + 1 == count;
-        // The lines of such a patch don't tell how they end.
+        // The lines of such a patch don't show how they end.
         let is_plain = !text.contains("\n\\ ") && !text.contains('\r');
         net.is_patch &= !is_cut && is_plain;
         Submitted {

@@ -1,7 +1,7 @@
 //! Divides the time of a run into lanes: what the model, the tools and the user took, as far as the
 //! times of events show.
 //!
-//! A time that isn't recorded makes no block, or a block without a duration. Nothing is estimated.
+//! A time that isn't recorded makes no block, or a block without a duration. No time is estimated.
 
 use std::collections::BTreeMap;
 

@@ -141,7 +141,7 @@ impl Query {
         self.relative().next().is_some()
     }
 
-    /// Returns the times that the relative dates stand for, in minutes since the epoch. A query that
+    /// Returns the times that the relative dates mean, in minutes since the epoch. A query that
     /// is parsed again selects by other times if they differ.
     pub fn times(&self) -> Vec<i64> {
         let minute = |amount: &Amount| (amount.value() / 60e6).floor() as i64;

@@ -18,7 +18,7 @@ mod tests;
 
 pub use breaks::{Breakpoint, first_hit, next_hit};
 
-/// The duration of each step on the step clock. Also stands in for a time that isn't recorded.
+/// The duration of each step on the step clock. Also replaces a time that isn't recorded.
 const STEP_MICROS: i64 = 1_000_000;
 /// The longest wait on the clock without gaps.
 pub const GAP_MICROS: i64 = 2_000_000;
@@ -195,7 +195,7 @@ impl Track {
         self.len
     }
 
-    /// Returns whether the run has no positions because nothing was recorded.
+    /// Returns whether the run has no positions because it has no records.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,7 +1,7 @@
 //! Collects the scores of critics step by step: a lane of points for each critic, and statistics of
 //! a lane.
 //!
-//! Uses only the index, apart from [`recorded_scores`], and knows nothing of charts. Whatever else
+//! Uses only the index, apart from [`recorded_scores`], and doesn't know charts. Whatever else
 //! critics wrote (reasons, patches, scores that aren't numbers) remains in the lines of the trace,
 //! for callers that show a few of them.
 

@@ -1,6 +1,6 @@
 //! Finds a text in bytes, ignoring the case of ASCII letters. Fast if the text is rare.
 //!
-//! Knows nothing of lines or JSON. It searches for the rarest byte of the text with SIMD and
+//! Knows neither lines nor JSON. It searches for the rarest byte of the text with SIMD and
 //! compares the rest only at its occurrences.
 
 /// A text to find. ASCII letters match in either case, all other bytes exactly.

@@ -277,7 +277,7 @@ impl Iterator for Candidates<'_> {
     }
 }
 
-/// Returns patterns at least one of which occurs in every line that contains `text`.
+/// Returns patterns. Every line that contains `text` contains at least one of them.
 fn sieve(text: &str) -> Vec<Sift> {
     // Writers that escape only what they must leave these unchanged. A slash may have a backslash
     // before it.

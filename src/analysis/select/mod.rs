@@ -2,7 +2,7 @@
 //! all matches.
 //!
 //! Works on [`Summary`]s in memory, in one pass over all runs with a query that is parsed once. Ten
-//! thousand runs take milliseconds. Pages, JSON and the terminal share it. It knows nothing of
+//! thousand runs take milliseconds. Pages, JSON and the terminal share it. It doesn't know
 //! addresses or markup.
 
 use std::cmp::Ordering;

@@ -65,7 +65,7 @@ struct State {
 }
 
 impl State {
-    /// Resets to a whole state, but keeps the record of which steps wrote what.
+    /// Resets to a whole state, but keeps its list of the steps that wrote each key.
     fn begin_with(&mut self, whole: Vec<(String, String)>) {
         self.keys = Keys::default();
         self.broken = None;

@@ -115,7 +115,7 @@ pub struct Summary {
     pub answer: Option<Box<str>>,
     /// The name of the trace's format.
     pub format: Shared,
-    /// Whether the run is identified by its task, because its name says nothing about it.
+    /// Whether the run is identified by its task, because its name doesn't describe it.
     pub is_session: bool,
     /// The program that wrote the trace, with its version.
     pub tool: Option<Shared>,
@@ -428,7 +428,7 @@ impl Summary {
             .unwrap_or_else(|| self.key.name())
     }
 
-    /// Returns the title if the run is a session. Its file name says nothing about it, so it's called
+    /// Returns the title if the run is a session. Its file name doesn't describe it, so it's called
     /// by its title. Other runs are called by their name.
     pub fn session_title(&self) -> Option<&str> {
         self.is_session.then(|| self.title())

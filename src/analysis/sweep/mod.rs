@@ -244,7 +244,7 @@ impl PreparedSweep {
     }
 }
 
-/// Combines several rules, each of which may stop the run.
+/// Combines several rules that may each stop the run.
 fn all_of(results: &[RuleResult]) -> SweepResult {
     let nothing = |found| SweepResult {
         found,

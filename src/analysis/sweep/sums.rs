@@ -517,7 +517,7 @@ impl Sweep {
 /// The result of comparing the limits of a swept rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// No limit is known to save anything.
+    /// As far as is known, no limit saves anything.
     Nothing,
     /// No run that could be evaluated has an answer to lose.
     NoAnswers,

@@ -196,7 +196,7 @@ fn detail(ended: &Ended, has_numbers: bool) -> &str {
     detail.trim_end_matches('.')
 }
 
-/// Returns whether a detail begins like the headline and has no numbers besides its own: "Token
+/// Returns whether a detail begins like the headline and has no numbers except its own: "Token
 /// limit exceeded. value: 280; limit: 250".
 fn repeats(detail: &str, ended: &Ended) -> bool {
     let begin = |text: &str| {

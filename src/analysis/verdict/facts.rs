@@ -244,7 +244,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns whether success is recorded as false. QitOS before 0.1.0a1 ended every run with the
-    /// word `final_result` and recorded false beside it, so in that case it means nothing.
+    /// word `final_result` and recorded false next to it, so in that case it means nothing.
     pub(super) fn is_unsuccessful(&self) -> bool {
         let is_habit = self.reason == Some("final_result");
         !is_habit

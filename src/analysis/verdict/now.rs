@@ -1,4 +1,4 @@
-//! Describes in one sentence what a run is doing now, based on its newest event.
+//! Describes in one sentence the activity of a run, based on its newest event.
 
 use super::facts::Facts;
 use super::stop_word;
@@ -7,7 +7,7 @@ use crate::analysis::newest::label;
 use crate::model::index::Group;
 use crate::model::{EventHead, EventKind};
 
-/// What a step is doing, or was doing when its records end.
+/// The activity of a step, now or when its records end.
 #[derive(Clone, Copy)]
 pub(super) enum Doing<'a> {
     /// Running a tool, if known which.
@@ -19,7 +19,7 @@ pub(super) enum Doing<'a> {
 }
 
 impl Doing<'_> {
-    /// Describes what was going on when the records end: "running bash".
+    /// Describes the activity when the records end: "running bash".
     pub(super) fn in_the_past(self) -> String {
         match self {
             Doing::Tool(tool) => format!("running {}", tool.unwrap_or("a tool")),
@@ -52,7 +52,7 @@ impl Facts<'_> {
         format!("{}{of}: {}", capitalised(&step), self.doing_now(group))
     }
 
-    /// Returns what a step was doing at its newest event, or `None` for a phase that this version
+    /// Returns the activity of a step at its newest event, or `None` for a phase that this version
     /// doesn't know.
     pub(super) fn doing<'a>(&self, group: &'a Group) -> Option<Doing<'a>> {
         let (phase, stage, kind) = self.newest(group).map_or_else(Default::default, |event| {

@@ -37,7 +37,7 @@ impl FailedCommands {
     }
 }
 
-/// Returns the failed commands, or `None` if there are none or not all calls are known.
+/// Returns the failed commands, or `None` if there aren't any or not all calls are known.
 pub(super) fn failed_commands(index: &Index) -> Option<FailedCommands> {
     let mut passed: HashMap<NonZeroU64, bool> = HashMap::new();
     for (_, step) in newest_run(index) {

@@ -183,7 +183,7 @@ fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) 
         .enable_all()
         .build()
         .map_err(|error| Error::new(Kind::Unreadable, "can't start the runtime").because(error))?;
-    // Listens from here on: Ctrl-C during the first writes would leave an unfinished run.
+    // Listens from here: Ctrl-C during the first writes would leave an unfinished run.
     let mut ctrl_c = Box::pin(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

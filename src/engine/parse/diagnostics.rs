@@ -101,7 +101,7 @@ pub enum Trouble {
     IgnoredContent,
 }
 
-/// The repairs with which a decision was parsed, from the least to the most invasive.
+/// The repairs with which a decision was parsed, from the mildest to the most invasive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,7 +1,7 @@
 //! Finds tags in text that is nearly XML, and parses the values between them.
 //!
 //! Handles tags, attributes and values, but not decisions. Moves only forward. A tag or value
-//! without an end is an error, so nothing is searched twice.
+//! without an end is an error, so no part is searched twice.
 
 use std::collections::BTreeMap;
 

@@ -773,7 +773,7 @@ fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
     }
 }
 
-/// Returns the tokens used within a reply besides its own, with the model that used them, such as
+/// Returns the tokens used within a reply, without its own, with the model that used them, such as
 /// for an advisor or a compaction. The reply's own figures cover only its messages.
 fn others(usage: &str, model: Option<&str>) -> Vec<(String, Tokens)> {
     let iterations = Usage::of(usage)

@@ -84,7 +84,7 @@ struct Rollout {
     replying: bool,
     /// Whether the tokens of the newest step were read.
     counted: bool,
-    /// Whether the file records tokens separately, so that the running totals beside them add
+    /// Whether the file records tokens separately, so that the running totals next to them add
     /// nothing.
     has_usage: bool,
     total: Option<u64>,

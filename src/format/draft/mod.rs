@@ -134,7 +134,7 @@ pub struct Open {
     /// Hashes of the ids of all calls.
     asked: RecentSet<u64>,
     /// Results whose calls haven't been read yet, by call id, with their events. `None` for a
-    /// result that is too large to keep. The empty id stands for all results beyond [`MAX_OPEN`].
+    /// result that is too large to keep. The empty id is for all results beyond [`MAX_OPEN`].
     orphans: HashMap<Box<str>, Option<(usize, Part)>>,
     /// The number of steps that the newest totals cover, and whether the run continued in another
     /// session without totals for all steps before, so that no totals cover the whole run.
@@ -553,7 +553,7 @@ impl<'a> Draft<'a> {
             .for_each(|step| step.closed = true);
     }
 
-    /// Returns how many calls of step `n` have no result. Zero if nothing can follow for the step.
+    /// Returns how many calls of step `n` have no result. Zero if no result can follow for the step.
     pub fn unanswered(&self, n: usize) -> usize {
         self.step(n).map_or(0, Part::unanswered)
     }

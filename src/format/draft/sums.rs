@@ -45,7 +45,7 @@ impl Sums {
         Some(self.tokens).filter(|tokens| *tokens > 0)
     }
 
-    /// Returns the sum of the tokens, if each of `steps` steps records all of its own.
+    /// Returns the sum of the tokens, if each of `steps` steps records all of them.
     pub(super) fn tokens_of_all(&self, steps: usize) -> Option<u64> {
         self.tokens().filter(|_| self.tell_all == steps as u64)
     }

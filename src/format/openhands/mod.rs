@@ -278,7 +278,7 @@ impl Reader for Session {
             .or_else(said)
             .filter(|_| is_answer);
         let whole = self.beside.as_ref().unwrap_or(&self.state).clone();
-        // The limit applies to a turn. The program writes user messages of its own, so a turn may
+        // The limit applies to a turn. The program writes its own user messages, so a turn may
         // have more iterations than those since the last message.
         let (all, of_turn) = (self.iterations.0 as f64, self.iterations.1 as f64);
         let is_whole =

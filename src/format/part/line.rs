@@ -78,7 +78,7 @@ impl Part {
         Some(changes.end())
     }
 
-    /// Returns the scores as a list of critic outputs; `None` if there are none.
+    /// Returns the scores as a list of critic outputs; `None` if there aren't any.
     pub(super) fn critics_json(&self) -> Option<String> {
         let critics = self.scores.iter().map(|(name, score, reason)| {
             let mut critic = Object::new();

@@ -46,7 +46,7 @@ pub struct Part {
     pub calls: Vec<CallDraft>,
     /// The tool results. Results of calls that aren't the step's own are ignored.
     pub answers: Vec<Answer>,
-    /// Further records of a call beside its result, or of what the step's only call did, such as a
+    /// Further records of a call next to its result, or of what the step's only call did, such as a
     /// command of a script. They aren't results themselves.
     pub beside: Vec<Answer>,
     /// The changed state keys with their old and new values as JSON. A value is `None` if it isn't

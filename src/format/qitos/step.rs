@@ -437,7 +437,7 @@ fn decision(value: Value<'_>) -> Decision<'_> {
     }
 }
 
-/// Returns the reasoning that a model's message contains beside its text. The field's name depends
+/// Returns the reasoning that a model's message contains next to its text. The field's name depends
 /// on the service.
 fn thought(fields: Option<&str>) -> Option<Value<'_>> {
     fields! { struct Thought { reasoning_content, reasoning, thinking, thinking_blocks, reasoning_details, content } }

@@ -653,7 +653,7 @@ impl Run {
     pub(super) fn refresh(&self, limit: u64) -> News {
         #[cfg(test)]
         self.play_fault();
-        // Nobody would finish a document that is begun now, and it would keep its place among those
+        // No one would finish a document that is begun now, and it would keep its place among those
         // that are read at a time.
         if self.is_gone() {
             return News::default();
@@ -870,7 +870,7 @@ impl Run {
             .is_some_and(|followers| followers.receiver_count() > 0)
     }
 
-    /// Notifies everyone who follows this run.
+    /// Notifies all followers of this run.
     pub(super) fn tell(&self, revision: u64) {
         self.changed.store(revision, Ordering::SeqCst);
         if let Some(followers) = self.followers.get() {

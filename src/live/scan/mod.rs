@@ -148,7 +148,7 @@ pub(super) struct Scanner {
     rounds: Rounds,
     compared: copies::Compared,
     settle: Duration,
-    /// Whether each run is read to its end before the next one begins. Nobody waits for the others
+    /// Whether each run is read to its end before the next one begins. No one waits for the others
     /// then, and a file may hold many large runs.
     reads_once: bool,
     /// The bytes of heads read from documents since the last memory check.
@@ -822,7 +822,7 @@ impl Scanner {
 struct OpenRun<R> {
     /// When it was last requested, in microseconds since the epoch; 0 if it never was.
     used: i64,
-    /// Whether it consists of lines. Only what is new of them is read.
+    /// Whether it consists of lines. Only new lines are read.
     is_lines: bool,
     bytes: u64,
     run: R,

@@ -60,7 +60,7 @@ pub const EXAMPLE: &str = include_str!("../example.toml");
 /// | `seconds` | time limit, checked before each step; also interrupts decisions and actions, but an answer that was already given is still judged | none |
 /// | `hard_seconds` | time limit that interrupts everything | twice `seconds` |
 /// | `[stop] completion`, `policies` | stop rules, in the short form (`"max_steps=8"`) or as tables (`{ type = "max_steps", steps = 8 }`) | none |
-/// | `[gate] allow`, `deny`, `ask` | tools that are allowed, denied, or allowed if a person at the terminal agrees, as names or patterns such as `run_*`. `deny` takes precedence over `ask`, and `ask` over `allow`. If `allow` is set, all other tools are denied. Waiting for the person counts as run time: if `seconds`, `hard_seconds` or a rule limits it and nobody answers in time, the call is denied | all allowed |
+/// | `[gate] allow`, `deny`, `ask` | tools that are allowed, denied, or allowed if a person at the terminal agrees, as names or patterns such as `run_*`. `deny` takes precedence over `ask`, and `ask` over `allow`. If `allow` is set, all other tools are denied. Waiting for the person counts as run time: if `seconds`, `hard_seconds` or a rule limits it and no one answers in time, the call is denied | all allowed |
 /// | `[[critic]] kind` | `command`, `regex` or `judge` | |
 /// | `name` | the critic's name in the trace | the kind |
 /// | `when` | which steps to judge: those with an `answer`, or `every_step` | `answer` |

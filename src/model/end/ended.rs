@@ -25,7 +25,7 @@ pub struct Ended {
     /// A related fact that isn't a reason: several rewards, or that the existing changes were
     /// submitted.
     pub note: Box<str>,
-    /// The reward, in words: "reward 1". Empty if there is none.
+    /// The reward, in words: "reward 1". Empty if there isn't one.
     pub reward: Box<str>,
     /// Whether `detail` is the whole sentence.
     pub is_sentence: bool,

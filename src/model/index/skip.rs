@@ -280,7 +280,7 @@ impl Skips {
 
     /// Records that the heads of a hole were dropped. `first` and `last` are the positions of its
     /// first and last records. `start` is the position of the last run that begins inside the hole,
-    /// if any. Returns the skip that stands for all of them.
+    /// if any. Returns the skip that replaces all of them.
     pub(super) fn cut(
         &mut self,
         hole: Hole,

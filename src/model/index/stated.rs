@@ -622,7 +622,7 @@ fn field_of(source: &Source, name: &str) -> Source {
 
 /// Returns the coarse reason of a verdict, derived from its code.
 fn reason_of(stop: &StopVerdict) -> &str {
-    // The name of a custom rule says nothing about the reason.
+    // The name of a custom rule doesn't tell the reason.
     let is_own_word = stop.code.as_str() == stop.stop_reason;
     if is_own_word || matches!(stop.code, Code::Custom(_)) {
         &stop.stop_reason

@@ -201,7 +201,7 @@ impl Index {
         };
         tally.end = n + 1;
         if self.step_skips.get(n).is_some() {
-            // The lines it stands for are counted separately.
+            // The lines it replaces are counted separately.
             return;
         }
         tally.chain = hash(&(tally.chain, self.identity_of(n)));

@@ -67,7 +67,7 @@ pub struct RunTally {
     pub spent: Vec<(SpentKey, Spent)>,
     /// The tokens by kind, from the steps that record them.
     pub usage: Usage,
-    /// Whether any of the tokens is known to be an estimate.
+    /// Whether any of the tokens is marked as an estimate.
     pub tokens_estimated: bool,
     /// The number of tool calls requested.
     pub calls: u64,

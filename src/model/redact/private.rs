@@ -30,7 +30,7 @@ const HOMES: [&str; 7] = [
 const DASHED: [&str; 2] = ["-home-", "-Users-"];
 /// Directories next to those of users.
 const NOBODY: [&str; 4] = ["Shared", "Public", "Default", "All"];
-/// Addresses that are nobody's, and `git@github.com`.
+/// Addresses that are no one's, and `git@github.com`.
 const NO_PERSON: [&str; 4] = ["git", "noreply", "no-reply", "hg"];
 
 /// Ends of hosts that are no methods, as `x@y.reshape(1)` has one; `.to` and `.mm` are.

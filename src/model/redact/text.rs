@@ -130,7 +130,7 @@ fn option_value(rest: &str) -> Option<Value> {
         || COMMON.contains(&first)
         || NO_VALUES.contains(&first);
     let is_count = held == Held::Texts && value.parse::<f64>().is_ok();
-    // `` `pass show db` `` is a command, `id=npmrc` has a key of its own, and a help text has its
+    // `` `pass show db` `` is a command, `id=npmrc` has its own key, and a help text has its
     // descriptions in a column.
     let is_elsewhere = PLACES.iter().any(|place| value.starts_with(place))
         || word.starts_with('`')

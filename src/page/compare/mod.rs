@@ -776,7 +776,7 @@ fn opened(comparison: &Comparison, row: &Row, a: &RunView<'_>, b: &RunView<'_>) 
     Opened::new(&[a, b], &[row.pair.a, row.pair.b], &next)
 }
 
-/// Reads what is compared of a run.
+/// Reads the compared parts of a run.
 fn side<'a>(view: &RunView<'a>) -> Side<'a> {
     Side::new(view.summary, view.index, view.lines)
 }

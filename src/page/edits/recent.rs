@@ -100,7 +100,7 @@ pub(crate) struct RecentEdit {
     pub(super) project: Option<String>,
 }
 
-/// The edits of one run, and what they have in common.
+/// The edits of one run, with the values that they share.
 #[derive(Debug, Default)]
 struct OfRun {
     run: String,
@@ -162,7 +162,7 @@ pub(crate) struct Found {
 /// A run that one request at a time reads.
 type Shared = Arc<Mutex<Kept>>;
 
-/// What was found in a run.
+/// The edits found in a run.
 #[derive(Debug, Default)]
 struct Kept {
     /// The edits, and the revision of the run that they are from.

@@ -382,7 +382,7 @@ fn page_notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     notes
 }
 
-/// Returns what a file in any format for readers states about itself.
+/// Returns the notes about itself in a file of any format for readers.
 fn notes(view: &RunView<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
         "Exported by board {} on {} from {}.",

@@ -175,7 +175,7 @@ impl<T: Task> Jobs<T> {
         }
     }
 
-    /// Returns the job for `question`. Creates it with the task from `make` if there is none, then
+    /// Returns the job for `question`. Creates it with the task from `make` if there isn't one, then
     /// waits briefly for results.
     ///
     /// The parameter `again` is the number of a job to replace, and `cancel` the number of a job to
@@ -314,7 +314,7 @@ impl<T: Task> Jobs<T> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works on waiting jobs, and returns when there are none.
+    /// Works on waiting jobs, and returns when there aren't any.
     fn work(&self) {
         loop {
             let mut queue = self.lock();

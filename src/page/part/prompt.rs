@@ -27,7 +27,7 @@ pub(crate) struct Prompt {
     pub messages: Vec<Message>,
     /// States how many new messages aren't shown.
     pub more: Line,
-    /// The number of earlier messages, and their size or location. Empty if there are none.
+    /// The number of earlier messages, and their size or location. Empty if there aren't any.
     pub earlier: Line,
     /// The earlier messages that this prompt repeats, each with its beginning.
     pub again: Vec<Message>,

@@ -19,7 +19,7 @@ pub(crate) struct Axis {
     pub width: String,
     /// The number of the critic's colour. 0 if it belongs to no critic.
     pub series: usize,
-    /// The path of the tick at the previous score. Empty if there is none.
+    /// The path of the tick at the previous score. Empty if there isn't one.
     pub tick: String,
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Replay<'a> {
     track: Track,
     /// The position in the whole run, counted from 0.
     at: usize,
-    /// The part of the run at this position, and the event in it. `None` if nothing is recorded.
+    /// The part of the run at this position, and the event in it. `None` without records.
     part: Option<(Part, usize)>,
     /// Indices into [`SPEEDS`] and [`CLOCKS`].
     speed: usize,
@@ -520,7 +520,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Explains which terms of a breakpoint were ignored. Empty if there are none.
+/// Explains which terms of a breakpoint were ignored. Empty if there aren't any.
 fn wrong(one: &Breakpoint) -> String {
     let ignored = one.query.ignored.iter();
     ignored

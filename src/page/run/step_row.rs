@@ -104,7 +104,7 @@ impl<'a> StepRow<'a> {
     }
 
     /// Lists the critics with their scores, which are drawn next to the row. Otherwise explains why
-    /// there are none.
+    /// there aren't any.
     fn scores(&self) -> String {
         if self.is_pending() {
             return "incomplete line".to_owned();

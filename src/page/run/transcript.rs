@@ -108,7 +108,7 @@ impl Find {
         self.steps.first().copied()
     }
 
-    /// Returns the number of steps found, or the reason if there are none.
+    /// Returns the number of steps found, or the reason if there aren't any.
     fn words(&self) -> String {
         let words = match self.steps.len() {
             _ if self.text.is_empty() => return String::new(),

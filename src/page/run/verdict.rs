@@ -158,7 +158,7 @@ impl<'a> Verdict<'a> {
         self.told_trouble(|place, _| Phrase::from(place))
     }
 
-    /// Describes the first trouble. `at` returns its place, with the address given.
+    /// Describes the first trouble. `at` returns its position, with the address given.
     fn told_trouble(&self, at: impl FnOnce(String, String) -> Phrase) -> Option<Phrase> {
         let trouble = self.why.first_trouble.as_ref()?;
         // The evidence already has the repetition, with its steps.

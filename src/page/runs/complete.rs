@@ -24,7 +24,7 @@ use crate::page::shell::now;
 
 /// Completions, at most.
 const MAX_ITEMS: usize = 12;
-/// The length of the typed text, at most; characters. Nothing is completed in a longer one.
+/// The length of the typed text, at most; characters. A longer one isn't completed.
 const MAX_TYPED: usize = 2_000;
 /// Longer values aren't offered; characters.
 const MAX_VALUE: usize = 80;
@@ -79,7 +79,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     json(&found.await?)
 }
 
-/// Where a character stands in a filter.
+/// The position of a character in a filter.
 #[derive(Debug, Clone, Copy, Default)]
 struct Quotes {
     is_open: bool,

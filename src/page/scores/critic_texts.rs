@@ -9,7 +9,7 @@ use crate::page::run_view::RunView;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CriticText {
     /// The score as spelled in the file: the digits of a number, the text of a string, or JSON.
-    /// Empty if there is none.
+    /// Empty if there isn't one.
     pub score: String,
     /// The requested action. May be empty.
     pub action: String,

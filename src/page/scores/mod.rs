@@ -297,7 +297,7 @@ fn or_no_score(score: Option<f64>) -> String {
     score.map_or_else(|| "no score".to_owned(), format::score)
 }
 
-/// Returns a rank correlation with its interpretation, or explains why there is none. The
+/// Returns a rank correlation with its interpretation, or explains why there isn't one. The
 /// thresholds are the usual ones of textbooks, not those of a statistical test.
 fn rank(pair: &Pair) -> (String, &'static str) {
     let rank = match pair.rank {

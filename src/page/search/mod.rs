@@ -155,7 +155,7 @@ struct Context {
     ignored: Vec<Ignored>,
     /// How many hits to show.
     limit: usize,
-    /// Why nothing is searched, if the text isn't valid.
+    /// Why the search didn't start, if the text isn't valid.
     fault: Option<String>,
     /// The number of runs on the board.
     known: usize,

@@ -82,13 +82,13 @@ pub(crate) struct StepView {
     pub next: Option<StepLink>,
     /// The address of the step's own page. Empty on that page.
     pub own: String,
-    /// The command that shows the step in a terminal. Empty if there is none.
+    /// The command that shows the step in a terminal. Empty if there isn't one.
     pub command: String,
     /// The address of the step on the run page.
     pub link: String,
-    /// The address of the replay at this step. Empty if there is none.
+    /// The address of the replay at this step. Empty if there isn't one.
     pub replay: String,
-    /// A note about how the reader got here. Empty if there is none.
+    /// A note about how the reader got here. Empty if there isn't one.
     pub note: Line,
     /// The reason if the line can't be read as a step.
     pub unreadable: Option<Phrase>,

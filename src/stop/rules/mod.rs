@@ -162,7 +162,7 @@ pub(crate) struct Row {
     pub label: &'static str,
     /// Syntax of the short form. For rules that only have a JSON form, the JSON.
     pub usage: &'static str,
-    /// A valid rule: in the short form, or in JSON if there is none.
+    /// A valid rule: in the short form, or in JSON if there isn't one.
     pub example: &'static str,
     /// The example to show next to an invalid rule, if `example` doesn't help.
     pub correction: Option<&'static str>,
@@ -428,7 +428,7 @@ fn finite_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::E
     number.ok_or_else(|| serde::de::Error::custom("the number must be finite, not NaN or infinite"))
 }
 
-/// 2^53. From here on, an `f64` may differ from the number that was written.
+/// 2^53. Above it, an `f64` may differ from the number that was written.
 pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Formats a number. Very large and very small numbers use scientific notation instead of hundreds

@@ -16,7 +16,7 @@ pub struct RunLocation {
     below: PathBuf,
     /// The number of the tool and the file's name, if the run is a single file.
     single: Option<(usize, PathBuf)>,
-    /// The run's name inside its file, if several runs share the file. The inner `None` stands for
+    /// The run's name inside its file, if several runs share the file. The inner `None` means
     /// the file itself. The tuple keeps both `None`s distinct in JSON.
     member: Option<(Option<String>,)>,
 }

@@ -294,7 +294,7 @@ impl RunDir {
     }
 
     /// For a directory of another tool, returns the name of the document with the records, the name
-    /// of that document's directory, and the name of the document beside it.
+    /// of that document's directory, and the name of the document next to it.
     fn documents(&self) -> Option<(&'static str, &'static str, &'static str)> {
         match self.tool()?.shape {
             Shape::Directory {

@@ -22,7 +22,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let named = ended.filter(|ended| !ended.word.is_empty() || ended.limit.is_some());
     let mut rules: Vec<RuleStatus> = named.map(|ended| end(ended, index)).into_iter().collect();
     let is_limit = ended.is_some_and(|ended| ended.outcome == Outcome::Truncated);
-    // A tool may count steps in a unit of its own, and may not record its limit's numbers.
+    // A tool may count steps in its own unit, and may not record its limit's numbers.
     let kind = ended.and_then(Ended::kind);
     let is_same_kind = |unit: &str| kind.is_some() && EndKind::of_unit(unit) == kind;
     let spent = |unit: &str| spent(summary, manifest, unit);
@@ -130,7 +130,7 @@ fn is_estimate(summary: &Summary, unit: &str) -> bool {
 /// Returns the run's usage of this unit, if known.
 fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
     match unit {
-        // Without any records, nothing was measured.
+        // Without any records, no value was measured.
         "steps" => Some(summary.steps_now.saturating_sub(summary.steps_nested) as f64)
             .filter(|_| summary.events > 0 && !summary.steps_unknown),
         "turns" => manifest.turns.map(|turns| turns as f64),

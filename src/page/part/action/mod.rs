@@ -218,7 +218,7 @@ fn todos(args: &Json<'_>) -> Option<String> {
     Some(words)
 }
 
-/// Returns the first line that isn't blank. An ellipsis stands for the others.
+/// Returns the first line that isn't blank. An ellipsis replaces the others.
 fn line_of(text: &str) -> String {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default().trim();
@@ -242,7 +242,7 @@ fn first_line(text: &str, max: usize) -> Line {
         .into()
 }
 
-/// The bytes of a result in which its first line is looked for.
+/// The bytes of a result in which its first line is searched for.
 const FIRST_LINE_BYTES: usize = 4_000;
 
 #[derive(Debug, Clone, Default)]

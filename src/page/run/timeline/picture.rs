@@ -14,7 +14,7 @@ use crate::page::run::timeline::scale::{Scale, Window, clock};
 use crate::page::run::timeline::tables::{call_words, ended};
 use crate::page::run_view::{RunView, micros, phase};
 
-/// Blocks with an element of their own, at most.
+/// Blocks with a separate element, at most.
 const MAX_MARKS: usize = 170;
 /// The width of a block that can still be seen, as a share of the picture.
 const VISIBLE: f64 = 0.0016;
@@ -304,7 +304,7 @@ impl Picture {
     }
 }
 
-/// Places the blocks of a lane that are visible. Blocks that overlap get rows of their own.
+/// Places the blocks of a lane that are visible. Blocks that overlap get separate rows.
 fn place<'a>(
     scale: &Scale,
     window: Window,

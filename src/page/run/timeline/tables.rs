@@ -127,7 +127,7 @@ pub(super) fn tools(view: &RunView<'_>, lanes: &Lanes) -> Vec<ToolRow> {
                 *sum.failed.get_or_insert_default() += usize::from(!is_ok);
             }
             let recorded = call.ms().map(|ms| (f64::from(ms) * 1e3) as i64);
-            // The time of several calls together says nothing about each.
+            // If several calls are timed together, the time of each is unknown.
             let only = || took.get(&n).copied().filter(|_| step.actions == 1);
             sum.micros.extend(recorded.or_else(only));
         }

@@ -206,7 +206,7 @@ impl<'a> List<'a> {
             .filter(is_news)
             .copied()
             .collect();
-        // Time alone can bring in a run that didn't change. Its place isn't known here.
+        // Time alone can bring in a run that didn't change. Its position isn't known here.
         let is_late = |listed: &&Listed| listed.revision <= since && !shown.holds(listed.born);
         if self.query.is_relative() && self.is_first() && self.selection.rows.iter().any(is_late) {
             return None;
