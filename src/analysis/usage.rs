@@ -15,9 +15,11 @@ use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::cost_shares::CostShares;
 use super::format::{self, MISSING, counted};
-use super::summary::{Spent, Summary};
-use crate::model::price::LIST_DATE;
+use super::kinds::{KindRow, KindTokens, Kinds};
+use super::summary::{Cost, Spent, Summary};
+use crate::model::price::{KindCosts, LIST_DATE};
 
 /// Seconds in a quarter of an hour.
 const QUARTER_SECONDS: i64 = 900;
@@ -296,6 +298,9 @@ pub struct Usage {
     pub rows_left_out: usize,
     /// The sums over all rows. A run that's part of several rows counts once.
     pub total: Used,
+    /// The tokens and the cost by kind of token. All costs are estimates by prices: traces don't
+    /// record what each kind cost.
+    pub kinds: Vec<KindRow>,
     /// The number of matching runs that record neither tokens nor a cost.
     pub runs_without_usage: usize,
     /// The number of matching runs with usage that is left out because the days are limited and the
@@ -349,24 +354,28 @@ struct Part<'a> {
     other: u64,
     cost: Option<f64>,
     is_estimate: bool,
+    /// What the tokens cost by the prices, by kind.
+    by_price: Option<KindCosts>,
 }
 
 impl Part<'_> {
     fn tokens(&self) -> u64 {
-        [
-            self.uncached,
-            self.cache_write.unwrap_or(0),
-            self.cached.unwrap_or(0),
-            self.output,
-            self.other,
-        ]
-        .into_iter()
-        .fold(0, u64::saturating_add)
+        self.kinds().sum()
+    }
+
+    fn kinds(&self) -> KindTokens {
+        KindTokens {
+            uncached: self.uncached,
+            cache_write: self.cache_write.unwrap_or(0),
+            cache_read: self.cached.unwrap_or(0),
+            output: self.output,
+            other: self.other,
+        }
     }
 }
 
-/// Returns what the run used, by model and time.
-fn parts(run: &Summary) -> Vec<Part<'_>> {
+/// Returns what the run used, by model and time. `cost` is what the run counts.
+fn parts(run: &Summary, cost: Option<Cost>) -> Vec<Part<'_>> {
     let prices = run.prices.as_deref();
     let (records_writes, records_reads) = (run.usage.written.is_some(), run.usage.cached.is_some());
     let part = |spent: &'_ Spent| {
@@ -380,6 +389,7 @@ fn parts(run: &Summary) -> Vec<Part<'_>> {
             output: spent.output,
             cost: spent.cost(prices),
             is_estimate: !spent.is_paid,
+            by_price: spent.costs_by_price(prices),
             ..Part::default()
         }
     };
@@ -393,7 +403,9 @@ fn parts(run: &Summary) -> Vec<Part<'_>> {
         })
         .collect();
     let known = parts.iter().map(Part::tokens).fold(0, u64::saturating_add);
-    let whole = run.cost_usd.or(run.cost_by_run_usd);
+    // An estimate by prices is that of the parts.
+    let is_by_prices = run.cost_by_run_usd.is_none() && matches!(cost, Some(Cost::Estimated(_)));
+    let whole = cost.filter(|_| !is_by_prices);
     let rest = run.tokens.unwrap_or(0).saturating_sub(known);
     if rest > 0 || (parts.is_empty() && whole.is_some()) {
         parts.push(Part {
@@ -406,7 +418,8 @@ fn parts(run: &Summary) -> Vec<Part<'_>> {
         });
     }
     if let Some(whole) = whole {
-        distribute(&mut parts, whole, run.cost_usd.is_none());
+        let is_estimate = matches!(whole, Cost::Estimated(_));
+        distribute(&mut parts, whole.usd(), is_estimate);
     }
     parts
 }
@@ -471,7 +484,7 @@ fn period(by: By, day: Date) -> Date {
 
 /// Adds up what `runs` used on these days.
 pub fn usage<'a>(
-    runs: impl IntoIterator<Item = &'a Summary>,
+    runs: impl Iterator<Item = &'a Summary> + Clone,
     by: By,
     days: Days,
     zone: &TimeZone,
@@ -482,11 +495,13 @@ pub fn usage<'a>(
     };
     let mut rows: BTreeMap<Name<'a>, Sums<'a>> = BTreeMap::new();
     let mut total = Used::default();
+    let mut kinds = Kinds::default();
     let mut first: Option<Date> = None;
     let (mut runs_without_usage, mut runs_without_time) = (0, 0);
-    for (n, run) in runs.into_iter().filter(|run| run.counts()).enumerate() {
+    let shares = CostShares::of(runs.clone());
+    for (n, run) in runs.filter(|run| run.counts()).enumerate() {
         let n = n + 1;
-        let parts = parts(run);
+        let parts = parts(run, shares.cost(run));
         runs_without_usage += usize::from(parts.is_empty());
         let mut is_left_out = false;
         for part in &parts {
@@ -508,6 +523,7 @@ pub fn usage<'a>(
             let row = rows.entry(name).or_default();
             row.used.add(part, n);
             total.add(part, n);
+            kinds.add(part.kinds(), part.cost, part.by_price);
             if by == By::Session {
                 row.title = Some(run.title());
             }
@@ -532,6 +548,7 @@ pub fn usage<'a>(
         rows,
         rows_left_out: 0,
         total,
+        kinds: kinds.rows(),
         runs_without_usage,
         runs_without_time,
         first_day: words(first),
@@ -630,7 +647,7 @@ mod tests {
             ),
             summary("b", vec![spent("m", Some(LATE + 2), 290)]),
         ];
-        let by = |by, zone: &TimeZone| usage(&runs, by, Days::default(), zone);
+        let by = |by, zone: &TimeZone| usage(runs.iter(), by, Days::default(), zone);
         let utc = by(By::Day, &TimeZone::UTC);
         assert_eq!(
             names(&utc),
@@ -666,11 +683,11 @@ mod tests {
             timeless,
         ];
         let day: Date = "2026-11-27".parse().unwrap();
-        let report = usage(&runs, By::Day, Days::last(1, day), &TimeZone::UTC);
+        let report = usage(runs.iter(), By::Day, Days::last(1, day), &TimeZone::UTC);
         assert_eq!(names(&report), [("2026-11-27", 200, 1)]);
         assert_eq!(report.runs_without_time, 1);
         assert_eq!(report.first_day.as_deref(), Some("2026-11-26"));
-        let all = usage(&runs, By::Day, Days::default(), &TimeZone::UTC);
+        let all = usage(runs.iter(), By::Day, Days::default(), &TimeZone::UTC);
         assert_eq!(names(&all)[0], ("", 15, 1));
         let week = Days::last(7, day);
         assert_eq!(
@@ -689,7 +706,7 @@ mod tests {
         paid.tokens = Some(500);
         let unpriced = summary("b", vec![spent("n", Some(LATE), 40)]);
         let runs = [paid, unpriced];
-        let report = usage(&runs, By::Model, Days::default(), &TimeZone::UTC);
+        let report = usage(runs.iter(), By::Model, Days::default(), &TimeZone::UTC);
         let [m, other, n] = &report.rows[..] else {
             panic!("{report:?}");
         };
@@ -705,6 +722,9 @@ mod tests {
             (550, 50)
         );
         assert_eq!(report.total.runs_without_cost, 1);
+        let by_kind = |one: fn(&KindRow) -> f64| report.kinds.iter().map(one).sum::<f64>();
+        assert!((by_kind(|kind| kind.cost.unwrap_or(0.0)) - 2.0).abs() < 1e-9);
+        assert!((by_kind(|kind| kind.tokens as f64) - 550.0).abs() < 1e-9);
     }
 
     #[test]
@@ -713,7 +733,7 @@ mod tests {
             summary("a", vec![spent("m", Some(LATE), 90)]),
             summary("b", vec![spent("n", Some(LATE + 2), 290)]),
         ];
-        let limited = |by| usage(&runs, by, Days::default(), &TimeZone::UTC).limited(by, 1);
+        let limited = |by| usage(runs.iter(), by, Days::default(), &TimeZone::UTC).limited(by, 1);
         let (days, models) = (limited(By::Day), limited(By::Model));
         assert_eq!(names(&days), [("2026-11-27", 300, 1)]);
         assert_eq!(names(&models), [("m", 100, 1)]);

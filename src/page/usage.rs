@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use crate::analysis::format::{self, MISSING, count, counted};
+use crate::analysis::kinds::KindRow;
 use crate::analysis::query::{Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
@@ -106,7 +107,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
 }
 
 /// Iterates over the runs that a query selects.
-fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> {
+fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> + Clone {
     let runs = runs.iter().map(|listed| &*listed.summary);
     runs.filter(|run| query.matches(*run))
 }
@@ -196,6 +197,18 @@ struct Cells {
     share: String,
     output: String,
     cost: String,
+    /// The width of the bar in percent.
+    bar: u64,
+}
+
+/// The cells of a row of the table by kind of token.
+struct KindCells {
+    name: &'static str,
+    tokens: String,
+    tokens_share: String,
+    per_million: String,
+    cost: String,
+    cost_share: String,
     /// The width of the bar in percent.
     bar: u64,
 }
@@ -419,6 +432,37 @@ impl View {
     fn runs_with(&self, field: &str, value: &str) -> String {
         let value = value.replace('"', "");
         href::runs(format!("{} {field}:\"{value}\"", self.query).trim())
+    }
+
+    /// Returns the rows of the table by kind of token. Empty if no cost can be divided.
+    fn kinds(&self) -> Vec<KindCells> {
+        let kinds = &self.report.kinds;
+        let is_divided = |kind: &KindRow| kind.kind != "other" && kind.cost > Some(0.0);
+        if !kinds.iter().any(is_divided) {
+            return Vec::new();
+        }
+        let all_tokens = self.report.total.tokens;
+        let all_cost: f64 = kinds.iter().filter_map(|kind| kind.cost).sum();
+        let micros = |usd: f64| (usd * 1e6).round() as u64;
+        let row = |kind: &KindRow| {
+            let about = |usd: Option<f64>| match usd {
+                Some(usd) => format!("≈{}", format::usd(usd)),
+                None => MISSING.to_owned(),
+            };
+            KindCells {
+                name: kind.name(),
+                tokens: format::tokens(kind.tokens),
+                tokens_share: format::percent(kind.tokens, all_tokens),
+                per_million: about(kind.per_million()),
+                cost: about(kind.cost),
+                cost_share: match kind.cost {
+                    Some(cost) => format::percent(micros(cost), micros(all_cost)),
+                    None => MISSING.to_owned(),
+                },
+                bar: bar(kind.cost, all_cost),
+            }
+        };
+        kinds.iter().map(row).collect()
     }
 
     /// Explains the marks in the table: the mark, and what it means.

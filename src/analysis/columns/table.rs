@@ -474,6 +474,13 @@ pub static COLUMNS: &[Column] = &[
     )
     .about("The run that has the same records and is counted instead"),
     row(
+        "cost_in",
+        "cost_in",
+        "cost included in",
+        Text(|run| run.relation.paid_by.as_ref().map(RunKey::as_str)),
+    )
+    .about("The run whose recorded cost includes this run's"),
+    row(
         "also_at",
         "also_at",
         "also stored at",

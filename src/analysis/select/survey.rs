@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Summary;
 use super::group::{Amount, Sum};
 use crate::analysis::columns::{COST, Column, DURATION, MODEL, STATUS, STOP, TOKENS};
+use crate::analysis::cost_shares::CostShares;
 use crate::analysis::query::Query;
 use crate::analysis::run_result::ShownStatus;
 
@@ -124,6 +125,7 @@ impl Tally<'_> {
     fn survey(self, total: usize) -> Survey {
         let (mut newest, mut copies, mut contradicted) = (None, 0, 0);
         let [mut tokens, mut cost, mut duration] = [TOKENS, COST, DURATION].map(Adding::new);
+        let shares = CostShares::of(self.matched.iter().copied());
         // One pass, because with a hundred thousand runs most of the work is fetching each from
         // memory.
         for run in &self.matched {
@@ -134,7 +136,7 @@ impl Tally<'_> {
             }
             contradicted += usize::from(!run.verdict.contradictions.is_empty());
             for total in [&mut tokens, &mut cost, &mut duration] {
-                total.add(run);
+                total.add(run, &shares);
             }
         }
         Survey {
@@ -206,8 +208,8 @@ impl Adding {
         }
     }
 
-    fn add(&mut self, run: &Summary) {
-        if let Some(amount) = Amount::of(self.column, run) {
+    fn add(&mut self, run: &Summary, shares: &CostShares<'_>) {
+        if let Some(amount) = Amount::of(self.column, run, shares) {
             self.total.sum.include(amount);
             self.total.estimated += usize::from(amount.is_estimate);
             self.numbers.push(amount.number);

@@ -21,7 +21,7 @@ use super::{
     timing::{own_least_ms, own_ms},
 };
 use crate::model::index::{Distinct, QUARTER, RunTally, SpentKey};
-use crate::model::price::{Prices, RequestSize};
+use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
 
@@ -196,6 +196,8 @@ pub struct RareFacts {
     pub child_ids: ThinVec<String>,
     /// Whether the recorded totals include the child runs.
     pub totals_with_children: bool,
+    /// Whether the recorded cost includes that of the child runs.
+    pub cost_with_children: bool,
     /// The token total that another tool recorded for the whole run.
     pub total: Option<u64>,
     /// Whether that record states what may explain a difference from the steps.
@@ -338,6 +340,12 @@ impl Spent {
             return Some(self.paid);
         }
         prices?.cost(&self.model, self.usage(), self.size)
+    }
+
+    /// Returns the cost of the known tokens by these prices, by kind of token. `None` if the model
+    /// has no price.
+    pub fn costs_by_price(&self, prices: Option<&Prices>) -> Option<KindCosts> {
+        prices?.costs(&self.model, self.usage(), self.size)
     }
 }
 
@@ -786,6 +794,9 @@ impl Summary {
     /// Formats the cost, with the source of an estimate.
     pub fn cost_words(&self) -> Option<String> {
         Some(match self.cost()? {
+            Cost::Recorded(usd) if self.cost_with_children && self.children > Some(0) => {
+                format!("{}, child runs included", format::usd(usd))
+            }
             Cost::Recorded(usd) => format::usd(usd),
             Cost::Estimated(usd) => format!("≈{}, {}", format::usd(usd), self.estimated_from()?),
         })
@@ -1161,6 +1172,7 @@ pub fn summary(
             .map(|id| id.to_string())
             .collect(),
         totals_with_children: manifest.is_some_and(|manifest| manifest.totals_with_children),
+        cost_with_children: manifest.is_some_and(|manifest| manifest.cost_with_children),
         total: manifest
             .and_then(|manifest| manifest.total.as_ref())
             .map(|total| total.tokens),

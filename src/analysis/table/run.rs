@@ -315,6 +315,7 @@ pub static RUNS: &[Field<Run>] = &[
     shared("result", columns::RESULT),
     // Columns that other tools' tables don't have.
     shared("cost_estimated", named("cost_estimated")),
+    shared("cost_in", named("cost_in")),
     shared("verdict", named("verdict")),
     shared("liveness", named("liveness")),
     shared("task", named("task")),

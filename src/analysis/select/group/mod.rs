@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::cursor::{self, Cursor, SortKey, place};
 use super::{Selection, in_order, order, ranked};
 use crate::analysis::columns::{COLUMNS, Column, PARENT, Value};
+use crate::analysis::cost_shares::CostShares;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::run_result::ShownStatus;
 use crate::analysis::summary::Summary;
@@ -138,6 +139,8 @@ pub fn groups<'a, T: AsRef<Summary>>(
         Some(family) => family.top(at, all),
         None => text(by, run),
     };
+    let runs = all.iter().map(AsRef::as_ref);
+    let shares = CostShares::among(runs, |run| query.matches(run));
     let mut found: Vec<GroupKey<'a>> = Vec::new();
     let mut by_name: HashMap<&'a str, usize> = HashMap::new();
     let mut group_of: Vec<Option<usize>> = Vec::with_capacity(all.len());
@@ -156,7 +159,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
             found.len() - 1
         });
         if let Some(found) = found.get_mut(group) {
-            found.add(run, sort);
+            found.add(run, sort, &shares);
         }
         group_of.push(Some(group));
     }
@@ -196,7 +199,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
         let Some((group, members)) = place.and_then(|place| groups.get_mut(place)) else {
             continue;
         };
-        group.add(run.as_ref());
+        group.add(run.as_ref(), &shares);
         members.push(at);
     }
     let finish = |(mut group, members): (Group<'a, T>, Vec<usize>)| {
@@ -243,9 +246,9 @@ struct GroupKey<'a> {
 }
 
 impl<'a> GroupKey<'a> {
-    fn add(&mut self, run: &'a Summary, sort: Sort) {
+    fn add(&mut self, run: &'a Summary, sort: Sort, shares: &CostShares<'_>) {
         if sort.by.sums {
-            self.sum.add(sort.by, run);
+            self.sum.add(sort.by, run, shares);
             return;
         }
         let place = place(run, sort.by);
@@ -287,7 +290,7 @@ impl<'a, T> Group<'a, T> {
         }
     }
 
-    fn add(&mut self, run: &Summary) {
+    fn add(&mut self, run: &Summary, shares: &CostShares<'_>) {
         self.runs += 1;
         self.copies += run.relation.copies;
         self.branches += usize::from(run.copied_steps() > 0);
@@ -299,7 +302,7 @@ impl<'a, T> Group<'a, T> {
         self.newest = self.newest.max(run.updated);
         self.sums
             .iter_mut()
-            .for_each(|(column, sum)| sum.add(column, run));
+            .for_each(|(column, sum)| sum.add(column, run, shares));
     }
 
     /// Describes runs that are stored several times: `+2 duplicates`. They aren't counted.
