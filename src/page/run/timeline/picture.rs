@@ -30,8 +30,10 @@ const MAX_ROWS: usize = 4;
 const ROUNDING: i64 = 1_000;
 /// The width that the name of a turn takes, as a share of the picture.
 const TURN_NAME: f64 = 0.05;
-/// The width from which a block has a label inside.
-const LABELLED: f64 = 0.03;
+/// The height of the edge for a failure among many blocks.
+const LEAST_EDGE: f64 = 3.0;
+/// The width of a letter inside a block, as a share of the picture.
+const LETTER: f64 = 0.006;
 
 /// The lanes of a run, drawn.
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub(super) struct Mark {
     pub label: Line,
     /// The same for the panel: the title, then lines of a term, a tab and its description.
     pub panel: String,
+    /// The edge that shows the share of a merged block that failed: its top and its height.
+    pub failed: Option<(String, String)>,
     /// A text inside the block, and the position of its middle.
     pub inside: Option<(String, String)>,
     /// The lane, by its number.
@@ -143,6 +147,7 @@ impl Picture {
             Lane::Engine => ("Engine", has(lane)),
             Lane::Steps => ("Steps", has(lane)),
             Lane::User => ("Waiting for the user", has(lane)),
+            Lane::Approval => ("Waiting for approval", has(lane)),
             Lane::Nested => ("Sub-agents", has(lane)),
         };
         let order = [
@@ -150,6 +155,7 @@ impl Picture {
             Lane::Tools,
             Lane::Engine,
             Lane::Steps,
+            Lane::Approval,
             Lane::User,
             Lane::Nested,
         ];
@@ -246,8 +252,11 @@ impl Picture {
             .filter(|(x, _)| is_free(*x))
             .map(|(x, words)| (percent(x), words))
             .collect();
-        let waits = lanes.blocks.iter().filter(|block| block.lane == Lane::User);
-        let waits: Vec<&Block> = waits.collect();
+        let waits: Vec<&Block> = lanes
+            .blocks
+            .iter()
+            .filter(|block| block.is_wait())
+            .collect();
         for (left, right, from, to) in self.scale.cuts() {
             let is_wait = waits
                 .iter()
@@ -369,10 +378,10 @@ fn merged<'p, 'a>(placed: &'p [Placed<'a>]) -> (Vec<Group<'p, 'a>>, (usize, usiz
     let mut least = VISIBLE;
     loop {
         let mut groups: Vec<Group<'p, 'a>> = Vec::new();
-        // The group in each lane, row and colour that may grow.
-        let mut open: BTreeMap<(usize, usize, bool), usize> = BTreeMap::new();
+        // The group in each lane and row that may grow.
+        let mut open: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for block in placed {
-            let key = (block.lane, block.row, block.is_failed);
+            let key = (block.lane, block.row);
             let is_narrow = block.right - block.left < least;
             let known = open.get(&key).and_then(|at| groups.get_mut(*at));
             match known {
@@ -409,24 +418,36 @@ fn merged<'p, 'a>(placed: &'p [Placed<'a>]) -> (Vec<Group<'p, 'a>>, (usize, usiz
     }
 }
 
-/// Draws the whole run in one line: a path for each colour.
+/// Draws the whole run in one line: a path for each colour. A failure too narrow to see alone is
+/// only an edge below the others, because it would hide what surrounds it.
 fn overview(scale: &Scale, lanes: &Lanes) -> Vec<(&'static str, String)> {
     /// The narrowest bar, and the smallest gap between bars, of 1000.
     const LEAST: f64 = 1.0;
     let mut bars: BTreeMap<&'static str, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut edges = String::new();
+    let mut edge = f64::NEG_INFINITY;
     for block in &lanes.blocks {
         if block.lane == Lane::Nested {
             continue;
         }
         let (left, right) = (1e3 * scale.x(block.from), 1e3 * scale.x(block.to));
-        let own = bars.entry(class_of(block)).or_default();
+        let is_edge = block.is_failed && right - left < LEAST;
+        let class = match is_edge {
+            true => colour_of(block.lane),
+            false => class_of(block),
+        };
+        let own = bars.entry(class).or_default();
         match own.last_mut() {
             Some(last) if left - last.1 < LEAST => last.1 = last.1.max(right),
             _ => own.push((left, right)),
         }
+        if is_edge && left - edge >= LEAST {
+            let _ = write!(edges, "M{left:.1} 12h{LEAST:.1}v5h-{LEAST:.1}z");
+            edge = left;
+        }
     }
     // The first one is drawn first.
-    let order = ["t-w", "t-s", "t-e", "t-m", "t-t", "t-f"];
+    let order = ["t-w", "t-a", "t-s", "t-e", "t-m", "t-t", "t-f"];
     let path = |class: &'static str| {
         let own = bars.get(class)?;
         let mut path = String::new();
@@ -436,17 +457,26 @@ fn overview(scale: &Scale, lanes: &Lanes) -> Vec<(&'static str, String)> {
         }
         Some((class, path))
     };
-    order.into_iter().filter_map(path).collect()
+    let edges = (!edges.is_empty()).then_some(("t-f", edges));
+    order.into_iter().filter_map(path).chain(edges).collect()
 }
 
 fn class_of(block: &Block) -> &'static str {
     match block.lane {
-        _ if block.is_failed && block.lane != Lane::Nested => "t-f",
+        Lane::Nested => colour_of(Lane::Nested),
+        _ if block.is_failed => "t-f",
+        lane => colour_of(lane),
+    }
+}
+
+fn colour_of(lane: Lane) -> &'static str {
+    match lane {
         Lane::Model => "t-m",
         Lane::Tools => "t-t",
         Lane::Engine => "t-e",
         Lane::Steps => "t-s",
         Lane::User => "t-w",
+        Lane::Approval => "t-a",
         Lane::Nested => "t-c",
     }
 }
@@ -497,6 +527,7 @@ impl<'a> Names<'a> {
         let words = facts.iter().map(|(term, words)| match *term {
             "Step" => format!("step {words}"),
             "Took" | "First error" => words.clone(),
+            "Failed" => format!("{words} failed"),
             term => format!("{}: {words}", format::lowered(term)),
         });
         let label = std::iter::once(title.clone())
@@ -513,18 +544,27 @@ impl<'a> Names<'a> {
             What::Child(_) => None,
         });
         let inside = block
-            .filter(|block| block.lane == Lane::User && width >= LABELLED)
+            .filter(|block| block.is_wait())
             .and_then(Block::took)
-            .map(|took| {
+            .map(|took| clock(took, 1_000_000))
+            .filter(|words| width >= LETTER * (words.len() + 1) as f64)
+            .map(|words| {
                 let visible = (group.left.max(0.0), group.right.min(1.0));
                 let middle = f64::midpoint(visible.0, visible.1);
-                (percent(middle), clock(took, 1_000_000))
+                (percent(middle), words)
             });
         let height = (BLOCK - (rows - 1) as f64) / rows as f64;
         let top = (AXIS + LANE * lane) as f64 + 4.0 + (height + 1.0) * row as f64;
+        let failed = group.blocks.iter().filter(|one| one.is_failed).count();
+        let is_mixed = failed > 0 && failed < group.blocks.len();
+        let failed = is_mixed.then(|| {
+            let share = height * failed as f64 / group.blocks.len() as f64;
+            let edge = share.max(LEAST_EDGE).min(height);
+            (format!("{:.1}", top + height - edge), format!("{edge:.1}"))
+        });
         let is_current = current.is_some()
             && group.blocks.iter().any(|one| match one.what {
-                What::Block(block) => block.step == current && block.lane != Lane::User,
+                What::Block(block) => block.step == current && !block.is_wait(),
                 What::Child(_) => false,
             });
         let thin = if width < 2.0 * VISIBLE { " thin" } else { "" };
@@ -539,6 +579,7 @@ impl<'a> Names<'a> {
             height: format!("{height:.1}"),
             label: label.into(),
             panel,
+            failed,
             inside,
             lane,
             step: step.map_or_else(String::new, |n| n.to_string()),
@@ -564,6 +605,13 @@ impl<'a> Names<'a> {
             let facts = vec![("Took", Some(took)), ("Until", until)];
             let title = "Waiting for the user".to_owned();
             return ("t-w".to_owned(), href, title, facts, block.step);
+        }
+        if block.lane == Lane::Approval {
+            let number = block.step.map(|n| view.label(n));
+            let call = step.map(|step| call_words(view, step));
+            let facts = vec![("Step", number), ("Took", Some(took)), ("Call", call)];
+            let title = "Waiting for approval".to_owned();
+            return ("t-a".to_owned(), href, title, facts, block.step);
         }
         let title = match (block.lane, step) {
             (Lane::Tools | Lane::Steps | Lane::Nested, Some(step)) => call_words(view, step),
@@ -623,7 +671,7 @@ impl<'a> Names<'a> {
         calls.join(", ")
     }
 
-    /// Names blocks that are drawn as one. They lead to the first.
+    /// Names blocks that are drawn as one. They lead to the first that failed, or to the first.
     fn several(&self, group: &Group<'_, '_>) -> Named {
         let view = self.view;
         let blocks: Vec<&Block> = group
@@ -651,16 +699,26 @@ impl<'a> Names<'a> {
             Lane::Tools => "tool span",
             Lane::Engine => "engine phase",
             Lane::Steps | Lane::Nested => "step",
-            Lane::User => "wait",
+            Lane::User | Lane::Approval => "wait",
         };
         let count = match noun {
             "model reply" => format!("{} model replies", format::count(blocks.len() as u64)),
             _ => format::counted(blocks.len(), noun),
         };
-        let title = if first.is_failed {
-            format!("{count}, all failed")
-        } else {
-            count
+        let failed = blocks.iter().filter(|block| block.is_failed).count();
+        let first_failed = blocks.iter().find(|block| block.is_failed);
+        let (title, share) = match failed {
+            0 => (count, None),
+            all if all == blocks.len() => (format!("{count}, all failed"), None),
+            failed => {
+                let (failed, all) = (failed as u64, blocks.len() as u64);
+                let share = format!("{} of {}", format::count(failed), format::count(all));
+                (count, Some(share))
+            }
+        };
+        let class = match share {
+            Some(_) => colour_of(first.lane),
+            None => class_of(first),
         };
         let took: i64 = blocks
             .iter()
@@ -674,11 +732,18 @@ impl<'a> Names<'a> {
                 format!("{}–{}", view.label(from), view.label(to))
             }
         });
-        let href = first
-            .step
-            .map_or_else(|| view.at_pending(), |n| view.at_step(n));
-        let facts = vec![("Steps", range), ("Took", Some(micros(took)))];
-        (class_of(first).to_owned(), href, title, facts, first.step)
+        let target = first_failed.unwrap_or(first).step;
+        let href = target.map_or_else(|| view.at_pending(), |n| view.at_step(n));
+        let first_failed = first_failed
+            .filter(|_| share.is_some())
+            .and_then(|block| Some(view.label(block.step?)));
+        let facts = vec![
+            ("Steps", range),
+            ("Failed", share),
+            ("First failed step", first_failed),
+            ("Took", Some(micros(took))),
+        ];
+        (class.to_owned(), href, title, facts, target)
     }
 
     /// Returns the number of the turn that a step belongs to.
