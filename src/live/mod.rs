@@ -4,6 +4,7 @@
 //! something changed. It only rises, so a slow reader may skip numbers without missing a state.
 
 mod cache;
+mod editor;
 mod hints;
 mod queue;
 mod roots;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub use editor::{Editor, FilePlace};
 pub use roots::{Listed, list};
 pub use run::{FETCH_PATIENCE, Run};
 pub use search::{HitSink, search};
