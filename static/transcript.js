@@ -1,8 +1,7 @@
 // Loads the steps of a transcript around the visible ones. The page holds a part of the steps; the gaps above and below it
 // are as high as the others would be. Tells outline.js the step at the top of the window with `transcript:at`.
 
-// Load more when less than this is left above or below, in px: before the gap can come into view.
-const near = () => Math.max(600, 2 * innerHeight);
+const near = () => Math.max(600, 2 * innerHeight); // px; load more when less is left above or below, before a gap is in view
 const TABS = 81; // px; the height of the bars above the transcript's own
 const box = () => document.getElementById("transcript");
 const number = (name) => Number(box().dataset[name]); // first, end and total
