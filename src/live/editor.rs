@@ -106,15 +106,13 @@ impl Editor {
     /// Finds the first name of a file with a line in a message: `a.py:3: error`, or Python's
     /// `File "a.py", line 3`.
     pub fn place_in(&self, message: &str, project: &str) -> Option<FilePlace> {
-        let places = places(message).take(MAX_WORDS);
-        places
-            .filter_map(|(path, line)| {
-                Some(FilePlace {
-                    words: format!("{path}:{line}"),
-                    address: self.address(path, project, Some(line))?,
-                })
+        let mut places = places(message).take(MAX_WORDS);
+        places.find_map(|(path, line)| {
+            Some(FilePlace {
+                words: format!("{path}:{line}"),
+                address: self.address(path, project, Some(line))?,
             })
-            .next()
+        })
     }
 }
 

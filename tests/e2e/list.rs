@@ -95,10 +95,10 @@ fn a_star_is_kept_and_leads_to_its_run() {
 fn a_long_menu_is_filtered_by_typing() {
     let site = Site::with(&[]);
     for n in 10..24 {
-        let message = json!({"role": "assistant", "id": "m", "model": format!("model-{n}"), "stop_reason": "end_turn",
+        let message = json!({"role": "assistant", "id": format!("m{n}"), "model": format!("model-{n}"), "stop_reason": "end_turn",
             "content": [{"type": "text", "text": "Done."}]});
-        let record = json!({"type": "assistant", "uuid": "a", "sessionId": format!("s{n}"), "version": "2.1.0",
-            "cwd": "/home/me/ledger", "timestamp": "2026-03-01T00:00:00.000Z", "message": message});
+        let record = json!({"type": "assistant", "uuid": format!("u{n}"), "sessionId": format!("s{n}"), "version": "2.1.0",
+            "cwd": "/home/me/ledger", "timestamp": format!("2026-03-01T00:{n}:00.000Z"), "message": message});
         let text = format!("{record}\n");
         fs::write(site.path(&format!("s{n}.jsonl")), text).expect("a session can be written");
     }

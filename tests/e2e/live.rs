@@ -132,7 +132,7 @@ fn what_the_reader_does_survives_an_update() {
 #[test]
 fn an_open_share_form_keeps_its_findings_while_the_run_grows() {
     let (site, mut writer, page) = Site::live(3);
-    writer.step("ask ann@example.org");
+    writer.step("ask ann@ledger.dev");
     page.goto(&site.url("/runs/live?step=1"));
     page.wait(
         "document.readyState === 'complete' && document.querySelector('#step-3') && window.htmx",
@@ -144,7 +144,7 @@ fn an_open_share_form_keeps_its_findings_while_the_run_grows() {
     assert!(
         before
             .as_str()
-            .is_some_and(|found| found.contains("ann@example.org")),
+            .is_some_and(|found| found.contains("ann@ledger.dev")),
         "{before}"
     );
     page.click("#sheet input[name=as][value=markdown]");

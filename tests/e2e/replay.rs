@@ -182,11 +182,11 @@ fn playing_stops_at_a_breakpoint_and_says_so_and_then_goes_on_to_the_end() {
 
 #[test]
 fn space_opens_what_the_keyboard_is_on_and_plays_otherwise() {
-    let (_site, page) = open("/runs/q060_handoff/replay?step=start");
+    let (_site, page) = open("/runs/q060_handoff/replay?step=1&event=1");
     let menu = "document.querySelector('details.menu')";
     let plays = "document.querySelector('[data-play]').ariaPressed === 'true'";
     page.press("n");
-    at(&page, "0", 1);
+    at(&page, "1", 2);
     page.eval(&format!("{menu}.querySelector('summary').focus()"));
     page.press(" ");
     page.wait(&format!("{menu}.open"));

@@ -163,7 +163,7 @@ pub(crate) fn save_as(
         let export = Export {
             only: what.only.clone(),
             children: &what.children,
-            child_count: (related_runs)()
+            child_count: related_runs()
                 .iter()
                 .filter(|related| matches!(related, RelatedRun::Child(_)))
                 .count(),

@@ -33,7 +33,7 @@ const TURN_NAME: f64 = 0.05;
 /// The height of the edge for a failure among many blocks.
 const LEAST_EDGE: f64 = 3.0;
 /// The width of a letter inside a block, as a share of the picture.
-const LETTER: f64 = 0.006;
+const LETTER: f64 = 0.0042;
 
 /// The lanes of a run, drawn.
 #[derive(Debug)]
@@ -186,7 +186,11 @@ impl Picture {
         place(&scale, window, shown.len(), all, &mut placed);
         let overview = overview(&scale, lanes);
         let (groups, narrow) = merged(&placed);
-        let names = Names::new(view, lanes);
+        let names = Names {
+            view,
+            lanes,
+            cuts: scale.cuts().map(|(_, _, from, to)| (from, to)).collect(),
+        };
         let mut marks: Vec<Mark> = groups
             .iter()
             .map(|group| names.mark(group, current))
@@ -490,13 +494,11 @@ fn percent(share: f64) -> String {
 struct Names<'a> {
     view: &'a RunView<'a>,
     lanes: &'a Lanes,
+    /// The times that the scale skips.
+    cuts: Vec<(i64, i64)>,
 }
 
-impl<'a> Names<'a> {
-    fn new(view: &'a RunView<'a>, lanes: &'a Lanes) -> Self {
-        Self { view, lanes }
-    }
-
+impl Names<'_> {
     fn mark(&self, group: &Group<'_, '_>, current: Option<usize>) -> Mark {
         let first = group.blocks.first();
         let (lane, row, rows) = first.map_or((0, 0, 1), |one| (one.lane, one.row, one.rows));
@@ -569,9 +571,15 @@ impl<'a> Names<'a> {
             });
         let thin = if width < 2.0 * VISIBLE { " thin" } else { "" };
         let many = if group.blocks.len() > 1 { " many" } else { "" };
+        // The scale skips a part of a long wait, so its width tells little.
+        let is_cut = block.is_some_and(|block| {
+            let within = |(from, to): &(i64, i64)| block.from <= *from && *to <= block.to;
+            block.is_wait() && self.cuts.iter().any(within)
+        });
+        let cut = if is_cut { " cut" } else { "" };
         let now = if is_current { " t-sel" } else { "" };
         Mark {
-            class: format!("{class}{thin}{many}{now}"),
+            class: format!("{class}{thin}{many}{cut}{now}"),
             href,
             x: percent(group.left),
             width: percent(width.max(0.0)),
