@@ -921,4 +921,51 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn a_change_that_lacks_edits_says_how_many_and_leads_to_the_first() {
+        let run =
+            crate::page::tests::Recorded::steps((0..3).map(|n| format!("{{\"step_id\": {n}}}")));
+        let view = run.view();
+        let edit = |step: usize, ok: bool| Edited {
+            step,
+            step_id: None,
+            call: None,
+            at: 0,
+            kind: "changed",
+            to: None,
+            added: None,
+            removed: None,
+            ok: Some(ok),
+            is_abandoned: false,
+        };
+        let mut file = file("/p/x.py");
+        file.edits = vec![edit(0, true), edit(1, false), edit(1, true), edit(2, true)];
+        let entry = Entry {
+            path: "x.py",
+            file: Some(&file),
+            submitted: None,
+        };
+        let base = Base {
+            view: &view,
+            project: "/p",
+        };
+        let said = |left_out: usize| {
+            let net = Net {
+                left_out,
+                ..Net::default()
+            };
+            base.left_out(&entry, &net).map(|words| words.to_string())
+        };
+        let words = said(2).unwrap();
+        assert!(
+            words.contains("This change lacks 2 of 3 edits, from "),
+            "{words}"
+        );
+        assert!(
+            words.contains("step 1") && words.contains("#edits"),
+            "{words}"
+        );
+        assert_eq!(said(0), None);
+    }
 }

@@ -769,3 +769,44 @@ type Named = (
     Vec<(&'static str, Option<String>)>,
     Option<usize>,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Symbol;
+
+    #[test]
+    fn a_failure_among_others_is_merged_with_them() {
+        let block = Block {
+            lane: Lane::Tools,
+            from: 0,
+            to: 1,
+            is_timed: true,
+            step: Some(0),
+            phase: Symbol::default(),
+            is_failed: false,
+            is_copied: false,
+        };
+        let placed: Vec<Placed<'_>> = (0..4_000)
+            .map(|n| Placed {
+                what: What::Block(&block),
+                lane: 0,
+                row: 0,
+                rows: 1,
+                left: f64::from(n) / 4e3,
+                right: f64::from(n + 1) / 4e3,
+                is_failed: n % 40 == 0,
+            })
+            .collect();
+        let (groups, (narrow, drawn)) = merged(&placed);
+        assert!(groups.len() <= MAX_MARKS && narrow == 4_000, "{drawn}");
+        let failed =
+            |group: &Group<'_, '_>| group.blocks.iter().filter(|one| one.is_failed).count();
+        assert_eq!(groups.iter().map(failed).sum::<usize>(), 100);
+        assert!(
+            groups
+                .iter()
+                .all(|group| failed(group) < group.blocks.len())
+        );
+    }
+}
