@@ -1,7 +1,7 @@
 // Loads the steps of a transcript around the visible ones. The page holds a part of the steps; the gaps above and below it
 // are as high as the others would be. Tells outline.js the step at the top of the window with `transcript:at`.
 
-const NEAR = 600; // px; load more when less than this is left above or below
+const near = () => Math.max(600, 2 * innerHeight); // px; load more when less is left above or below, before a gap is in view
 const TABS = 81; // px; the height of the bars above the transcript's own
 const box = () => document.getElementById("transcript");
 const number = (name) => Number(box().dataset[name]); // first, end and total
@@ -56,7 +56,7 @@ function check() {
     return load(isAtBottom() ? number("total") - 1 : Math.max(0, Math.min(number("total") - 1, n)));
   }
   const n = Number(current().dataset.n);
-  if (((above && first > -NEAR) || (below && last < innerHeight + NEAR)) && n !== asked) load((asked = n));
+  if (((above && first > -near()) || (below && last < innerHeight + near())) && n !== asked) load((asked = n));
 }
 
 /** Moves to step `n`. Loads it if it isn't on the page. */

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 
 use crate::analysis::format::visible_line;
-use crate::live::Library;
+use crate::live::{Editor, Library};
 use crate::page::error::WebError;
 use crate::page::runs::saved::SavedViews;
 use crate::page::shell::{NavItem, Shell};
@@ -55,6 +55,8 @@ pub struct AppState {
     pub(crate) edits: Arc<edits::recent::Found>,
     /// The saved views of the run table.
     pub(crate) views: SavedViews,
+    /// The editor that pages link files to. `None` if other machines can reach the board.
+    pub(crate) editor: Option<Arc<Editor>>,
     /// True once the server is to stop, which ends all streams.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -99,6 +101,7 @@ impl AppState {
             lists,
             edits: Arc::default(),
             views: SavedViews::default(),
+            editor: None,
             stopping,
         }
     }

@@ -24,7 +24,8 @@ use super::{
 };
 use crate::model::json::walk;
 use crate::model::{
-    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total,
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, EventNote, Format, IssueKind,
+    Outcome, Total,
 };
 
 /// A session file.
@@ -112,6 +113,8 @@ struct Rollout {
     is_manned: Option<bool>,
     /// Whether the program asked the user for approval and has done nothing since.
     asks_leave: bool,
+    /// When the program asked for approval of a call that hasn't begun.
+    asked_at: Option<i64>,
     /// The end and the answer before the newest turn.
     before: (Option<Ended>, Option<Box<str>>),
     ends: Turns,
@@ -146,7 +149,10 @@ impl Reader for Rollout {
             .or_else(|| text(payload.kind))
             .or_else(|| text(payload.role))
             .unwrap_or_default();
-        let mark = EventDraft::new(&kind, ts).stage(&stage);
+        let mark = EventDraft {
+            note: self.approval(&stage, ts),
+            ..EventDraft::new(&kind, ts).stage(&stage)
+        };
         // A line contains its time or its number, so different lines are never identical.
         let is_one_of_a_kind = line.timestamp.is_some() || line.ordinal.is_some();
         if is_one_of_a_kind && draft.is_again(record.text) {
@@ -270,6 +276,25 @@ impl Reader for Rollout {
 }
 
 impl Rollout {
+    /// Returns the wait for the user's approval that ends with an event of the program. A result
+    /// doesn't tell it apart from the time of the call.
+    fn approval(&mut self, stage: &str, ts: Option<i64>) -> Option<EventNote> {
+        match stage {
+            "exec_approval_request" | "apply_patch_approval_request" => {
+                self.asked_at = self.asked_at.or(ts);
+                None
+            }
+            "exec_command_begin" | "patch_apply_begin" => {
+                Some(EventNote::Approval(self.asked_at.take()?, ts?))
+            }
+            stage if stage.ends_with("_end") || stage.ends_with("_output") => {
+                self.asked_at = None;
+                None
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the number of steps.
     fn steps(&self) -> usize {
         self.last.map_or(0, |last| last + 1)

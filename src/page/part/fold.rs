@@ -8,6 +8,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
+use crate::model::path::relative;
 use crate::model::telling::{Tells, telling_line};
 use crate::page::part::highlight;
 use crate::page::part::href;
@@ -91,6 +92,8 @@ pub(crate) struct Fold {
     pictures: usize,
     /// Whether each value is kept short, because the page has many.
     is_brief: bool,
+    /// The directory that paths of edits are relative to. May be empty.
+    project: String,
 }
 
 /// Pictures inside values that one page shows. Further ones are only named.
@@ -104,7 +107,18 @@ impl Fold {
             left: PAGE,
             pictures: PICTURES,
             is_brief: false,
+            project: String::new(),
         }
+    }
+
+    /// Shows the paths of edits relative to this directory.
+    pub(crate) fn set_project(&mut self, project: &str) {
+        project.clone_into(&mut self.project);
+    }
+
+    /// Returns a path as edits show it.
+    pub(crate) fn relative<'p>(&self, path: &'p str) -> &'p str {
+        relative(path, &self.project)
     }
 
     /// Starts a page that shows the beginnings of many values, with links to the rest.

@@ -55,7 +55,7 @@ pub(crate) async fn with_view<T: Send + 'static>(
         state.zone.clone(),
         state.library.status().stalled,
     );
-    let library = Arc::clone(&state.library);
+    let (library, editor) = (Arc::clone(&state.library), state.editor.clone());
     let shown = blocking(move || {
         let (summary, index) = run.shown();
         let stale = stale.as_deref();
@@ -73,6 +73,7 @@ pub(crate) async fn with_view<T: Send + 'static>(
             stale,
             related_runs: &related_runs,
             zone: &zone,
+            editor: editor.as_deref(),
         })
     });
     shown.await.flatten()
@@ -648,6 +649,7 @@ pub(crate) async fn transcript_md(
             stale: None,
             related_runs: &Vec::new,
             zone: &of.zone,
+            editor: None,
         };
         let total = index.steps().len();
         let only = (from.is_some() || until.is_some())

@@ -68,6 +68,7 @@ pub(crate) fn step_view(view: &RunView<'_>, n: usize, place: StepPlace) -> Optio
             }
             .into();
     }
+    step_view.editor = view.editor.and_then(|_| in_editor(view, n));
     step_view.started = started(&view.children(), n);
     step_view.raw = raw(view, n, bytes.as_deref(), &mut fold);
     Some(step_view)
@@ -144,7 +145,18 @@ pub(crate) fn first_call(view: &RunView<'_>, n: usize) -> Option<Pair> {
     let bytes = line(view, step.span).ok()?;
     let record = Record::of(&bytes);
     let step = crate::format::step(&record)?;
-    Actions::first(&step, &mut Fold::brief(ValueLinks::default()))
+    let mut fold = Fold::brief(ValueLinks::default());
+    fold.set_project(view.summary.project.as_deref().unwrap_or_default());
+    Actions::first(&step, &mut fold)
+}
+
+/// Links the file and line that the step's error names.
+fn in_editor(view: &RunView<'_>, n: usize) -> Option<Link> {
+    let printed = || {
+        let call = view.index.steps().get(n)?.failed_call.as_ref()?;
+        call.printed.as_deref()
+    };
+    view.error_in_editor(view.index.failure_of(n).or_else(printed)?)
 }
 
 /// Returns the view without reference material: prompt, events, and raw lines.
@@ -186,6 +198,7 @@ fn read_with(
     let step = view.index.steps().get(n)?;
     let group = view.index.round_of(n);
     let page = href::step(view.key(), n);
+    fold.set_project(view.summary.project.as_deref().unwrap_or_default());
     let mut step_view = StepView {
         n,
         title: format!("Step {}", view.label(n)).into(),
