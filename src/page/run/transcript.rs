@@ -19,7 +19,7 @@ use crate::analysis::turns::{Turn, turn_steps};
 use crate::live::{HitSink, Run, search};
 use crate::model::TraceFile;
 use crate::model::json::Json;
-use crate::model::telling::{Tells, telling_line};
+use crate::model::telling::said_line;
 use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded, ValueLinks};
 use crate::page::part::href;
@@ -635,7 +635,7 @@ impl<'a> Writer<'a> {
         let rest = self.view.at_event(ran.output_event);
         let preview = match ran.is_too_long {
             true => Some("Too long to show here".into()),
-            false => output.map(|output| telling_line(output, Tells::First)),
+            false => output.map(said_line),
         };
         let command = Ran {
             command: one_line(&ran.command, MAX_COMMAND_CHARS).0.into(),

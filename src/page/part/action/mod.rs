@@ -16,13 +16,12 @@ use crate::model::json::Json;
 use crate::model::step::{
     Call as RecordedCall, Effort, Invocation, NOT_RECORDED, Outcome, Step, Value,
 };
-use crate::model::telling::{Tells, telling_line};
+use crate::model::telling::{Tells, lines_of_file, said_line, telling_line, tests_line};
 use crate::page::part::attachment;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::sign::Sign;
-use crate::page::part::terminal::Plain;
 use crate::page::part::text;
 use crate::page::part::text::Line;
 
@@ -135,6 +134,14 @@ fn object(call: &RecordedCall<'_>, args: &Json<'_>, edits: &patch::CallEdits<'_>
     if let Some(command) = call.command() {
         return line_of(&command);
     }
+    let commands = patch::commands_in_scripts(args);
+    if let Some((first, others)) = commands.split_first() {
+        let first = line_of(first);
+        return match others.len() {
+            0 => first,
+            others => format!("{first} and {}", format::counted(others, "more command")),
+        };
+    }
     let tool = call.name.as_deref().unwrap_or_default();
     let found = OBJECTS.iter().find_map(|key| {
         let words = args.get(key)?.as_str()?;
@@ -229,22 +236,6 @@ fn line_of(text: &str) -> String {
     }
 }
 
-/// Returns the first line that isn't blank, without colours.
-fn first_line(text: &str, max: usize) -> Line {
-    let text = crate::model::names::cut_at(text, FIRST_LINE_BYTES);
-    let plain = Plain::of(text);
-    let text = plain.as_ref().map_or(text, |plain| &plain.text);
-    let first = text
-        .lines()
-        .find(|line| line.chars().any(char::is_alphanumeric));
-    text::one_line(first.unwrap_or_default().trim(), max)
-        .0
-        .into()
-}
-
-/// The bytes of a result in which its first line is searched for.
-const FIRST_LINE_BYTES: usize = 4_000;
-
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Call {
     pub name: Line,
@@ -272,7 +263,7 @@ pub(crate) struct Arg {
 pub(crate) struct Block {
     pub label: Line,
     pub text: Folded,
-    /// The first line with words, or the line that tells most about an error.
+    /// The line that says most: the first line of an output, the end of a test run, or an error.
     pub first_line: Line,
     /// Whether it reports an error.
     pub error: bool,
@@ -728,15 +719,27 @@ impl Pair {
                 true => folded,
                 false => folded.named(name),
             },
-            first_line: if error || self.is_failed {
-                text::one_line(&telling_line(text, Tells::Last), MAX_FIRST_LINE)
-                    .0
-                    .into()
-            } else {
-                first_line(text, MAX_FIRST_LINE)
-            },
+            first_line: self.first_line(text, error || self.is_failed),
             error,
         });
+    }
+
+    /// Returns what a text says in one line.
+    fn first_line(&self, text: &str, is_failed: bool) -> Line {
+        let line = if is_failed {
+            let cause = telling_line(text, Tells::Last);
+            match tests_line(text).filter(|tests| *tests != cause) {
+                Some(tests) => format!("{tests} · {cause}").into(),
+                None => cause,
+            }
+        } else {
+            let lines = self.reads.as_ref().and_then(|_| lines_of_file(text));
+            match lines {
+                Some(lines) => format::counted(lines, "line").into(),
+                None => said_line(text),
+            }
+        };
+        text::one_line(&line, MAX_FIRST_LINE).0.into()
     }
 
     fn result(&mut self, result: &Outcome<'_>, fold: &mut Fold) {
