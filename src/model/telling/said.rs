@@ -280,15 +280,27 @@ mod tests {
                 "Command: ls\nDirectory: (root)\nOutput: a.py\nb.py\nError: (none)",
                 "a.py",
             ),
-            ("<untrusted_context>\nOutput: a.py\n</untrusted_context>", "a.py"),
-            ("<returncode>0</returncode>\n<output>\na.py\n</output>", "a.py"),
+            (
+                "<untrusted_context>\nOutput: a.py\n</untrusted_context>",
+                "a.py",
+            ),
+            (
+                "<returncode>0</returncode>\n<output>\na.py\n</output>",
+                "a.py",
+            ),
             (
                 "Chunk ID: 1\nWall time: 1 seconds\nProcess running with session ID 7\nOutput:\n",
                 "Process running with session ID 7",
             ),
-            ("Wall time: 1 seconds\nProcess exited with code 0\nOutput:\n", "no output"),
+            (
+                "Wall time: 1 seconds\nProcess exited with code 0\nOutput:\n",
+                "no output",
+            ),
             ("\u{1b}[32mdone\u{1b}[0m\n", "done"),
-            ("<system-reminder>Be\nbrief</system-reminder>\nx = 1", "x = 1"),
+            (
+                "<system-reminder>Be\nbrief</system-reminder>\nx = 1",
+                "x = 1",
+            ),
             ("-----\n\n", ""),
             // Words that look like a head in an output of another kind.
             ("Process the list\nthen stop", "Process the list"),
@@ -341,10 +353,16 @@ mod tests {
                 "PASS a.test.js\n\nTests:       2 passed, 2 total\nTime:        0.5 s",
                 "Tests:       2 passed, 2 total",
             ),
-            ("  suite\n    ✔ one\n\n  5 passing (10ms)\n", "5 passing (10ms)"),
+            (
+                "  suite\n    ✔ one\n\n  5 passing (10ms)\n",
+                "5 passing (10ms)",
+            ),
             ("=== RUN TestA\nok  \tmod/a\t0.003s", "ok  \tmod/a\t0.003s"),
             // Prose about tests isn't their end.
-            ("The 2 tests passed in my shell\nbye", "The 2 tests passed in my shell"),
+            (
+                "The 2 tests passed in my shell\nbye",
+                "The 2 tests passed in my shell",
+            ),
             ("2 errors in a.py, b.py\nbye", "2 errors in a.py, b.py"),
         ] {
             assert_eq!(said_line(text), line);
@@ -365,7 +383,10 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_file_are_counted() {
-        assert_eq!(lines_of_file("     1→a\n     2→b\n\n<system-reminder>\nx\n</system-reminder>"), Some(2));
+        assert_eq!(
+            lines_of_file("     1→a\n     2→b\n\n<system-reminder>\nx\n</system-reminder>"),
+            Some(2)
+        );
         assert_eq!(lines_of_file("1\ta\n2\t\n3\tb\n"), Some(3));
         assert_eq!(lines_of_file("import re\n\nx = 1\n"), Some(3));
         assert_eq!(lines_of_file("No such file"), None);
@@ -374,8 +395,14 @@ mod tests {
     #[test]
     fn a_long_text_is_read_at_its_ends() {
         let long = "x\n".repeat(MAX_READ);
-        assert_eq!(said_line(&format!("{long}2 passed in 1s")), "2 passed in 1s");
-        assert_eq!(said_line(&format!("2 passed in 1s\n{long}")), "2 passed in 1s");
+        assert_eq!(
+            said_line(&format!("{long}2 passed in 1s")),
+            "2 passed in 1s"
+        );
+        assert_eq!(
+            said_line(&format!("2 passed in 1s\n{long}")),
+            "2 passed in 1s"
+        );
         assert_eq!(said_line(&"ä".repeat(MAX_READ)).len(), MAX_LINE);
     }
 }

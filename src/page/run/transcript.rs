@@ -33,8 +33,8 @@ use crate::page::run_view::{RunView, micros};
 use crate::page::step::StepError;
 use crate::page::step::fill::{StepPlace, started, step_brief};
 use crate::page::step::messages::{
-    Prompted, UserCommand, compaction_in_words, compactions_before, line_of_prompt, model_change,
-    pictures_in, prompts_or_task, user_commands_before,
+    Prompted, UserCommand, compaction_in_words, compactions_before, interruption_before,
+    line_of_prompt, model_change, pictures_in, prompts_or_task, user_commands_before,
 };
 
 /// A part ends after this many elements of markup, or this many steps.
@@ -230,6 +230,8 @@ struct OutlineRow {
     facts: Vec<Line>,
     /// The number of failed steps. Empty if none failed.
     failed: Line,
+    /// The number of cancelled steps. Empty if none was cancelled.
+    cancelled: Line,
     is_current: bool,
 }
 
@@ -242,9 +244,9 @@ pub(crate) struct TranscriptPart<'a> {
     steps: Range<usize>,
     /// The markup of each step.
     blocks: VecDeque<Block>,
-    /// The prompts after the last step, and what is left out of them.
+    /// The prompts after the last step, and the interruption before them or what is left out of them.
     last_prompts: Vec<Said>,
-    last_dividers: Vec<&'static str>,
+    last_dividers: Vec<Line>,
 }
 
 impl HtmlSafe for TranscriptPart<'_> {}
@@ -308,7 +310,7 @@ struct TranscriptStep {
     took: Line,
     /// The prompts before the step.
     prompts: Vec<Said>,
-    /// Compactions before the step, and the start of another run in the directory.
+    /// Compactions and interruptions before the step, and the start of another run in the directory.
     dividers: Vec<Line>,
     unreadable: Option<Phrase>,
     thought: Option<Folded>,
@@ -422,15 +424,17 @@ impl OutlineRow {
                 .filter(|tokens| *tokens > 0)
                 .map(|tokens| format!("{} tokens", format::tokens(tokens)).into()),
         );
+        let counted = |count: usize, word: &str| match count {
+            0 => Line::default(),
+            count => format!("{} {word}", format::count(count as u64)).into(),
+        };
         Self {
             step: turn.first,
             href: at_step(view.key(), turn.first),
             words: words.unwrap_or_else(|| "No prompt recorded".into()),
             facts,
-            failed: match turn.failed {
-                0 => Line::default(),
-                failed => format!("{} failed", format::count(failed as u64)).into(),
-            },
+            failed: counted(turn.failed, "failed"),
+            cancelled: counted(turn.cancelled, "cancelled"),
             is_current,
         }
     }
@@ -469,7 +473,10 @@ impl<'a> TranscriptPart<'a> {
         };
         let (last_prompts, last_dividers) = if steps.end == total {
             // The task of a run without steps is its prompt.
-            writer.all_said(total)
+            let (said, more) = writer.all_said(total);
+            let dividers = interruption_before(view, total).into_iter();
+            let dividers = dividers.chain(more.into_iter().map(str::to_owned));
+            (said, dividers.map(Line::from).collect())
         } else {
             (Vec::new(), Vec::new())
         };
@@ -717,6 +724,7 @@ impl<'a> Writer<'a> {
             .map(|one| format::capitalised(&compaction_in_words(view.index, one)));
         let dividers = lap
             .into_iter()
+            .chain(interruption_before(view, n))
             .chain(compactions)
             .chain(model_change(view, n))
             .chain(more.into_iter().map(str::to_owned))
