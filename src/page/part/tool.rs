@@ -7,6 +7,7 @@ use askama::filters::HtmlSafe;
 use crate::model::Format;
 use crate::page::part::action::Pair;
 use crate::page::part::edit::FileEdit;
+use crate::page::part::sign::Phrase;
 use crate::page::part::text::Line;
 
 /// Edits with more lines are closed at first.
@@ -34,6 +35,8 @@ pub(crate) struct ToolLine {
     is_open: bool,
     /// The call and its result.
     pub pair: Pair,
+    /// The child runs that the call started.
+    pub started: Vec<Phrase>,
 }
 
 impl HtmlSafe for ToolLine {}
@@ -97,11 +100,22 @@ impl ToolLine {
             is_failed,
             is_open: is_failed || is_short,
             pair,
+            started: Vec::new(),
         }
     }
 }
 
 impl ToolLine {
+    /// Returns whether the call gave a child run its task.
+    pub(crate) fn has_asked(&self, task: &str) -> bool {
+        // A summary has the beginning of a task.
+        let task = task.trim_end_matches('…').trim();
+        let asked = self.pair.asks.as_deref().unwrap_or_default();
+        !asked.is_empty()
+            && !task.is_empty()
+            && (task.starts_with(asked) || asked.starts_with(task))
+    }
+
     /// Returns the main argument for a narrow list. Of a file that the call reads or edits, that's
     /// the name without its directory.
     pub(crate) fn short_object(&self) -> &str {

@@ -11,7 +11,7 @@ use crate::page::part::share_form::ShareForm;
 use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
-use crate::page::run_view::{RelatedRun, RunView};
+use crate::page::run_view::{RelatedRun, RunView, name_of_related};
 
 /// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
@@ -339,7 +339,7 @@ impl<'a> RunHead<'a> {
         let known: Vec<_> = related_runs
             .iter()
             .filter_map(|related_runs| match related_runs {
-                RelatedRun::Child(child) => Some(&child.key),
+                RelatedRun::Child(child) => Some(&**child),
                 RelatedRun::Parent(_) | RelatedRun::Branch(_) | RelatedRun::Segment(_) => None,
             })
             .collect();
@@ -368,12 +368,13 @@ impl<'a> RunHead<'a> {
         add(
             "child runs",
             (children > 0).then(|| {
-                known
-                    .iter()
-                    .take(MAX_CHILDREN)
-                    .fold(Phrase::from(count(children)), |words, key| {
-                        words.text(" · ").link(key.name(), href::run(key.as_str()))
-                    })
+                known.iter().take(MAX_CHILDREN).fold(
+                    Phrase::from(count(children)),
+                    |words, child| {
+                        let to = href::run(child.key.as_str());
+                        words.text(" · ").link(name_of_related(child), to)
+                    },
+                )
             }),
         );
         add(

@@ -31,7 +31,7 @@ use crate::page::run::pending::PendingSlot;
 use crate::page::run::steps::Window;
 use crate::page::run_view::{RunView, micros};
 use crate::page::step::StepError;
-use crate::page::step::fill::{StepPlace, started, step_brief};
+use crate::page::step::fill::{StepPlace, card, started_by, step_brief};
 use crate::page::step::messages::{
     Prompted, UserCommand, compaction_in_words, compactions_before, interruption_before,
     line_of_prompt, model_change, pictures_in, prompts_or_task, user_commands_before,
@@ -325,7 +325,7 @@ struct TranscriptStep {
     otherwise: Option<Phrase>,
     /// What critics requested.
     notes: Vec<Sign>,
-    /// The child runs that the step started.
+    /// The child runs that the step started, without those shown below their calls.
     started: Vec<Phrase>,
 }
 
@@ -738,7 +738,20 @@ impl<'a> Writer<'a> {
             && step_view.actions.is_empty()
             && step_view.error.is_none()
             && step_view.unreadable.is_none();
+
         let tools = step_view.actions.pairs.into_iter();
+        let tool = |pair| ToolLine::new(pair, &label, self.project, view.index.format());
+        let mut tools: Vec<ToolLine> = tools.map(tool).collect();
+        let mut started = Vec::new();
+        for child in started_by(&self.children, n) {
+            let task = child.task.as_deref().unwrap_or_default();
+            // Two calls may give the same task.
+            let asked = tools.iter_mut().filter(|tool| tool.has_asked(task));
+            match asked.min_by_key(|tool| tool.started.len()) {
+                Some(tool) => tool.started.push(card(child)),
+                None => started.push(card(child)),
+            }
+        }
         let notes = step_view
             .marks
             .into_iter()
@@ -773,14 +786,12 @@ impl<'a> Writer<'a> {
                 .unwrap_or_default(),
             thought: step_view.thought,
             reply: step_view.reply.or(step_view.wrote),
-            tools: tools
-                .map(|pair| ToolLine::new(pair, &label, self.project, view.index.format()))
-                .collect(),
+            tools,
             more_tools: step_view.actions.more,
             answer,
             error: step_view.error,
             notes: notes.collect(),
-            started: started(&self.children, n),
+            started,
             label: label.into(),
         };
         step.render().ok().map(Block)

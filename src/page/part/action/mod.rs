@@ -13,6 +13,7 @@ use crate::analysis::format;
 use crate::analysis::patch;
 use crate::model::CallEnd;
 use crate::model::json::Json;
+use crate::model::names::cut_at;
 use crate::model::step::{
     Call as RecordedCall, Effort, Invocation, NOT_RECORDED, Outcome, Step, Value,
 };
@@ -73,6 +74,8 @@ pub(crate) struct Pair {
     is_failed: bool,
     /// The file that the call reads.
     pub reads: Option<String>,
+    /// The beginning of the task that the call gives to a helper, if it may start one.
+    pub asks: Option<String>,
 }
 
 /// Names of arguments that hold a file's path.
@@ -86,6 +89,25 @@ const PATHS: [&str; 6] = [
 ];
 /// Words in the names of tools that print a file unchanged.
 const READERS: [&str; 4] = ["read", "view", "cat", "open"];
+
+/// Names of arguments that hold the task of a helper.
+const ASKS: [&str; 6] = [
+    "prompt",
+    "message",
+    "task",
+    "objective",
+    "query",
+    "description",
+];
+/// The bytes of a task that are compared.
+const MAX_ASKED: usize = 200;
+
+/// Returns the beginning of the task that a call may give to a helper.
+fn asked_by(args: &Json<'_>) -> Option<String> {
+    let words = ASKS.iter().find_map(|key| args.get(key)?.as_str())?;
+    let words = cut_at(words.trim(), MAX_ASKED);
+    (!words.is_empty()).then(|| words.to_owned())
+}
 
 /// Returns the file that a call reads, judging by the tool's name and an argument.
 fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
@@ -441,6 +463,7 @@ fn pair(
     let mut out = Pair {
         call: call.map(|call| Call::new(call, args.as_ref(), &requested, fold)),
         reads: args.as_ref().and_then(|args| read_by(name, args)),
+        asks: args.as_ref().and_then(asked_by),
         ..Pair::default()
     };
     let done = CallEnd::of(result, invocation).is_ok();
