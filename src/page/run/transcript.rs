@@ -173,6 +173,39 @@ impl HitSink for FoundSteps<'_> {
     }
 }
 
+/// The number of steps that contain a text, with links to the previous and the next one
+/// (`#finds`).
+#[derive(Template)]
+#[template(path = "run/transcript_found.html")]
+pub(crate) struct Found<'a> {
+    key: &'a str,
+    find: &'a Find,
+    /// The first step on the page.
+    first: usize,
+}
+
+impl HtmlSafe for Found<'_> {}
+
+impl<'a> Found<'a> {
+    /// Shows what a search found, beside steps from `first` on.
+    pub(crate) fn new(view: &'a RunView<'a>, find: &'a Find, first: usize) -> Self {
+        Self {
+            key: view.key(),
+            find,
+            first,
+        }
+    }
+
+    /// Returns the addresses of the previous and the next step found. They wrap around at the ends.
+    fn hits(&self) -> Option<(String, String)> {
+        let steps = &self.find.steps;
+        let before = steps.iter().rev().find(|n| **n < self.first);
+        let after = steps.iter().find(|n| **n > self.first);
+        let at = |n: Option<&usize>| Some(self.find.at(self.key, *n?));
+        at(before.or(steps.last())).zip(at(after.or(steps.first())))
+    }
+}
+
 /// The transcript of a run, with the outline of its prompts.
 #[derive(Template)]
 #[template(path = "run/transcript.html")]
@@ -196,10 +229,13 @@ pub(crate) struct OtherPart<'a> {
 }
 
 impl<'a> OtherPart<'a> {
-    /// Shows the steps at `place`.
-    pub(crate) fn new(view: &'a RunView<'a>, place: Place) -> Self {
-        let Transcript { outline, part, .. } = Transcript::new(view, place, Find::default());
-        Self { outline, part }
+    /// Shows the steps at `place`, and where they contain the text `find`.
+    pub(crate) fn new(view: &'a RunView<'a>, place: Place, find: &str) -> Self {
+        let part = TranscriptPart::new(view, place, find);
+        Self {
+            outline: Outline::new(view, part.at(place)),
+            part,
+        }
     }
 }
 
@@ -303,7 +339,9 @@ struct TranscriptStep {
     n: usize,
     /// `5`, with the recorded id.
     label: Line,
+    /// The addresses of the step in the Steps tab, and of its place in the transcript.
     href: String,
+    place: String,
     /// The time of day.
     time: Line,
     /// The duration, if it's at least a second.
@@ -334,15 +372,10 @@ impl HtmlSafe for TranscriptStep {}
 impl<'a> Transcript<'a> {
     /// Shows the steps at `place`.
     pub(crate) fn new(view: &'a RunView<'a>, place: Place, find: Find) -> Self {
-        let part = TranscriptPart::new(view, place);
-        let at = match place {
-            Place::Around(n) => n,
-            Place::Before(_) => part.steps.end.saturating_sub(1),
-            Place::From(_) => part.steps.start,
-        };
+        let part = TranscriptPart::new(view, place, &find.text);
         Self {
             view,
-            outline: Outline::new(view, at),
+            outline: Outline::new(view, part.at(place)),
             part,
             find,
             is_live: view.is_alive(),
@@ -358,16 +391,8 @@ impl<'a> Transcript<'a> {
         PendingSlot { view: self.view }
     }
 
-    /// Returns the addresses of the previous and the next step found, from the first step on the page.
-    fn hits(&self) -> (Option<String>, Option<String>) {
-        let (key, first) = (self.view.key(), self.part.steps.start);
-        let steps = &self.find.steps;
-        let before = steps.iter().rev().find(|n| **n < first);
-        let after = steps.iter().find(|n| **n > first);
-        (
-            before.map(|n| self.find.at(key, *n)),
-            after.map(|n| self.find.at(key, *n)),
-        )
+    fn found(&self) -> Found<'_> {
+        Found::new(self.view, &self.find, self.part.steps.start)
     }
 
     fn markdown(&self) -> String {
@@ -453,10 +478,10 @@ fn at_step(key: &str, n: usize) -> String {
 }
 
 impl<'a> TranscriptPart<'a> {
-    /// Shows as many steps at `place` as fit on a page.
-    pub(crate) fn new(view: &'a RunView<'a>, place: Place) -> Self {
+    /// Shows as many steps at `place` as fit on a page, and where they contain the text `find`.
+    pub(crate) fn new(view: &'a RunView<'a>, place: Place, find: &str) -> Self {
         let total = view.index.steps().len();
-        let mut writer = Writer::new(view);
+        let mut writer = Writer::new(view, find);
         let (steps, blocks) = match place {
             Place::From(n) => {
                 let n = n.min(total.saturating_sub(1));
@@ -494,6 +519,15 @@ impl<'a> TranscriptPart<'a> {
         Window {
             first: self.steps.start,
             end: self.steps.end,
+        }
+    }
+
+    /// Returns the step that the outline marks.
+    fn at(&self, place: Place) -> usize {
+        match place {
+            Place::Around(n) => n,
+            Place::Before(_) => self.steps.end.saturating_sub(1),
+            Place::From(_) => self.steps.start,
         }
     }
 
@@ -548,10 +582,10 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(view: &'a RunView<'a>) -> Self {
+    fn new(view: &'a RunView<'a>, find: &str) -> Self {
         Self {
             view,
-            fold: Fold::brief(ValueLinks::default()),
+            fold: Fold::brief(ValueLinks::default()).finding(find),
             project: view.summary.project.as_deref().unwrap_or_default(),
             turns: turn_steps(view.index),
             laps: Some(view.index.lap_starts())
@@ -765,6 +799,7 @@ impl<'a> Writer<'a> {
             otherwise: description.filter(|_| is_empty && answer.is_none()),
             n,
             href: view.at_step(n),
+            place: at_step(view.key(), n),
             took: group
                 .and_then(took)
                 .filter(|took| *took >= 1_000_000)
