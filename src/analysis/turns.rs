@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::replay::{StepFlag, has};
 use super::timing::{began, took};
-use crate::model::{Index, StepHead};
+use crate::model::Index;
 
 /// The steps that follow one prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +75,9 @@ impl Turn {
     /// Sums up the steps of a turn.
     pub fn new(index: &Index, Range { start: first, end }: Range<usize>) -> Self {
         let is_cancelled = |n: &usize| {
-            let is_only = |step: &StepHead| step.failed_calls == 0 && step.returncode.is_none();
             let step = index.steps().get(*n).filter(|step| step.is_cancelled());
-            step.is_some_and(is_only) && index.error_of(*n).is_none()
+            // A cancelled command may have an exit code.
+            step.is_some_and(|step| step.failed_calls == 0) && index.error_of(*n).is_none()
         };
         let is_failed = |n: &usize| {
             (has(index, *n, StepFlag::Error) || has(index, *n, StepFlag::Code)) && !is_cancelled(n)

@@ -156,9 +156,12 @@ impl Lanes {
     }
 
     /// Returns the time from the beginning of the first step to the end of the last one without the
-    /// waits for the user, in microseconds. `None` without such a wait.
+    /// waits for the user, in microseconds. `None` if a step has no time.
     pub fn active(&self) -> Option<i64> {
-        let waits = self.total(Lane::User).micros?;
+        if self.untimed > 0 {
+            return None;
+        }
+        let waits = self.total(Lane::User).micros.unwrap_or_default();
         let own = || self.blocks.iter().filter(|block| !block.is_copied);
         let from = own().map(|block| block.from).min()?;
         let to = own().map(|block| block.to).max()?;

@@ -715,3 +715,33 @@ fn given_task(said: &str, content: Option<&str>) -> Option<String> {
         .or(readable)
         .or_else(named)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::given_task;
+    use crate::format::value::spoken;
+
+    #[test]
+    fn a_helpers_task_is_the_payload_of_its_parents_message() {
+        const HEAD: &str =
+            "Message Type: NEW_TASK\\nTask name: /root/reader\\nSender: /root\\nPayload:\\n";
+        let task = |content: &str| given_task(&spoken(Some(content)), Some(content));
+        for (content, expected) in [
+            (
+                format!(r#"[{{"text":"{HEAD}Read a.py.\nThen stop."}}]"#),
+                "Read a.py.\nThen stop.",
+            ),
+            (
+                format!(r#"[{{"text":"{HEAD}"}},{{"encrypted_content":"Read a.py."}}]"#),
+                "Read a.py.",
+            ),
+            (
+                format!(r#"[{{"text":"{HEAD}"}},{{"encrypted_content":"gAAAAABmZ3Q="}}]"#),
+                "reader",
+            ),
+        ] {
+            assert_eq!(task(&content).as_deref(), Some(expected), "{content}");
+        }
+        assert_eq!(task(r#"[{"text":"Read a.py."}]"#), None);
+    }
+}

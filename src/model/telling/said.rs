@@ -66,12 +66,15 @@ fn is_numbered(line: &str) -> bool {
     digits > 0 && rest.starts_with(['→', '\t'])
 }
 
-/// Returns the output in a result that is an object: `{"output": "…", "metadata": {}}`.
+/// Returns the words in a result that is an object: `{"output": "…", "metadata": {}}`.
 fn inner_text(text: &str) -> Cow<'_, str> {
-    let is_object = text.starts_with("{\"output\":") && text.len() <= MAX_READ;
+    let is_object = text.starts_with("{\"") && text.len() <= MAX_READ;
     let json = Some(text).filter(|_| is_object).and_then(Json::parse);
-    let output = json.as_ref().and_then(|json| json.get("output")?.as_str());
-    output.map_or(Cow::Borrowed(text), |output| Cow::Owned(output.to_owned()))
+    let words = json.as_ref().and_then(|json| {
+        let words = ["output", "message"].iter().find_map(|key| json.get(key));
+        words?.as_str()
+    });
+    words.map_or(Cow::Borrowed(text), |words| Cow::Owned(words.to_owned()))
 }
 
 /// Returns the first lines of a text.
@@ -123,17 +126,15 @@ fn body(text: &str) -> &str {
 /// Returns the line that says that the command was stopped for taking too long. Programs write it
 /// first or last.
 fn timed_out(text: &str) -> Option<Cow<'_, str>> {
+    /// A longer line is a command's own output.
+    const MAX_NOTE: usize = 200;
     let is_note = |line: &&str| {
         let line = line.trim_start_matches('[').to_ascii_lowercase();
-        ["command timed out", "timed out after", "timeout: "]
-            .iter()
-            .any(|start| line.starts_with(start))
+        line.starts_with("command timed out") || line.starts_with("timed out after")
     };
-    let notes = |line: &'_ str| cut_at(line, MAX_LINE).trim().len();
-    let end = end_of(text);
-    let lines = head(text).take(4).chain(end.lines().rev().take(3));
+    let lines = head(text).take(4).chain(end_of(text).lines().rev().take(3));
     lines
-        .filter(|line| notes(line) <= 200)
+        .filter(|line| line.len() <= MAX_NOTE)
         .map(bare_line)
         .find(is_note)
         .map(Cow::Borrowed)
@@ -276,6 +277,8 @@ mod tests {
                 "{\"output\":\"a.py\\nb.py\\n\",\"metadata\":{\"exit_code\":0}}",
                 "a.py",
             ),
+            ("{\"message\":\"Wait completed.\"}", "Wait completed."),
+            ("{\"task\":\"a\"}", "{\"task\":\"a\"}"),
             (
                 "Command: ls\nDirectory: (root)\nOutput: a.py\nb.py\nError: (none)",
                 "a.py",

@@ -5,6 +5,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::model::Format;
+use crate::model::telling::says_nothing;
 use crate::page::part::action::Pair;
 use crate::page::part::edit::FileEdit;
 use crate::page::part::sign::Phrase;
@@ -74,9 +75,15 @@ impl ToolLine {
             pair.rest.clear();
             pair.small = Line::default();
         }
-        let worst = pair.blocks.iter().find(|block| block.error);
+        // An error that only has the exit code says less than the output.
+        let is_only_error = pair.blocks.len() == 1;
+        let worst = pair.blocks.iter().find(|block| {
+            block.error && (is_only_error || !says_nothing(block.first_line.as_str()))
+        });
+        let output = pair.blocks.iter().find(|block| !block.error);
         let is_progress = pair.call.as_ref().is_some_and(|call| call.is_progress);
         let preview = worst
+            .or(output)
             .or(pair.blocks.first())
             .filter(|_| !is_progress || is_failed)
             .map(|block| block.first_line.clone());

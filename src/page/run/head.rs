@@ -405,7 +405,7 @@ impl<'a> RunHead<'a> {
     }
 }
 
-/// Returns how long a session was active, if it waited for the user for most of its duration.
+/// Returns how long a session was active, if that is less than half of its duration.
 fn active(view: &RunView<'_>) -> Option<String> {
     /// The lanes of longer sessions take too long for a head.
     const MAX_STEPS: usize = 20_000;

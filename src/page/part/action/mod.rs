@@ -118,7 +118,7 @@ fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
 }
 
 /// Names of arguments that describe a call best, in order of preference.
-const OBJECTS: [&str; 15] = [
+const OBJECTS: [&str; 16] = [
     "script",
     "pattern",
     "query",
@@ -134,6 +134,7 @@ const OBJECTS: [&str; 15] = [
     "description",
     "skill",
     "prompt",
+    "message",
 ];
 /// Limits the characters of a call's object, and of the first line of a result.
 const MAX_OBJECT: usize = 160;
@@ -142,13 +143,8 @@ const MAX_FIRST_LINE: usize = 120;
 /// Returns the argument that describes the call best, in one line: a command, a pattern with its
 /// directory, a file with its line range, or the edited files.
 fn object(call: &RecordedCall<'_>, args: &Json<'_>, edits: &patch::CallEdits<'_>) -> String {
-    let paths: BTreeSet<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
-    if let Some(edit) = edits.edits.first() {
-        let first = text::one_line(&edit.path, MAX_OBJECT).0;
-        return match paths.len() - 1 {
-            0 => first,
-            others => format!("{first} and {}", format::counted(others, "more file")),
-        };
+    if let Some(files) = files_of(edits) {
+        return files;
     }
     if let Some(text) = args.as_str() {
         return line_of(text);
@@ -197,6 +193,16 @@ fn object(call: &RecordedCall<'_>, args: &Json<'_>, edits: &patch::CallEdits<'_>
         _ => None,
     };
     format!("{}{}", line_of(words), more.unwrap_or_default())
+}
+
+/// Returns the files that a call edits, in one line.
+fn files_of(edits: &patch::CallEdits<'_>) -> Option<String> {
+    let paths: BTreeSet<&str> = edits.edits.iter().map(|edit| &*edit.path).collect();
+    let first = text::one_line(&edits.edits.first()?.path, MAX_OBJECT).0;
+    Some(match paths.len() - 1 {
+        0 => first,
+        others => format!("{first} and {}", format::counted(others, "more file")),
+    })
 }
 
 /// The words that coding agents use for the status of a task.
@@ -476,6 +482,11 @@ fn pair(
         .as_ref()
         .map(|patches| patch::requested_edits("", patches))
         .unwrap_or_default();
+    if requested.edits.is_empty()
+        && let Some((call, files)) = out.call.as_mut().zip(files_of(&in_scripts))
+    {
+        call.object = files.into();
+    }
     let edits = if requested.edits.is_empty() {
         &in_scripts.edits
     } else {
