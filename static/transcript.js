@@ -2,12 +2,12 @@
 // are as high as the others would be. Tells outline.js the step at the top of the window with `transcript:at`.
 
 const near = () => Math.max(600, 2 * innerHeight); // px; load more when less is left above or below, before a gap is in view
-const TABS = 81; // px; the height of the bars above the transcript's own
 const box = () => document.getElementById("transcript");
 const number = (name) => Number(box().dataset[name]); // first, end and total
 const held = () => `${number("first")}-${number("end")}`;
 const steps = () => [...document.querySelectorAll("#transcript > .ts")];
-const edge = () => TABS + document.getElementById("trbar").offsetHeight; // where the steps begin in the window
+const bar = document.getElementById("trbar");
+const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // where the steps begin in the window
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 const url = `${location.pathname.replace(/\/$/, "")}/transcript/part`;
 let busy, asked; // the request in progress, and the step at the top of the window at the last request
@@ -35,7 +35,8 @@ function settle(n, place) {
 /** Loads the steps around step `n`. Keeps its position in the window, or moves it to the top if it wasn't loaded. */
 async function load(n) {
   const [from, had] = [scrollY, held()];
-  busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
+  const find = encodeURIComponent(document.getElementById("found")?.dataset.text ?? "");
+  busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
   await busy.catch(() => {});
   busy = undefined;
   const isMoved = scrollY !== from; // the user has scrolled on
@@ -64,7 +65,8 @@ async function go(n) {
   while (busy) await busy.catch(() => {}); // it may bring steps without this one
   if (top(n) === undefined) await load(n);
   if (top(n) !== undefined) scrollBy({ top: top(n) - edge(), behavior: "instant" });
-  document.querySelector(`#t${n} .no[href]`)?.focus({ preventScroll: true });
+  // A field in which the user types keeps the focus.
+  if (!document.activeElement?.matches("input")) document.querySelector(`#t${n} .no[href]`)?.focus({ preventScroll: true });
   aim = n;
   tell();
   const address = new URL(`#t${n}`, location);
@@ -83,6 +85,11 @@ if (box()) {
   addEventListener("resize", () => settle());
   for (const hand of ["wheel", "pointerdown", "touchmove", "keydown"]) addEventListener(hand, () => (aim = undefined), { capture: true, passive: true });
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
+  document.addEventListener("transcript:reload", async ({ detail }) => {
+    while (busy) await busy.catch(() => {});
+    if (current()) await load(Number(current().dataset.n));
+    detail();
+  });
   document.addEventListener("htmx:before:swap", () => (before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]))));
   document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     if (ctx.sourceElement?.id !== "pulse") return;

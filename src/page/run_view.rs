@@ -34,6 +34,15 @@ pub(crate) fn name(summary: &Summary) -> String {
     }
 }
 
+/// Returns what the page of another run calls a run: the title of a session, shortened, or the name
+/// of its directory.
+pub(crate) fn name_of_related(summary: &Summary) -> String {
+    match summary.session_title() {
+        Some(title) => one_line(title, TITLE_CHARS).0,
+        None => summary.key.name().to_owned(),
+    }
+}
+
 /// A view of a run for the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct RunView<'a> {

@@ -53,6 +53,10 @@ pub(super) fn answers(state: AppState) -> Router {
             "/runs/{key}/transcript/part",
             get(run::handler::transcript_part),
         )
+        .route(
+            "/runs/{key}/transcript/found",
+            get(run::handler::transcript_found),
+        )
         .route("/runs/{key}/steps/{n}", get(run::handler::step))
         .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::source::step_value))

@@ -189,6 +189,19 @@ impl Lanes {
         })
     }
 
+    /// Returns the time from the beginning of the first step to the end of the last one without the
+    /// waits for the user, in microseconds. `None` if a step has no time.
+    pub fn active(&self) -> Option<i64> {
+        if self.untimed > 0 {
+            return None;
+        }
+        let waits = self.total(Lane::User).micros.unwrap_or_default();
+        let own = || self.blocks.iter().filter(|block| !block.is_copied);
+        let from = own().map(|block| block.from).min()?;
+        let to = own().map(|block| block.to).max()?;
+        Some(to.saturating_sub(from).saturating_sub(waits)).filter(|active| *active >= 0)
+    }
+
     /// Returns the duration of the calls of each step with one block of calls, in microseconds.
     pub fn calls_took(&self) -> BTreeMap<usize, i64> {
         let mut took: BTreeMap<usize, Option<i64>> = BTreeMap::new();

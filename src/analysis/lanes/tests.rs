@@ -371,3 +371,17 @@ fn an_engine_has_phases() {
     );
     assert_eq!(lanes.turns, []);
 }
+
+#[test]
+fn the_time_without_waits_for_the_user_is_active() {
+    let active = |steps: usize, records: Vec<Record>| {
+        let lanes = Lanes::of(&run_of(&SESSION, steps, &[], records));
+        lanes.active().map(|active| active / SECOND)
+    };
+    let one = || vec![Prompt(0), Reply(0, Some(0), 4)];
+    let mut two = one();
+    two.extend([Prompt(90), Reply(1, Some(90), 96)]);
+    assert_eq!(active(2, two), Some(10));
+    assert_eq!(active(1, one()), Some(4));
+    assert_eq!(active(1, vec![Untimed(0)]), None);
+}

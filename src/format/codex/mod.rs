@@ -381,7 +381,9 @@ impl Rollout {
                 let is_task = kind == Some("agent_message") && draft.run().parent.is_some();
                 let is_prompt = kind.is_none() && text(payload.role).as_deref() == Some("user");
                 if (is_task || is_prompt) && !draft.has_task() {
-                    self.prompt(&said, &mark, draft);
+                    let task = Some(&said).filter(|_| is_task);
+                    let task = task.and_then(|said| given_task(said, payload.content));
+                    self.prompt(task.as_deref().unwrap_or(&said), &mark, draft);
                 } else {
                     // In some versions, no other record contains the user's text.
                     let is_users =
@@ -714,4 +716,57 @@ fn is_of_user(payload: &Payload<'_>) -> bool {
         .filter_map(|item| member(item, "provenance"))
         .filter_map(|from| text(member(from, "type")));
     whose.into_iter().any(|whose| whose == "user")
+}
+
+/// Returns the task in the message of a parent agent: `Message Type: NEW_TASK`, more lines, and a
+/// payload. The payload may be encrypted. The name of the task is known then.
+fn given_task(said: &str, content: Option<&str>) -> Option<String> {
+    let head = said.strip_prefix("Message Type: ")?;
+    let (head, payload) = head.split_once("Payload:").unwrap_or((head, ""));
+    // Words have spaces. Encrypted text has none.
+    let parts = content.into_iter().flat_map(walk::items);
+    let unread = parts.filter_map(|part| text(member(part, "encrypted_content")));
+    let readable = unread
+        .map(|words| words.trim().to_owned())
+        .find(|words| words.contains(' '));
+    let named = || {
+        let name = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Task name: "))?;
+        name.rsplit('/').next().map(str::to_owned)
+    };
+    Some(payload.trim().to_owned())
+        .filter(|payload| !payload.is_empty())
+        .or(readable)
+        .or_else(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::given_task;
+    use crate::format::value::spoken;
+
+    #[test]
+    fn a_helpers_task_is_the_payload_of_its_parents_message() {
+        const HEAD: &str =
+            "Message Type: NEW_TASK\\nTask name: /root/reader\\nSender: /root\\nPayload:\\n";
+        let task = |content: &str| given_task(&spoken(Some(content)), Some(content));
+        for (content, expected) in [
+            (
+                format!(r#"[{{"text":"{HEAD}Read a.py.\nThen stop."}}]"#),
+                "Read a.py.\nThen stop.",
+            ),
+            (
+                format!(r#"[{{"text":"{HEAD}"}},{{"encrypted_content":"Read a.py."}}]"#),
+                "Read a.py.",
+            ),
+            (
+                format!(r#"[{{"text":"{HEAD}"}},{{"encrypted_content":"gAAAAABmZ3Q="}}]"#),
+                "reader",
+            ),
+        ] {
+            assert_eq!(task(&content).as_deref(), Some(expected), "{content}");
+        }
+        assert_eq!(task(r#"[{"text":"Read a.py."}]"#), None);
+    }
 }

@@ -74,6 +74,10 @@ pub(crate) static RUN: Section = Section {
     keys: &[
         key(&["j", "k"], "next, previous step"),
         key(&["J", "K"], "next, previous prompt in the transcript"),
+        key(
+            &["Enter"],
+            "open or close the calls of the step in the transcript",
+        ),
         key(&["n", "N"], "next, previous step with the text found"),
         command(&[":"], "go to a step by number"),
         command(&["e"], "next error, retry or stop"),

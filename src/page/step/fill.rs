@@ -21,7 +21,7 @@ use crate::page::part::json_tree::find;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
-use crate::page::run_view::{RunView, micros, phase};
+use crate::page::run_view::{RunView, micros, name_of_related, phase};
 use crate::page::step::messages::{
     MAX_LISTED_BYTES, compaction_in_words, compactions_before, event_of, new_messages, prompt,
 };
@@ -113,13 +113,22 @@ const MAX_STARTED: usize = 20;
 
 /// Lists the child runs that started during step `n`.
 pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> Vec<Phrase> {
-    let own = children.iter().filter(|(_, step)| *step == Some(n));
-    own.take(MAX_STARTED)
-        .map(|(child, _)| {
-            let link = Phrase::new().link(child.key.name(), href::run(child.key.as_str()));
-            link.text(format!(" · {}", about(child)))
-        })
-        .collect()
+    started_by(children, n).map(|child| card(child)).collect()
+}
+
+/// Returns the child runs that step `n` started.
+pub(crate) fn started_by(
+    children: &[(Arc<Summary>, Option<usize>)],
+    n: usize,
+) -> impl Iterator<Item = &Summary> {
+    let own = children.iter().filter(move |(_, step)| *step == Some(n));
+    own.map(|(child, _)| &**child).take(MAX_STARTED)
+}
+
+/// Describes a child run, with its title as the link.
+pub(crate) fn card(child: &Summary) -> Phrase {
+    let link = Phrase::new().link(name_of_related(child), href::run(child.key.as_str()));
+    link.text(format!(" · {}", about(child)))
 }
 
 /// Describes how a run ended, its number of steps, and its duration.
