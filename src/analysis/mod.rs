@@ -2,6 +2,7 @@
 //!
 //! Must not read files, produce HTML or read the clock.
 
+mod calendar;
 mod chain;
 pub mod closest;
 pub mod columns;

@@ -5,22 +5,20 @@
 //! tokens cost by the prices, or else to their number.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::{Date, Weekday};
+use jiff::ToSpan as _;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::calendar::{Calendar, monday, quarter};
 use super::format::{self, MISSING, counted};
 use super::summary::{Spent, Summary};
 use crate::model::price::LIST_DATE;
-
-/// Seconds in a quarter of an hour.
-const QUARTER_SECONDS: i64 = 900;
 
 /// How a report groups runs: one row per day, model or other unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -397,9 +395,10 @@ fn parts(run: &Summary) -> Vec<Part<'_>> {
     let rest = run.tokens.unwrap_or(0).saturating_sub(known);
     if rest > 0 || (parts.is_empty() && whole.is_some()) {
         parts.push(Part {
-            quarter: parts.last().and_then(|part| part.quarter).or_else(|| {
-                i32::try_from(run.started?.div_euclid(QUARTER_SECONDS * 1_000_000)).ok()
-            }),
+            quarter: parts
+                .last()
+                .and_then(|part| part.quarter)
+                .or_else(|| quarter(run.started?)),
             model: run.model.as_deref().unwrap_or_default(),
             other: rest,
             ..Part::default()
@@ -440,30 +439,10 @@ struct Sums<'a> {
     models: BTreeMap<&'a str, Used>,
 }
 
-/// Finds the day of a quarter of an hour.
-struct Calendar<'a> {
-    zone: &'a TimeZone,
-    known: HashMap<i32, Option<Date>>,
-}
-
-impl Calendar<'_> {
-    fn day(&mut self, quarter: Option<i32>) -> Option<Date> {
-        let quarter = quarter?;
-        let zone = self.zone;
-        *self.known.entry(quarter).or_insert_with(|| {
-            let at = Timestamp::from_second(i64::from(quarter) * QUARTER_SECONDS).ok()?;
-            Some(zone.to_datetime(at).date())
-        })
-    }
-}
-
 /// Returns the first day of the period that contains `day`.
 fn period(by: By, day: Date) -> Date {
     match by {
-        By::Week => {
-            let past = i32::from(day.weekday().since(Weekday::Monday));
-            day.checked_sub(past.days()).unwrap_or(day)
-        }
+        By::Week => monday(day),
         By::Month => day.first_of_month(),
         _ => day,
     }
@@ -476,10 +455,7 @@ pub fn usage<'a>(
     days: Days,
     zone: &TimeZone,
 ) -> Usage {
-    let mut calendar = Calendar {
-        zone,
-        known: HashMap::new(),
-    };
+    let mut calendar = Calendar::new(zone);
     let mut rows: BTreeMap<Name<'a>, Sums<'a>> = BTreeMap::new();
     let mut total = Used::default();
     let mut first: Option<Date> = None;

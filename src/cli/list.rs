@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::command::{Done, FIELDS, cut, write_json};
+use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
 use crate::analysis::columns::{self, COLUMNS, Column, RunRow, STATUS, Width};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
-use crate::analysis::query::{Needle, Query, Sort, Test};
-use crate::analysis::select::{Group, Window, groups, select};
+use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
+use crate::analysis::select::{Group, Grouping, Window, groups, select};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 use crate::live::{Library, SkippedKind};
@@ -35,6 +35,8 @@ pub(super) struct Args {
     /// Show only matching runs; quote the query: 'steps>5 -stop:final'
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
+    #[command(flatten)]
+    between: Between,
     /// Sort by one of the fields below; a leading `-` reverses the order
     #[arg(
         long,
@@ -43,9 +45,10 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     sort: Sort,
-    /// Group runs by task, parent or project, with totals
-    #[arg(long, value_name = "FIELD", value_parser = grouping, conflicts_with = "csv")]
-    group: Option<&'static Column>,
+    /// Group runs, with totals: by day, week, model, status, stop, writer, project, task, agent or
+    /// parent
+    #[arg(long, value_name = "BY", value_parser = grouping, conflicts_with = "csv")]
+    group: Option<&'static Grouping>,
     /// Print CSV with all fields of the JSON, in the order of the list
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -68,6 +71,10 @@ fn query_help() -> String {
     let fields: String = COLUMNS
         .iter()
         .map(|column| (column.name, about(column)))
+        .chain(
+            CalendarField::ALL
+                .map(|field| (field.name(), format!("{} (not in JSON)", field.about()))),
+        )
         .chain([(
             "state.KEY changed",
             "Whether a step changed the key of the state".to_owned(),
@@ -81,11 +88,18 @@ fn query_help() -> String {
     format!(
         "A query is words and terms, all of which must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
-  steps>5  score<0.5  duration>2m  tokens:1k..20k  started:2026-02-22  err:true  -term  \"two words\"
+  steps>5  score<0.5  duration>2m  tokens:1k..20k  err:true  -term  \"two words\"
+  started:2026-02-22  started:2026-02-01..2026-02-28  updated>7d  weekday:mon..fri  hour:9..17
+  cost:none  -model:none  (not recorded, recorded)
 Fields:{fields}
 Fields that don't work with --sort:
   {}",
-        lines(unsorted.chain(["state.KEY"]).collect())
+        lines(
+            unsorted
+                .chain(CalendarField::ALL.map(CalendarField::name))
+                .chain(["state.KEY"])
+                .collect()
+        )
     )
 }
 
@@ -135,7 +149,10 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let (skipped, skipped_total) = root
         .map(|root| (root.skipped, root.skipped_total))
         .unwrap_or_default();
-    let query = Query::parse(args.query.as_deref().unwrap_or_default());
+    let terms = [args.query, args.between.term()];
+    let terms: Vec<String> = terms.into_iter().flatten().collect();
+    let query = query(&terms.join(" "), look)?;
+    let clock = Clock::at(look.now, &look.zone);
     let with_copies = query.asks_for_copies();
     let (runs, copies) = library.listed(with_copies);
     let all: Vec<_> = runs.iter().map(|run| run.summary()).collect();
@@ -146,7 +163,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     };
     let groups = args
         .group
-        .map(|by| groups(&all, &query, by, args.sort, whole));
+        .map(|by| groups(&all, &query, by, args.sort, whole, &clock));
     let found = match &groups {
         Some(groups) => groups.selection(),
         None => select(&all, &query, args.sort, all.len(), None),
@@ -168,7 +185,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         groups: None,
         groups_total: groups.as_ref().map(|groups| groups.count),
         copies,
-        ignored: query.ignored.clone(),
+        ignored: Vec::new(),
         skipped: skipped.to_vec(),
         skipped_total: skipped_total.all(),
         skipped_files: skipped_total.files,
@@ -235,17 +252,9 @@ fn unmatched_terms(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
     lines
 }
 
-/// Parses a column for grouping.
-fn grouping(name: &str) -> Result<&'static Column, String> {
-    let names = || {
-        Column::grouping()
-            .map(|column| column.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    Column::grouping()
-        .find(|column| column.name == name)
-        .ok_or_else(|| format!("must be one of {}", names()))
+/// Parses what to group runs by.
+fn grouping(name: &str) -> Result<&'static Grouping, String> {
+    Grouping::find(name).ok_or_else(|| format!("must be one of {}", Grouping::names()))
 }
 
 /// Formats the line above a group: its name, the number of runs, and their sums.
@@ -253,7 +262,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     let name = if group.name.is_empty() {
         "(not recorded)"
     } else {
-        group.name
+        &group.name
     };
     let mut words = vec![counted(group.runs, "run")];
     words.extend((group.failed > 0).then(|| format!("{} failed", count(group.failed as u64))));
@@ -431,18 +440,6 @@ fn write_text(
         .collect::<BTreeSet<_>>()
     {
         writeln!(out, "≈ {from}")?;
-    }
-    for ignored in &list.ignored {
-        let word = look.paint(Ink::Warning, "ignored");
-        writeln!(
-            out,
-            "{word} \"{}\": {}",
-            visible_line(&ignored.text),
-            visible_line(&ignored.why)
-        )?;
-    }
-    if !list.ignored.is_empty() {
-        writeln!(out, "{}", look.paint(Ink::Dim, FIELDS))?;
     }
     let files: usize = list.skipped_files.values().sum();
     let directories = list.skipped_total - files;

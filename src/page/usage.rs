@@ -54,7 +54,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
             Some(own) => own,
             None => last.map_or(Days::default(), |days| Days::last(days, today)),
         };
-        let parsed = Query::parse(&query);
+        let parsed = state.query(&query);
         let (runs, _) = listed(&state, &parsed);
         let of = |by, days| usage(chosen(&runs, &parsed), by, days, &state.zone);
         let report = of(by, days).limited(by, MAX_ROWS);
@@ -96,7 +96,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     let days = days(&params)?.unwrap_or_default();
     let limit = params.limit(DEFAULT_LIMIT)?;
     blocking(move || {
-        let query = Query::parse(params.text("q"));
+        let query = state.query(params.text("q"));
         let (runs, _) = listed(&state, &query);
         let report = usage(chosen(&runs, &query), by, days, &state.zone);
         json(&report.limited(by, limit))

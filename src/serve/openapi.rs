@@ -124,7 +124,10 @@ const ADDRESSES: &[Address] = &[
             ),
             Param(
                 "group",
-                Words(&["project", "task", "parent"]),
+                Words(&[
+                    "day", "week", "model", "status", "stop", "writer", "project", "task", "agent",
+                    "parent",
+                ]),
                 "Groups runs.",
             ),
         ],

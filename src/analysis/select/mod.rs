@@ -21,7 +21,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use group::{Group, Groups, Member, Sum, Window, groups};
+pub use group::{GROUPINGS, Group, Grouping, Groups, Member, Sum, Window, groups};
 pub use survey::{Facets, Survey, Total, by_frequency, survey};
 
 use cursor::{Cursor, SortKey, place};

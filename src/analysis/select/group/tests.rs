@@ -22,9 +22,10 @@ fn put<'a>(
     groups(
         all,
         &Query::parse(query),
-        column(by),
+        Grouping::find(by).unwrap(),
         sort.parse().unwrap(),
         window,
+        &Clock::at(0, &jiff::tz::TimeZone::UTC),
     )
 }
 
@@ -95,7 +96,8 @@ fn a_group_holds_all_runs_that_match_and_adds_them_up() {
 #[test]
 fn windows_of_groups_follow_each_other_in_every_order() {
     let all = projects(100);
-    for by in Column::grouping() {
+    let clock = Clock::at(0, &jiff::tz::TimeZone::UTC);
+    for by in &GROUPINGS {
         for sort in COLUMNS
             .iter()
             .filter(|column| column.is_sortable())
@@ -106,7 +108,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                 })
             })
         {
-            let whole = groups(&all, &Query::default(), by, sort, WHOLE);
+            let whole = groups(&all, &Query::default(), by, sort, WHOLE, &clock);
             let (mut names, mut after) = (Vec::new(), None::<String>);
             loop {
                 let window = Window {
@@ -114,7 +116,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                     after: after.as_deref(),
                     rows: 2,
                 };
-                let part = groups(&all, &Query::default(), by, sort, window);
+                let part = groups(&all, &Query::default(), by, sort, window, &clock);
                 assert_eq!(
                     (part.before, part.count, part.after_ignored),
                     (names.len(), whole.count, false)
@@ -124,7 +126,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                         .iter()
                         .all(|group| group.rows.len() == group.runs.min(2))
                 );
-                names.extend(part.groups.iter().map(|group| group.name));
+                names.extend(part.groups.iter().map(|group| group.name.clone()));
                 after = part.next;
                 if after.is_none() {
                     break;
