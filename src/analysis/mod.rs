@@ -21,6 +21,7 @@ mod in_brief;
 pub mod lanes;
 pub mod life;
 mod lost;
+pub mod many;
 pub mod newest;
 pub mod number;
 pub mod ordinals;

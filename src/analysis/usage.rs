@@ -126,7 +126,7 @@ impl Days {
         })
     }
 
-    fn has(self, day: Option<Date>) -> bool {
+    pub(super) fn has(self, day: Option<Date>) -> bool {
         match day {
             Some(day) => {
                 self.since.is_none_or(|since| day >= since)
@@ -171,7 +171,8 @@ pub struct Used {
 }
 
 impl Used {
-    fn add(&mut self, part: &Part<'_>, run: usize) {
+    /// Adds what a run used. `run` is a number from 1 that no other run has.
+    pub(super) fn add(&mut self, part: &Part<'_>, run: usize) {
         let plus = |sum: &mut Option<u64>, more: Option<u64>| {
             *sum = match (*sum, more) {
                 (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
@@ -337,9 +338,9 @@ impl Usage {
 
 /// What a run used with one model in a quarter of an hour.
 #[derive(Debug, Clone, Default)]
-struct Part<'a> {
+pub(super) struct Part<'a> {
     quarter: Option<i32>,
-    model: &'a str,
+    pub(super) model: &'a str,
     uncached: u64,
     cache_write: Option<u64>,
     cached: Option<u64>,
@@ -350,7 +351,11 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn tokens(&self) -> u64 {
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.cost
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
         [
             self.uncached,
             self.cache_write.unwrap_or(0),
@@ -364,7 +369,7 @@ impl Part<'_> {
 }
 
 /// Returns what the run used, by model and time.
-fn parts(run: &Summary) -> Vec<Part<'_>> {
+pub(super) fn parts(run: &Summary) -> Vec<Part<'_>> {
     let prices = run.prices.as_deref();
     let (records_writes, records_reads) = (run.usage.written.is_some(), run.usage.cached.is_some());
     let part = |spent: &'_ Spent| {
@@ -543,7 +548,7 @@ fn row(name: Name<'_>, sums: Sums<'_>) -> Row {
 }
 
 /// Orders by cost, then by tokens, the highest first.
-fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
+pub(super) fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
     let cost = |used: &Used| used.cost.unwrap_or(0.0);
     cost(b)
         .total_cmp(&cost(a))

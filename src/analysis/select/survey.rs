@@ -191,14 +191,14 @@ pub fn by_frequency(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
 }
 
 /// A column being added up.
-struct Adding {
+pub(crate) struct Adding {
     column: &'static Column,
     total: Total,
     numbers: Vec<f64>,
 }
 
 impl Adding {
-    fn new(column: &'static Column) -> Self {
+    pub(crate) fn new(column: &'static Column) -> Self {
         Self {
             column,
             total: Total::default(),
@@ -206,7 +206,7 @@ impl Adding {
         }
     }
 
-    fn add(&mut self, run: &Summary) {
+    pub(crate) fn add(&mut self, run: &Summary) {
         if let Some(amount) = Amount::of(self.column, run) {
             self.total.sum.include(amount);
             self.total.estimated += usize::from(amount.is_estimate);
@@ -214,7 +214,7 @@ impl Adding {
         }
     }
 
-    fn total(self) -> Total {
+    pub(crate) fn total(self) -> Total {
         Total {
             median: median(self.numbers),
             ..self.total

@@ -31,7 +31,7 @@ pub use by::{GROUPINGS, Grouping};
 use document::Total;
 use family::Family;
 pub use family::Member;
-pub(super) use sum::Amount;
+pub(crate) use sum::Amount;
 pub use sum::Sum;
 
 /// One window of groups.

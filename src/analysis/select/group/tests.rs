@@ -137,12 +137,12 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                 whole
                     .groups
                     .iter()
-                    .map(|group| group.name)
+                    .map(|group| group.name.clone())
                     .collect::<Vec<_>>(),
                 "{} {sort}",
                 by.name
             );
-            if !sort.by.sums && *by != *PARENT {
+            if !sort.by.sums && !by.is_parent() && !by.is_period() {
                 // The first rows of the groups are in list order.
                 let list = select(&all, &Query::default(), sort, usize::MAX, None).rows;
                 let at: HashMap<_, _> = list
@@ -182,7 +182,7 @@ fn groups_are_in_the_order_of_what_they_add_up_to() {
         groups
             .groups
             .iter()
-            .map(|group| group.name)
+            .map(|group| group.name.clone())
             .collect::<String>()
     };
     assert_eq!(
@@ -252,7 +252,7 @@ fn children_stand_below_their_parents() {
     assert_eq!(
         (
             part.count,
-            part.groups[0].name,
+            &*part.groups[0].name,
             rows(&part.groups[0]).as_str()
         ),
         (1, "s/1", "s/1/a/x 0")
