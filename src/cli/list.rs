@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
-use crate::analysis::columns::{self, COLUMNS, Column, RunRow, STATUS, Width};
+use crate::analysis::columns::{self, COLUMNS, Column, RUN, RunRow, STATUS, TITLE, VERDICT, Width};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
 use crate::analysis::select::{Group, Grouping, Window, groups, select};
@@ -22,6 +22,8 @@ use crate::page::runs::csv;
 const MAX_SKIPPED: usize = 5;
 /// If a field has more distinct words than this, none are suggested.
 const MAX_WORDS: usize = 40;
+/// The maximum length of a title, in characters.
+const MAX_TITLE: usize = 60;
 /// The maximum length of a group's name, in characters.
 const MAX_NAME: usize = 100;
 
@@ -308,6 +310,10 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     let words = words.map(|words| column.bound(run, &words));
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {
+        "title" => match title(run) {
+            Some(title) => cut(&visible_line(title), MAX_TITLE),
+            None => MISSING.to_owned(),
+        },
         "status" if !run.partial => run.shown_status().as_str().to_owned(),
         "steps" if run.steps_unknown => words,
         "steps" => {
@@ -315,18 +321,24 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
             let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));
             format!("{}{limit}", count(run.steps as u64))
         }
-        "verdict" => {
-            let problems = (run.issues.1 > 0).then(|| counted(run.issues.1, "problem"));
-            let notes = problems.into_iter().chain(
-                run.relation
-                    .notes()
-                    .map(|note| visible_line(&note).into_owned()),
-            );
-            let notes: String = notes.map(|note| format!(" · {note}")).collect();
-            format!("{words}{}", look.paint(Ink::Dim, &notes))
-        }
         _ => words,
     }
+}
+
+/// Returns what follows the verdict: the problems of the files, and what is known about duplicates.
+fn notes(run: &Summary) -> String {
+    let problems = (run.issues.1 > 0).then(|| counted(run.issues.1, "problem"));
+    let notes = problems.into_iter().chain(
+        run.relation
+            .notes()
+            .map(|note| visible_line(&note).into_owned()),
+    );
+    notes.map(|note| format!(" · {note}")).collect()
+}
+
+/// Returns the title of a run, unless that's the name of its file or directory.
+fn title(run: &Summary) -> Option<&str> {
+    Some(run.title()).filter(|title| *title != run.key.name())
 }
 
 /// Returns the columns for a list of `runs`. The column that may be long comes last and isn't
@@ -335,11 +347,69 @@ fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
     let (rest, others): (Vec<_>, Vec<_>) = columns::of_list(runs)
         .into_iter()
         .partition(|(_, cell)| cell.width == Width::Outcome);
+    let has_titles = runs.iter().any(|run| title(run).is_some());
     others
         .into_iter()
         .chain(rest)
-        .map(|(column, _)| column)
+        .flat_map(|(column, _)| {
+            let title = (*column == *RUN && has_titles).then_some(TITLE);
+            [Some(column), title]
+        })
+        .flatten()
         .collect()
+}
+
+/// The characters that a name, a title or a verdict needs to say anything.
+const MIN_WIDTH: usize = 14;
+
+/// Divides the width of a terminal among the columns. A verdict without room is dropped.
+fn fitted(columns: &mut Vec<&'static Column>, widths: &mut Vec<usize>, width: usize) {
+    let is_long = |column: &Column| [RUN, TITLE, VERDICT].contains(&column);
+    let gaps = 2 * columns.len().saturating_sub(1);
+    let of = |long: bool, columns: &[&'static Column], widths: &[usize]| -> usize {
+        let pairs = columns.iter().zip(widths);
+        let own = pairs.filter(|(column, _)| is_long(column) == long);
+        own.map(|(_, width)| *width).sum()
+    };
+    let mut room = width.saturating_sub(of(false, columns, widths) + gaps);
+    if of(true, columns, widths) <= room {
+        return;
+    }
+    let number = columns.iter().filter(|column| is_long(column)).count();
+    let verdict = columns.iter().position(|column| **column == *VERDICT);
+    if let Some(at) = verdict.filter(|_| room < number * MIN_WIDTH) {
+        columns.remove(at);
+        widths.remove(at);
+        room += 2;
+    }
+    // The narrowest first, so that what they don't need is left for the others.
+    let mut long: Vec<usize> = (0..columns.len())
+        .filter(|at| columns.get(*at).is_some_and(|column| is_long(column)))
+        .collect();
+    long.sort_by_key(|at| widths.get(*at).copied());
+    let mut left = long.len();
+    for at in long {
+        if let Some(width) = widths.get_mut(at) {
+            *width = (*width).min((room / left.max(1)).max(MIN_WIDTH));
+            room = room.saturating_sub(*width);
+        }
+        left -= 1;
+    }
+}
+
+/// Cuts the text of a cell. The end of a key says more than its beginning.
+fn cut_to(text: &str, column: &Column, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    match *column == *RUN {
+        true => {
+            let end: String = text.chars().skip(length + 1 - width.max(1)).collect();
+            format!("…{end}")
+        }
+        false => cut(text, width),
+    }
 }
 
 /// Writes the list as text. `groups` contains the heading of each group, if it has one, and the
@@ -353,36 +423,56 @@ fn write_text(
     uncounted: usize,
     look: &Look,
 ) -> io::Result<()> {
-    let columns = columns(runs);
-    let rows: Vec<Vec<String>> = runs
+    let mut columns = columns(runs);
+    let plain: Vec<Vec<String>> = runs
         .iter()
         .map(|run| {
-            columns
-                .iter()
-                .map(|column| cell(run, column, look))
-                .collect()
+            let cells = columns.iter().map(|column| match **column == *VERDICT {
+                true => format!("{}{}", cell(run, column, look), notes(run)),
+                false => cell(run, column, look),
+            });
+            cells.collect()
         })
         .collect();
-    let width = |at: usize, head: &str| {
-        let cells = rows
-            .iter()
-            .filter_map(|row| row.get(at))
-            .map(|cell| cell.chars().count());
+    let natural = |(at, column): (usize, &&'static Column)| {
+        let cells = plain.iter().filter_map(|row| row.get(at));
+        let cells = cells.map(|cell| cell.chars().count());
         cells
-            .chain([head.chars().count()])
+            .chain([column.name.chars().count()])
             .max()
             .unwrap_or_default()
     };
-    let widths: Vec<usize> = columns
+    let mut widths: Vec<usize> = columns.iter().enumerate().map(natural).collect();
+    let all = columns.clone();
+    if let Some(width) = look.width {
+        let depths = groups.iter().flat_map(|(_, depths)| depths);
+        let indent = 2 * depths.max().copied().unwrap_or_default();
+        fitted(&mut columns, &mut widths, width.saturating_sub(indent));
+    }
+    let shown = |column: &&'static Column| columns.iter().position(|shown| shown == column);
+    let rows: Vec<Vec<String>> = runs
         .iter()
-        .enumerate()
-        .map(|(at, column)| width(at, column.name))
+        .zip(&plain)
+        .map(|(run, row)| {
+            let cells = all.iter().zip(row).filter_map(|(column, text)| {
+                let width = widths.get(shown(column)?).copied()?;
+                let text = cut_to(text, column, width);
+                // The notes are dim, unless they are cut.
+                let notes = notes(run);
+                let verdict = text.strip_suffix(&notes);
+                Some(match verdict.filter(|_| **column == *VERDICT) {
+                    Some(verdict) => format!("{verdict}{}", look.paint(Ink::Dim, &notes)),
+                    None => text,
+                })
+            });
+            cells.collect()
+        })
         .collect();
     let padded = |cells: &mut dyn Iterator<Item = &str>| -> Vec<String> {
         let pad = |((at, text), (column, width)): ((usize, &str), (&&Column, &usize))| match column
             .is_text()
         {
-            _ if at + 1 == columns.len() => text.to_owned(),
+            true if at + 1 == columns.len() => text.to_owned(),
             true => format!("{text:<width$}"),
             false => format!("{text:>width$}"),
         };

@@ -37,6 +37,7 @@ mod export;
 mod keys;
 mod live;
 mod looks;
+mod overview;
 mod page;
 mod reading;
 mod replay;

@@ -146,7 +146,7 @@ impl Overview {
             Some(percent) if now > was => format!("Cost rose {percent}."),
             Some(percent) => format!("Cost fell {percent}."),
             None if change == "±0%" => return None,
-            None => format!("Cost is {change} what it was."),
+            None => format!("Cost rose {change}."),
         })
     }
 
@@ -219,7 +219,7 @@ impl Overview {
                 .map(|median| format!("median {}", words(median)));
             let missing = now.runs.saturating_sub(measure.runs);
             let missing = (missing > 0 && measure.runs > 0)
-                .then(|| format!("{} without it", counted(missing, "run")));
+                .then(|| format!("not recorded by {}", count(missing as u64)));
             joined(median.into_iter().chain(missing))
         };
         let repeated = match self.repeated_tasks {
@@ -407,9 +407,8 @@ pub fn cost_words(cost: Option<f64>, is_estimated: bool, is_lower_bound: bool) -
     let Some(cost) = cost else {
         return MISSING.to_owned();
     };
-    let bound = if is_lower_bound { "≥" } else { "" };
-    let estimate = if is_estimated { "≈" } else { "" };
-    format!("{bound}{estimate}{}", format::usd(cost))
+    let mark = format::bound(is_lower_bound, is_estimated);
+    format!("{mark}{}", format::usd(cost))
 }
 
 /// Returns the last component of a path.

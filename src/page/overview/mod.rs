@@ -400,6 +400,13 @@ impl View {
     fn command(&self) -> String {
         let mut command = "board overview".to_owned();
         let days = self.overview.days;
+        let query = self.query.trim();
+        if !query.is_empty() {
+            // A word that begins with a hyphen would be an option.
+            let gap = if query.starts_with('-') { " " } else { "" };
+            let query = text::shell_word(&format!("{gap}{query}"));
+            command.push_str(&format!(" --query {query}"));
+        }
         if let Some(since) = days.since {
             command.push_str(&format!(" --since {since}"));
         }
@@ -816,7 +823,7 @@ impl View {
     }
 
     fn hours_note(&self) -> String {
-        let zone = self.zone.iana_name();
+        let zone = self.zone_name();
         let zone = zone.map(|name| format!(" {name}.")).unwrap_or_default();
         let busiest = self.overview.busiest().map(|(day, hour, runs)| {
             let day = WEEKDAYS.get(day).copied().unwrap_or_default();
@@ -997,9 +1004,15 @@ impl View {
         }
     }
 
+    /// Returns the name of the zone as people write it: `Europe/Berlin`, `UTC`.
+    fn zone_name(&self) -> Option<&str> {
+        let name = self.zone.iana_name()?;
+        Some(name.strip_prefix("Etc/").unwrap_or(name))
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes = self.overview.notes();
-        if let Some(zone) = self.zone.iana_name() {
+        if let Some(zone) = self.zone_name() {
             notes.push(format!("Times are {zone}."));
         }
         notes

@@ -226,7 +226,7 @@ fn children_stand_below_their_parents() {
     let told: Vec<_> = whole
         .groups
         .iter()
-        .map(|group| (group.name, group.head.is_some(), rows(group)))
+        .map(|group| (&*group.name, group.head.is_some(), rows(group)))
         .collect();
     assert_eq!(
         told.iter()
