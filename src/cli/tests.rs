@@ -103,19 +103,15 @@ fn a_report_of_usage_takes_relative_dates_from_its_own_clock() {
 fn list_runs() {
     let root = root();
     assert_snapshot!(board(root.path(), "list ROOT --sort run").1, @r#"
-    status    run  steps  score    updated  verdict
-    finished  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
-    finished  two      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    status    run  title     steps  score    updated  verdict
+    finished  one  Fix a.py      2   0.25  1 min ago  Answered at step 7 · 3 problems
+    finished  two  Fix a.py      2   0.25  1 min ago  Answered at step 7 · 3 problems
     2 runs
     skipped: empty: contains no trace files
     "#);
     assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
-    status    run  steps  score    updated  verdict
-    finished  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
-    1 of 2 runs
-    ignored "nonsense:x": no field is called nonsense. Put the term in quotes to search for its text
-    `board list --help` lists all fields
-    skipped: empty: contains no trace files
+    board: can't use the term nonsense:x: no field is called nonsense. Put the term in quotes to search for its text
+    hint: `board list --help` lists all fields
     "#);
     let runs = json(root.path(), "list ROOT two --json");
     assert_eq!(

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::calendar::{Calendar, Moment};
 use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
@@ -19,6 +19,7 @@ use super::select::{Adding, Total};
 use super::summary::Summary;
 use super::usage::{Days, Used, by_cost, parts};
 use crate::model::names::first_chars;
+use crate::model::time::utc;
 
 mod change_point;
 mod scale;
@@ -254,8 +255,15 @@ pub struct RunLine {
     pub cost_is_estimated: bool,
     /// The run time in milliseconds.
     pub duration_ms: Option<f64>,
-    /// When it started, in microseconds since the epoch.
-    pub started_us: Option<i64>,
+    /// When it started.
+    // In microseconds since the epoch.
+    #[serde(rename = "started_at", serialize_with = "time")]
+    #[schemars(with = "Option<String>")]
+    pub started: Option<i64>,
+}
+
+fn time<S: Serializer>(micros: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    micros.and_then(utc).serialize(serializer)
 }
 
 /// The first rows of a list.
@@ -347,6 +355,14 @@ pub struct ProjectRow {
 
 /// A run with the day and the hour at which it started.
 type Placed<'a> = (&'a Summary, Option<Moment>);
+
+/// Counts the runs that [`overview`] sums up.
+pub fn number<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> usize {
+    let mut calendar = Calendar::new(asked.zone);
+    let runs = runs.into_iter().filter(|run| run.counts());
+    let mut day = |run: &Summary| Some(calendar.at(run.started?)?.day);
+    runs.filter(|run| asked.days.has(day(run))).count()
+}
 
 /// Sums up `runs`. Runs that don't count are skipped.
 pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> Overview {
@@ -856,7 +872,7 @@ impl RunLine {
             cost: cost.map(|(cost, _)| cost),
             cost_is_estimated: cost.is_some_and(|(_, is_estimate)| is_estimate),
             duration_ms: run.duration_ms,
-            started_us: run.started,
+            started: run.started,
         }
     }
 }

@@ -284,7 +284,7 @@ impl View {
         if view.overview.totals.runs == 0 {
             view.drops = view.drops_of(&query, |without| {
                 let query = state.query(without);
-                many::overview(chosen(&runs, &query), &asked).totals.runs
+                many::number(chosen(&runs, &query), &asked)
             });
         }
         Ok(view)
@@ -630,7 +630,7 @@ impl View {
             cost: many::cost_words(line.cost, line.cost_is_estimated, false),
             took: known(line.duration_ms, format::millis),
             when: line
-                .started_us
+                .started
                 .and_then(|at| When::of(at, self.now, &self.zone)),
         }
     }
