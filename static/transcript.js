@@ -11,9 +11,10 @@ const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // 
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 const url = `${location.pathname.replace(/\/$/, "")}/transcript/part`;
 let busy, asked; // the request in progress, and the step at the top of the window at the last request
-let aim; // the step that was moved to, until the user scrolls: it may be too near the end to come to the top
-let before = new Map(); // where each step was in the window before the last change
+// The step that was moved to, until the user scrolls: it may be too near the end to come to the top. Where each step was.
+let [aim, before] = [undefined, new Map()];
 
+const idle = async () => { while (busy) await busy.catch(() => {}); };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
 const isAtEnd = () => number("end") === number("total") && isAtBottom();
 const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
@@ -37,8 +38,7 @@ async function load(n) {
   const [from, had] = [scrollY, held()];
   const find = encodeURIComponent(document.getElementById("found")?.dataset.text ?? "");
   busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
-  await busy.catch(() => {});
-  busy = undefined;
+  busy = await busy.catch(() => {}).then(() => undefined);
   const isMoved = scrollY !== from; // the user has scrolled on
   settle(n, before.get(n) ?? (isMoved ? undefined : edge()));
   if (isMoved || held() !== had) requestAnimationFrame(check);
@@ -62,7 +62,7 @@ function check() {
 
 /** Moves to step `n`. Loads it if it isn't on the page. */
 async function go(n) {
-  while (busy) await busy.catch(() => {}); // it may bring steps without this one
+  await idle(); // a request may bring steps without this one
   if (top(n) === undefined) await load(n);
   if (top(n) !== undefined) scrollBy({ top: top(n) - edge(), behavior: "instant" });
   // A field in which the user types keeps the focus.
@@ -70,8 +70,7 @@ async function go(n) {
   aim = n;
   tell();
   const address = new URL(`#t${n}`, location);
-  address.searchParams.set("tab", "transcript");
-  address.searchParams.set("step", n);
+  for (const [name, value] of [["tab", "transcript"], ["step", n]]) address.searchParams.set(name, value);
   history.replaceState(history.state, "", address);
 }
 
@@ -85,11 +84,8 @@ if (box()) {
   addEventListener("resize", () => settle());
   for (const hand of ["wheel", "pointerdown", "touchmove", "keydown"]) addEventListener(hand, () => (aim = undefined), { capture: true, passive: true });
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
-  document.addEventListener("transcript:reload", async ({ detail }) => {
-    while (busy) await busy.catch(() => {});
-    if (current()) await load(Number(current().dataset.n));
-    detail();
-  });
+  const again = () => current() && load(Number(current().dataset.n));
+  document.addEventListener("transcript:reload", ({ detail }) => idle().then(again).then(() => detail()));
   document.addEventListener("htmx:before:swap", () => (before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]))));
   document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     if (ctx.sourceElement?.id !== "pulse") return;

@@ -2,6 +2,7 @@
 //!
 //! Must not read files, produce HTML or read the clock.
 
+mod calendar;
 mod chain;
 pub mod closest;
 pub mod columns;
@@ -22,6 +23,7 @@ pub mod kinds;
 pub mod lanes;
 pub mod life;
 mod lost;
+pub mod many;
 pub mod newest;
 pub mod number;
 pub mod ordinals;

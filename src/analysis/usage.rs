@@ -5,24 +5,22 @@
 //! tokens cost by the prices, or else to their number.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::{Date, Weekday};
+use jiff::ToSpan as _;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::calendar::{Calendar, monday, quarter};
 use super::cost_shares::CostShares;
 use super::format::{self, MISSING, counted};
 use super::kinds::{KindRow, KindTokens, Kinds};
 use super::summary::{Cost, Spent, Summary};
 use crate::model::price::{KindCosts, LIST_DATE};
-
-/// Seconds in a quarter of an hour.
-const QUARTER_SECONDS: i64 = 900;
 
 /// How a report groups runs: one row per day, model or other unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +128,7 @@ impl Days {
         })
     }
 
-    fn has(self, day: Option<Date>) -> bool {
+    pub(super) fn has(self, day: Option<Date>) -> bool {
         match day {
             Some(day) => {
                 self.since.is_none_or(|since| day >= since)
@@ -175,7 +173,8 @@ pub struct Used {
 }
 
 impl Used {
-    fn add(&mut self, part: &Part<'_>, run: usize) {
+    /// Adds what a run used. `run` is a number from 1 that no other run has.
+    pub(super) fn add(&mut self, part: &Part<'_>, run: usize) {
         let plus = |sum: &mut Option<u64>, more: Option<u64>| {
             *sum = match (*sum, more) {
                 (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
@@ -344,9 +343,9 @@ impl Usage {
 
 /// What a run used with one model in a quarter of an hour.
 #[derive(Debug, Clone, Default)]
-struct Part<'a> {
+pub(super) struct Part<'a> {
     quarter: Option<i32>,
-    model: &'a str,
+    pub(super) model: &'a str,
     uncached: u64,
     cache_write: Option<u64>,
     cached: Option<u64>,
@@ -359,7 +358,11 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn tokens(&self) -> u64 {
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.cost
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
         self.kinds().sum()
     }
 
@@ -375,7 +378,7 @@ impl Part<'_> {
 }
 
 /// Returns what the run used, by model and time. `cost` is what the run counts.
-fn parts(run: &Summary, cost: Option<Cost>) -> Vec<Part<'_>> {
+pub(super) fn parts(run: &Summary, cost: Option<Cost>) -> Vec<Part<'_>> {
     let prices = run.prices.as_deref();
     let (records_writes, records_reads) = (run.usage.written.is_some(), run.usage.cached.is_some());
     let part = |spent: &'_ Spent| {
@@ -409,9 +412,10 @@ fn parts(run: &Summary, cost: Option<Cost>) -> Vec<Part<'_>> {
     let rest = run.tokens.unwrap_or(0).saturating_sub(known);
     if rest > 0 || (parts.is_empty() && whole.is_some()) {
         parts.push(Part {
-            quarter: parts.last().and_then(|part| part.quarter).or_else(|| {
-                i32::try_from(run.started?.div_euclid(QUARTER_SECONDS * 1_000_000)).ok()
-            }),
+            quarter: parts
+                .last()
+                .and_then(|part| part.quarter)
+                .or_else(|| quarter(run.started?)),
             model: run.model.as_deref().unwrap_or_default(),
             other: rest,
             ..Part::default()
@@ -453,30 +457,10 @@ struct Sums<'a> {
     models: BTreeMap<&'a str, Used>,
 }
 
-/// Finds the day of a quarter of an hour.
-struct Calendar<'a> {
-    zone: &'a TimeZone,
-    known: HashMap<i32, Option<Date>>,
-}
-
-impl Calendar<'_> {
-    fn day(&mut self, quarter: Option<i32>) -> Option<Date> {
-        let quarter = quarter?;
-        let zone = self.zone;
-        *self.known.entry(quarter).or_insert_with(|| {
-            let at = Timestamp::from_second(i64::from(quarter) * QUARTER_SECONDS).ok()?;
-            Some(zone.to_datetime(at).date())
-        })
-    }
-}
-
 /// Returns the first day of the period that contains `day`.
 fn period(by: By, day: Date) -> Date {
     match by {
-        By::Week => {
-            let past = i32::from(day.weekday().since(Weekday::Monday));
-            day.checked_sub(past.days()).unwrap_or(day)
-        }
+        By::Week => monday(day),
         By::Month => day.first_of_month(),
         _ => day,
     }
@@ -489,10 +473,7 @@ pub fn usage<'a>(
     days: Days,
     zone: &TimeZone,
 ) -> Usage {
-    let mut calendar = Calendar {
-        zone,
-        known: HashMap::new(),
-    };
+    let mut calendar = Calendar::new(zone);
     let mut rows: BTreeMap<Name<'a>, Sums<'a>> = BTreeMap::new();
     let mut total = Used::default();
     let mut kinds = Kinds::default();
@@ -584,7 +565,7 @@ fn row(name: Name<'_>, sums: Sums<'_>) -> Row {
 }
 
 /// Orders by cost, then by tokens, the highest first.
-fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
+pub(super) fn by_cost(a: &Used, b: &Used) -> std::cmp::Ordering {
     let cost = |used: &Used| used.cost.unwrap_or(0.0);
     cost(b)
         .total_cmp(&cost(a))

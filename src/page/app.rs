@@ -7,9 +7,10 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::analysis::format::visible_line;
 use crate::live::{Editor, Library};
+use crate::analysis::query::{Clock, Query};
 use crate::page::error::WebError;
 use crate::page::runs::saved::SavedViews;
-use crate::page::shell::{NavItem, Shell};
+use crate::page::shell::{NavItem, Shell, now};
 use crate::page::turns::{Turn, Turns};
 use crate::page::{edits, jobs, run, search, sweep};
 
@@ -110,6 +111,16 @@ impl AppState {
     /// read.
     pub(crate) async fn walk(&self) -> Result<Turn, WebError> {
         self.walks.take().await
+    }
+
+    /// Parses a query whose dates are those of the current time in the board's zone.
+    pub(crate) fn query(&self, text: &str) -> Query {
+        Query::parse_at(text, &self.clock())
+    }
+
+    /// Returns a clock with the current time in the board's zone.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock::at(now(), &self.zone)
     }
 
     /// Returns the roots as the user typed them.

@@ -20,6 +20,7 @@ pub(crate) mod extract;
 pub(crate) mod jobs;
 pub(crate) mod jump;
 pub(crate) mod keys;
+pub(crate) mod overview;
 pub(crate) mod params;
 pub(crate) mod part;
 pub(crate) mod replay;

@@ -59,6 +59,7 @@ pub(crate) enum NavItem {
     WhatIf,
     Edits,
     Usage,
+    Overview,
     /// No item, as on an error page.
     #[default]
     None,
@@ -111,6 +112,7 @@ const fn link(
 #[rustfmt::skip]
 pub(crate) const NAV: &[NavLink] = &[
     link(NavItem::Runs, "Runs", "the run table", "/", "r"),
+    link(NavItem::Overview, "Overview", "what changed, and totals", href::OVERVIEW, "o"),
     link(NavItem::Usage, "Usage", "tokens and cost", "/usage", "u"),
     link(NavItem::Compare, "Compare", "two runs or more", href::COMPARE, "c"),
 ];

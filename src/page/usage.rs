@@ -9,6 +9,7 @@ use jiff::civil::Date;
 
 use crate::analysis::format::{self, MISSING, count, counted};
 use crate::analysis::kinds::KindRow;
+use crate::analysis::many::{last_part, relative};
 use crate::analysis::query::{Ignored, Query};
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
@@ -29,7 +30,7 @@ const DEFAULT_LIMIT: usize = 1_000;
 /// Models listed below a row, at most.
 const MAX_MODELS: usize = 12;
 /// A period, and the number of its days. `all` has no limit.
-const PERIODS: [(&str, &str, Option<i32>); 5] = [
+pub(crate) const PERIODS: [(&str, &str, Option<i32>); 5] = [
     ("today", "Today", Some(1)),
     ("7d", "7 days", Some(7)),
     ("30d", "30 days", Some(30)),
@@ -55,7 +56,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
             Some(own) => own,
             None => last.map_or(Days::default(), |days| Days::last(days, today)),
         };
-        let parsed = Query::parse(&query);
+        let parsed = state.query(&query);
         let (runs, _) = listed(&state, &parsed);
         let of = |by, days| usage(chosen(&runs, &parsed), by, days, &state.zone);
         let report = of(by, days).limited(by, MAX_ROWS);
@@ -97,7 +98,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     let days = days(&params)?.unwrap_or_default();
     let limit = params.limit(DEFAULT_LIMIT)?;
     blocking(move || {
-        let query = Query::parse(params.text("q"));
+        let query = state.query(params.text("q"));
         let (runs, _) = listed(&state, &query);
         let report = usage(chosen(&runs, &query), by, days, &state.zone);
         json(&report.limited(by, limit))
@@ -121,7 +122,7 @@ fn by(params: &Params) -> Result<By, WebError> {
     }
 }
 
-fn period(text: &str) -> Result<&'static str, WebError> {
+pub(crate) fn period(text: &str) -> Result<&'static str, WebError> {
     let known = PERIODS.iter().find(|(name, ..)| *name == text);
     known.map(|(name, ..)| *name).ok_or_else(|| {
         let names: Vec<&str> = PERIODS.iter().map(|(name, ..)| *name).collect();
@@ -131,7 +132,7 @@ fn period(text: &str) -> Result<&'static str, WebError> {
 }
 
 /// Returns the days in the address, if it names any.
-fn days(params: &Params) -> Result<Option<Days>, WebError> {
+pub(crate) fn days(params: &Params) -> Result<Option<Days>, WebError> {
     let day = |name: &str| match params.text(name) {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
@@ -146,7 +147,7 @@ fn days(params: &Params) -> Result<Option<Days>, WebError> {
     Ok(Some(days).filter(|days| *days != Days::default()))
 }
 
-fn today(state: &AppState) -> Date {
+pub(crate) fn today(state: &AppState) -> Date {
     Timestamp::from_microsecond(now())
         .unwrap_or_default()
         .to_zoned(state.zone.clone())
@@ -255,7 +256,7 @@ impl View {
             "today" => "yesterday".to_owned(),
             _ => format!("the {} before", self.chosen()?.1),
         };
-        Some(format!(", {} on {name}", change(now, before)?))
+        Some(format!(", {} on {name}", relative(now, before)?))
     }
 
     /// Returns the second sentence: where the tokens come from.
@@ -353,7 +354,7 @@ impl View {
             let shown = match (self.by, row.title.as_deref()) {
                 (_, Some(title)) => title.to_owned(),
                 (By::Day | By::Week | By::Month, _) => self.period_name(&row.name),
-                (By::Project, _) => name_of(&row.name),
+                (By::Project, _) => last_part(&row.name).to_owned(),
                 _ => row.name.clone(),
             };
             all.push(Cells {
@@ -491,13 +492,6 @@ impl Days {
     }
 }
 
-/// Returns the last component of a path.
-fn name_of(path: &str) -> String {
-    let trimmed = path.trim_end_matches(['/', '\\']);
-    let name = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
-    if name.is_empty() { path } else { name }.to_owned()
-}
-
 fn bar(cost: Option<f64>, most: f64) -> u64 {
     match cost {
         Some(cost) if most > 0.0 => (cost * 100.0 / most).round().clamp(0.0, 100.0) as u64,
@@ -528,18 +522,4 @@ fn cells(name: &str, used: &Used, is_model: bool) -> Cells {
         cost: used.cost_words(),
         bar: 0,
     }
-}
-
-/// Formats a relative change: `+67%`, `×4.2` from three times up.
-fn change(now: f64, before: f64) -> Option<String> {
-    if before <= 0.0 {
-        return None;
-    }
-    let ratio = now / before;
-    Some(if ratio >= 3.0 {
-        format!("×{ratio:.1}")
-    } else {
-        let percent = ((ratio - 1.0) * 100.0).round() as i64;
-        format!("{}%", format::signed(percent))
-    })
 }

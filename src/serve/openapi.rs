@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::analysis::columns::COLUMNS;
 use crate::analysis::compare::ComparedRuns;
+use crate::analysis::many::Overview;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
 use crate::analysis::summary::Summary;
@@ -124,7 +125,10 @@ const ADDRESSES: &[Address] = &[
             ),
             Param(
                 "group",
-                Words(&["project", "task", "parent"]),
+                Words(&[
+                    "day", "week", "model", "status", "stop", "writer", "project", "task", "agent",
+                    "parent",
+                ]),
                 "Groups runs.",
             ),
         ],
@@ -266,6 +270,16 @@ const ADDRESSES: &[Address] = &[
             LIMIT,
         ],
         gives: Gives::Json(of::<Usage>),
+    },
+    Address {
+        path: "/api/overview",
+        about: "Get an overview of runs: the finding, totals, and runs by day, model, task, hour, stop reason, tool and project",
+        query: &[
+            QUERY,
+            Param("since", Text, "The first day, `YYYY-MM-DD`."),
+            Param("until", Text, "The last day, `YYYY-MM-DD`."),
+        ],
+        gives: Gives::Json(of::<Overview>),
     },
     Address {
         path: "/api/search",

@@ -53,6 +53,7 @@ const KINDS: &[&str] = &[
     "/whatif?sweep=max_steps&values=1..9",
     "/search?q=script&in=steps%3Cmany",
     "/edits",
+    "/overview?period=all",
     "/views?q=status%3Aerror&cols=cost",
 ];
 

@@ -39,6 +39,7 @@ mod keys;
 mod list;
 mod live;
 mod looks;
+mod overview;
 mod page;
 mod reading;
 mod replay;

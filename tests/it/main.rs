@@ -79,6 +79,7 @@ mod list;
 mod live;
 mod mcp;
 mod openapi;
+mod overview;
 mod pages;
 mod props;
 mod reader;

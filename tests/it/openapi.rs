@@ -85,6 +85,9 @@ fn every_answer_has_the_shape_that_is_described() {
     for address in [
         "/api/runs",
         "/api/runs?group=project",
+        "/api/runs?group=week",
+        "/api/overview",
+        "/api/overview?since=2026-01-01&until=2026-12-31",
         "/api/runs?q=nonsense%3A1",
         "/api/whatif",
         "/api/whatif?sweep=max_steps&values=1..4",

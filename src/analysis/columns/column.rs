@@ -50,8 +50,6 @@ pub struct Column {
     /// Whether the value is a token sum over the steps of a run. Some steps may not record their
     /// tokens.
     pub(super) of_tokens: bool,
-    /// Whether runs can be grouped by this column.
-    pub groups: bool,
     /// The layout in the run table; `None` if the table doesn't show the column.
     pub cell: Option<Cell>,
 }
@@ -322,6 +320,40 @@ impl Column {
         if let Some(also) = self.also {
             also(run, out);
         }
+    }
+
+    /// Returns the word for an unknown value in queries and filters, if the column has one.
+    pub fn absent_word(&self) -> Option<&'static str> {
+        self.absent
+    }
+
+    /// Returns whether `run` has a known value in this column.
+    pub fn is_recorded(&self, run: &Summary) -> bool {
+        match self.value(run) {
+            Some(Value::Text(text)) => !text.is_empty(),
+            Some(Value::List(texts)) => !texts.is_empty(),
+            value => value.is_some(),
+        }
+    }
+
+    /// Returns the recorded text in this column. Empty if there is none, or the column has no text.
+    pub fn recorded_text<'a>(&self, run: &'a Summary) -> &'a str {
+        match self.kind {
+            Kind::Word(read) | Kind::Text(read) => read(run).unwrap_or_default(),
+            _ => "",
+        }
+    }
+
+    /// Returns whether a step has a known value in this column.
+    pub fn is_recorded_in_step(&self, step: &StepSubject<'_>) -> bool {
+        let mut found = false;
+        match self.of_step {
+            Some(OfStep::Words(read)) => read(step, &mut |_| found = true),
+            Some(OfStep::Numbers(read)) => read(step, &mut |_| found = true),
+            Some(OfStep::Flag(read)) => found = read(step).is_some(),
+            None => {}
+        }
+        found
     }
 
     /// Returns whether `word` is the spelling of the word for an unknown value that needs no quotes.

@@ -380,16 +380,14 @@ pub static COLUMNS: &[Column] = &[
     row("task", "task", "task", Text(|run| run.task.as_deref()))
         .about("The task")
         .absent(NOT_RECORDED)
-        .long()
-        .groups(),
+        .long(),
     row(
         "parent",
         "parent",
         "parent",
         Text(|run| run.parent.as_deref()),
     )
-    .about("The run that started it")
-    .groups(),
+    .about("The run that started it"),
     row(
         "continues",
         "continues",
@@ -419,8 +417,7 @@ pub static COLUMNS: &[Column] = &[
         Text(|run| run.project.as_deref()),
     )
     .about("The project directory")
-    .absent(NOT_RECORDED)
-    .groups(),
+    .absent(NOT_RECORDED),
     row("turns", "turns", "turns", Count(|run| whole(run.turns?)))
         .about("The number of turns")
         .sums(),
@@ -545,7 +542,6 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
         lower_bound: None,
         sorts_by: None,
         of_tokens: false,
-        groups: false,
         cell: None,
     }
 }
@@ -620,14 +616,6 @@ impl Column {
     const fn of_tokens(self) -> Self {
         Self {
             of_tokens: true,
-            ..self
-        }
-    }
-
-    /// Marks a column that runs can be grouped by.
-    const fn groups(self) -> Self {
-        Self {
-            groups: true,
             ..self
         }
     }

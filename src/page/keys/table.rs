@@ -48,6 +48,7 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "s"], "scores"),
         key(&["g", "w"], "what-if"),
         key(&["g", "e"], "recent edits"),
+        key(&["g", "o"], "overview"),
         key(&["g", "u"], "usage"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),

@@ -66,6 +66,9 @@ pub(crate) fn search(text: &str, query: &str) -> String {
 
 pub(crate) const KEYS: &str = "/keys";
 
+/// Many runs at once.
+pub(crate) const OVERVIEW: &str = "/overview";
+
 /// The newest edits of files over all runs.
 pub(crate) const EDITS: &str = "/edits";
 

@@ -145,6 +145,20 @@ pub(super) struct UsageOf {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct OverviewOf {
+    /// Counts only the runs that match this query. Same syntax as in list_runs
+    #[serde(default)]
+    query: String,
+    /// The first day, YYYY-MM-DD. With it, totals are compared with as many days before
+    #[serde(default)]
+    since: String,
+    /// The last day, YYYY-MM-DD
+    #[serde(default)]
+    until: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Diff {
     /// A run: its key from list_runs, its path, or its id
     a: String,
@@ -277,6 +291,15 @@ pub(super) async fn usage(session: &Session, args: UsageOf) -> Document {
         ("until", &args.until),
     ];
     session.get("/api/usage", &query).await
+}
+
+pub(super) async fn overview(session: &Session, args: OverviewOf) -> Document {
+    let query = [
+        ("q", &*args.query),
+        ("since", &args.since),
+        ("until", &args.until),
+    ];
+    session.get("/api/overview", &query).await
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {

@@ -33,7 +33,7 @@ pub(super) struct Tool {
     ask: for<'a> fn(&'a Session, Value) -> Asked<'a>,
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 9] = [
     Tool {
         name: "list_runs",
         title: "List runs",
@@ -91,6 +91,17 @@ const TOOLS: [Tool; 8] = [
         schema: schema::<calls::UsageOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::usage(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "overview",
+        title: "Sum up many runs",
+        description: "Sums up many runs. `answer` is the finding: a repeated task that began to pass less or more often, else a \
+            large change of the cost, else the totals. Includes totals against the period before, runs by day and result, the \
+            newest failures, and sums by model, task, hour, stop reason, tool and project.",
+        schema: schema::<calls::OverviewOf>,
+        ask: |session, arguments| {
+            Box::pin(async move { calls::overview(session, read(arguments)?).await })
         },
     },
     Tool {
