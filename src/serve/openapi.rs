@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::analysis::columns::COLUMNS;
 use crate::analysis::compare::ComparedRuns;
+use crate::analysis::failures::Failures;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
 use crate::analysis::summary::Summary;
@@ -266,6 +267,12 @@ const ADDRESSES: &[Address] = &[
             LIMIT,
         ],
         gives: Gives::Json(of::<Usage>),
+    },
+    Address {
+        path: "/api/failures",
+        about: "Get what failed in runs by message: how many runs and steps, how many runs it ended, and what happened next",
+        query: &[QUERY, LIMIT],
+        gives: Gives::Json(of::<Failures>),
     },
     Address {
         path: "/api/search",

@@ -20,9 +20,12 @@ pub(in crate::analysis) use of_run::failures as failures_of_run;
 pub use of_run::{RunFailure, id_text, is_id};
 
 use super::format::{count, counted};
+use super::run_result::ShownStatus;
 use super::summary::Summary;
-use crate::model::failure::message::{Part, parts};
+use crate::model::failure::message::parts;
 use crate::model::failure::{AfterFailure, FailureSource};
+
+pub use crate::model::failure::message::Part;
 
 /// The bars of a trend, at most. With more days, a bar stands for several.
 const MAX_BARS: i32 = 30;
@@ -138,7 +141,7 @@ pub struct Example {
     /// Its title.
     pub title: String,
     /// Its status.
-    pub status: &'static str,
+    pub status: ShownStatus,
     /// The first step that has the failure. Null if the step has no line, or if the run ended with
     /// it after its last step.
     pub step: Option<usize>,
@@ -217,13 +220,18 @@ impl Failure {
         }
     }
 
+    /// Returns the words of the message and the marks between them.
+    pub fn parts(&self) -> Vec<Part<'_>> {
+        parts(&self.message)
+    }
+
     /// Returns the message with `<n>` for `‹n›`, for terminals.
     pub fn plain(&self) -> String {
         let part = |part: &Part<'_>| match part {
             Part::Words(words) => (*words).to_owned(),
             Part::Folded(word) => format!("<{word}>"),
         };
-        parts(&self.message).iter().map(part).collect()
+        self.parts().iter().map(part).collect()
     }
 }
 
@@ -443,7 +451,7 @@ fn example(run: &Summary, failure: &RunFailure) -> Example {
     Example {
         run: run.key.as_str().to_owned(),
         title: run.title().to_owned(),
-        status: run.shown_status().as_str(),
+        status: run.shown_status(),
         step: failure.first_step(),
         steps: failure.steps,
         ended: failure.ended,

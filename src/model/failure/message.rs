@@ -70,7 +70,7 @@ impl Folded {
 
 /// A part of a folded message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub enum Part<'a> {
     /// Words of the message.
     Words(&'a str),
     /// The word for something that was folded.

@@ -2,7 +2,7 @@
 //!
 //! A run keeps a bounded list. Steps whose message has no place in it are only counted.
 
-pub(crate) mod message;
+pub mod message;
 
 use super::fingerprint::Print;
 use super::words::words;

@@ -145,6 +145,17 @@ pub(super) struct UsageOf {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct FailuresOf {
+    /// Counts only the runs that match this query. Same syntax as in list_runs
+    #[serde(default)]
+    query: String,
+    /// The most failures to return, those that ended most runs first. Default: 20
+    #[serde(default, deserialize_with = "whole_number")]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Diff {
     /// A run: its key from list_runs, its path, or its id
     a: String,
@@ -277,6 +288,12 @@ pub(super) async fn usage(session: &Session, args: UsageOf) -> Document {
         ("until", &args.until),
     ];
     session.get("/api/usage", &query).await
+}
+
+pub(super) async fn failures(session: &Session, args: FailuresOf) -> Document {
+    let limit = args.limit.unwrap_or(20).to_string();
+    let query = [("q", &*args.query), ("limit", &limit)];
+    session.get("/api/failures", &query).await
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {
