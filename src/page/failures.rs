@@ -294,19 +294,12 @@ impl View {
         format!("{new}{}", self.report.runs_words())
     }
 
-    /// Returns the days that the trends cover.
+    /// Returns the days from the first failure to the last.
     fn days(&self) -> Option<String> {
-        let (first, last) = self
-            .report
-            .first_day
-            .as_ref()
-            .zip(self.report.last_day.as_ref())?;
-        let day = |day: &String| {
-            let day: jiff::civil::Date = day.parse().ok()?;
-            let at = day.to_zoned(self.zone.clone()).ok()?;
-            Some(date(at.timestamp().as_microsecond(), self.now, &self.zone))
-        };
-        let (first, last) = (day(first)?, day(last)?);
+        let all = &self.report.failures;
+        let first = all.iter().filter_map(|one| one.first_at).min()?;
+        let last = all.iter().filter_map(|one| one.last_at).max()?;
+        let [first, last] = [first, last].map(|at| date(at, self.now, &self.zone));
         Some(if first == last {
             first
         } else {

@@ -29,6 +29,8 @@ pub use crate::model::failure::message::Part;
 
 /// The bars of a trend, at most. With more days, a bar stands for several.
 const MAX_BARS: i32 = 30;
+/// The days of a trend, at most. Older runs have no bar.
+const MAX_DAYS: i32 = 90;
 /// The newest runs of a failure that are listed.
 const MAX_RUNS: usize = 10;
 /// The projects, models and agents of a failure that are listed.
@@ -94,7 +96,7 @@ pub struct Failure {
     pub is_rising: bool,
     /// Whether it was last seen more than 7 days ago.
     pub is_quiet: bool,
-    /// The number of runs by day, from `first_day` on.
+    /// The number of runs by day, from `first_day` on: at most 90 days.
     pub trend: Vec<usize>,
     /// What happened next.
     pub next: Next,
@@ -493,7 +495,7 @@ impl<'a> Calendar<'a> {
         };
         let days = span.and_then(|(first, last)| Some((calendar.day(first)?, calendar.day(last)?)));
         if let Some((first, last)) = days {
-            let length = days_between(first, last) + 1;
+            let length = (days_between(first, last) + 1).min(MAX_DAYS);
             let per_bar = (length + MAX_BARS - 1) / MAX_BARS;
             // Whole bars, up to the last day.
             let bars = (length + per_bar - 1) / per_bar;
@@ -521,8 +523,8 @@ impl<'a> Calendar<'a> {
 
     fn bar(&self, micros: i64) -> Option<usize> {
         let (first, _) = self.days?;
-        let days = days_between(first, self.day(micros)?);
-        usize::try_from(days / self.days_per_bar).ok()
+        let days = usize::try_from(days_between(first, self.day(micros)?)).ok()?;
+        Some(days / usize::try_from(self.days_per_bar).ok()?)
     }
 }
 

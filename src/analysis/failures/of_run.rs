@@ -106,10 +106,7 @@ pub(in crate::analysis) fn failures(
         let is_alike = |(key, row): &(FailureKey, RunFailure)| {
             let (a, b) = (&*key.message, &*end.message);
             let last = index.steps().len().checked_sub(1).and_then(small);
-            let is_part = a.len().min(b.len()) >= MIN_ALIKE && (a.contains(b) || b.contains(a));
-            // `RuntimeError: boom`
-            let is_end = a.strip_suffix(b).is_some_and(|start| start.ends_with(": "));
-            row.last.is_none_or(|at| Some(at) == last) && (is_part || is_end)
+            row.last.is_none_or(|at| Some(at) == last) && is_part(a, b)
         };
         let at = all
             .iter()
@@ -136,6 +133,32 @@ pub(in crate::analysis) fn failures(
 /// A shorter message isn't recognized as a part of another one; bytes.
 const MIN_ALIKE: usize = 8;
 
+/// Returns whether two messages are one error, of which one quotes only a part.
+fn is_part(a: &str, b: &str) -> bool {
+    // `RuntimeError: boom`
+    let is_end = |a: &str, b: &str| {
+        !b.is_empty()
+            && a.strip_suffix(b)
+                .is_some_and(|start| start.is_empty() || start.ends_with(": "))
+    };
+    let is_long = a.len().min(b.len()) >= MIN_ALIKE;
+    is_long && (a.contains(b) || b.contains(a)) || is_end(a, b) || is_end(b, a)
+}
+
+/// Returns the error of the last event that reports one. Of the events of one error, the first names
+/// the phase in which it happened.
+fn last_error(index: &Index) -> Option<FailureKey> {
+    let (at, words) = index.segment()?.error.as_ref()?;
+    let group = index.group_at(*at).and_then(|at| index.groups().get(at));
+    let first = group
+        .and_then(|group| group.error.as_ref())
+        .filter(|(_, first)| first == words);
+    match first {
+        Some(error) => Some(index.key_of_event(error)),
+        None => Some(index.key_of_event(&(index.events().get(*at)?.phase, words.clone()))),
+    }
+}
+
 fn row(index: &Index, key: &FailureKey) -> RunFailure {
     let tool = index.name(key.tool);
     RunFailure {
@@ -155,6 +178,9 @@ fn row(index: &Index, key: &FailureKey) -> RunFailure {
 
 /// Returns the failure that ended the run, if one did.
 fn end(index: &Index, life: &Life, verdict: &Verdict) -> Option<FailureKey> {
+    if index.is_partial() {
+        return None;
+    }
     let recorded = ended(index, life);
     let is_full = recorded.is_some_and(|ended| ended.kind() == Some(EndKind::Context));
     match verdict.mark {
@@ -167,7 +193,12 @@ fn end(index: &Index, life: &Life, verdict: &Verdict) -> Option<FailureKey> {
         let group = index.groups().get(index.unfinished_group()?)?;
         Some(index.key_of_event(group.error.as_ref()?))
     };
+    let event = last_error(index).filter(|_| verdict.mark == RunStatus::Error);
     if let Some(words) = error_of_end(index, life) {
+        let message = fold(&telling_line(words, Tells::First));
+        if let Some(event) = event.filter(|event| is_part(&event.message, &message)) {
+            return Some(event);
+        }
         let headline = recorded.map_or("", |ended| &*ended.headline);
         let is_model = is_full || ["API", "model"].iter().any(|word| headline.contains(word));
         return Some(FailureKey {
@@ -177,10 +208,10 @@ fn end(index: &Index, life: &Life, verdict: &Verdict) -> Option<FailureKey> {
                 FailureSource::Run
             },
             tool: Symbol::default(),
-            message: fold(&telling_line(words, Tells::First)).into(),
+            message: message.into(),
         });
     }
-    if let Some(key) = unfinished() {
+    if let Some(key) = event.or_else(unfinished) {
         return Some(key);
     }
     let headline = recorded

@@ -1311,6 +1311,7 @@ impl Summary {
     pub fn unread(self) -> Self {
         Self {
             verdict: Verdict::of_unread(0),
+            failures: ThinVec::new(),
             partial: true,
             ..self
         }
