@@ -11,8 +11,7 @@ const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // 
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 const url = `${location.pathname.replace(/\/$/, "")}/transcript/part`;
 let busy, asked; // the request in progress, and the step at the top of the window at the last request
-// The step that was moved to, until the user scrolls: it may be too near the end to come to the top. Where each step was.
-let [aim, before] = [undefined, new Map()];
+let aim, before = new Map(); // the step moved to, until the user scrolls (it may not come to the top); where each step was
 
 const idle = async () => { while (busy) await busy.catch(() => {}); };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
@@ -35,8 +34,7 @@ function settle(n, place) {
 
 /** Loads the steps around step `n`. Keeps its position in the window, or moves it to the top if it wasn't loaded. */
 async function load(n) {
-  const [from, had] = [scrollY, held()];
-  const find = encodeURIComponent(document.getElementById("found")?.dataset.text ?? "");
+  const [from, had, find] = [scrollY, held(), encodeURIComponent(document.getElementById("found")?.dataset.text ?? "")];
   busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
   busy = await busy.catch(() => {}).then(() => undefined);
   const isMoved = scrollY !== from; // the user has scrolled on
@@ -49,14 +47,13 @@ function check() {
   const all = steps();
   if (busy || !all.length) return;
   const [first, last] = [all[0].getBoundingClientRect().top, all.at(-1).getBoundingClientRect().bottom];
-  const [above, below] = [number("first"), number("total") - number("end")];
+  const [above, below, n] = [number("first"), number("total") - number("end"), Number(current().dataset.n)];
   if ((first > innerHeight && above) || (last < 0 && below)) {
     // Only a gap is visible: load the step that would be there.
     const height = (last - first) / all.length;
-    const n = Math.round(last < 0 ? number("end") + (edge() - last) / height : above - (first - edge()) / height);
-    return load(isAtBottom() ? number("total") - 1 : Math.max(0, Math.min(number("total") - 1, n)));
+    const hidden = Math.round(last < 0 ? number("end") + (edge() - last) / height : above - (first - edge()) / height);
+    return load(isAtBottom() ? number("total") - 1 : Math.max(0, Math.min(number("total") - 1, hidden)));
   }
-  const n = Number(current().dataset.n);
   if (((above && first > -near()) || (below && last < innerHeight + near())) && n !== asked) load((asked = n));
 }
 
@@ -75,8 +72,8 @@ async function go(n) {
 }
 
 function tell() {
-  const detail = { at: aim ?? Number(current()?.dataset.n ?? 0), total: number("total"), held: held(), isAtEnd: isAtEnd() };
-  document.dispatchEvent(new CustomEvent("transcript:at", { detail }));
+  const at = aim ?? Number(current()?.dataset.n ?? 0);
+  document.dispatchEvent(new CustomEvent("transcript:at", { detail: { at, total: number("total"), held: held(), isAtEnd: isAtEnd() } }));
 }
 
 if (box()) {

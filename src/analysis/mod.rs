@@ -14,6 +14,7 @@ pub mod diff;
 pub mod digest;
 mod edits;
 pub mod facts;
+pub mod failures;
 pub mod files;
 pub mod format;
 pub(crate) mod headline;

@@ -16,6 +16,7 @@ mod demo;
 mod diff;
 mod edits;
 mod export;
+mod failures;
 mod list;
 mod look;
 mod mcp;
@@ -79,6 +80,7 @@ enum Command {
     Table(table::Args),
     Usage(usage::Args),
     Overview(overview::Args),
+    Failures(failures::Args),
     Demo(demo::Args),
     Mcp(mcp::Args),
     Run(run::Args),
@@ -107,6 +109,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Table(args) => table::run(&args, look, out),
         Command::Usage(args) => usage::run(&args, look, out),
         Command::Overview(args) => overview::run(&args, look, out),
+        Command::Failures(args) => failures::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
         Command::Run(args) => run::run(&args, look, out),

@@ -53,6 +53,7 @@ pub(crate) static ASSETS: &[Asset] = &[
     sheet!("compare.css": "replay" "run" "share" "whatif" "compare" "state" "scores"),
     sheet!("export.css": "replay" "run" "state" "scores" "export"),
     sheet!("overview.css": "usage" "overview"),
+    sheet!("failures.css": "usage" "failures"),
     sheet!("replay.css": "replay" "run" "whatif" "state" "scores"),
     sheet!("run.css": "run" "share" "state" "transcript" "files" "timeline"),
     sheet!("runs.css": "runs"),

@@ -17,6 +17,7 @@ pub(crate) mod error;
 pub(crate) mod error_page;
 pub(crate) mod export;
 pub(crate) mod extract;
+pub(crate) mod failures;
 pub(crate) mod jobs;
 pub(crate) mod jump;
 pub(crate) mod keys;

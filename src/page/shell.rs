@@ -60,6 +60,7 @@ pub(crate) enum NavItem {
     Edits,
     Usage,
     Overview,
+    Failures,
     /// No item, as on an error page.
     #[default]
     None,
@@ -120,6 +121,7 @@ pub(crate) const NAV: &[NavLink] = &[
 /// The links of the menu *More*.
 #[rustfmt::skip]
 pub(crate) const MORE: &[NavLink] = &[
+    link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
     link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
     link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
     link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::analysis::columns::COLUMNS;
 use crate::analysis::compare::ComparedRuns;
+use crate::analysis::failures::Failures;
 use crate::analysis::many::Overview;
 use crate::analysis::scores::RecordedScores;
 use crate::analysis::state::{History, State};
@@ -280,6 +281,12 @@ const ADDRESSES: &[Address] = &[
             Param("until", Text, "The last day, `YYYY-MM-DD`."),
         ],
         gives: Gives::Json(of::<Overview>),
+    },
+    Address {
+        path: "/api/failures",
+        about: "Get what failed in runs by message: how many runs and steps, how many runs it ended, and what happened next",
+        query: &[QUERY, LIMIT],
+        gives: Gives::Json(of::<Failures>),
     },
     Address {
         path: "/api/search",

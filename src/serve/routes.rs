@@ -7,7 +7,8 @@ use axum::routing::get;
 use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
-    compare, edits, error_page, export, extract, jump, keys, overview, replay, run, runs, scores,
+    compare, edits, error_page, export, extract, failures, jump, keys, overview, replay, run, runs,
+    scores,
     search, state, step, sweep, usage, whatif,
 };
 
@@ -28,6 +29,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/usage", get(usage::page))
         .route("/overview", get(overview::page))
         .route("/live/overview", get(overview::part))
+        .route("/failures", get(failures::page))
         .route("/live/search", get(search::part))
         .route("/scores", get(scores::handler::several))
         .route("/keys", get(keys::page))
@@ -86,6 +88,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/search", get(search::api))
         .route("/usage", get(usage::api))
         .route("/overview", get(overview::api))
+        .route("/failures", get(failures::api))
         .route("/jump", get(jump::api))
         .route("/edits", get(edits::api))
         .route("/complete", get(runs::complete::api))

@@ -254,9 +254,16 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
         "/?group=task",
         "/scores",
         "/search?q=pwned",
+        "/failures",
+        "/failures?q=%3Cscript%3E&where=%22%3E",
     ]
     .map(str::to_owned)
     .to_vec();
+    let failures = site.board.json("/api/failures")["failures"].clone();
+    for failure in failures.as_array().into_iter().flatten().take(times(2, 50)) {
+        let id = failure["id"].as_str().unwrap_or_default();
+        pages.push(format!("/failures?open={id}"));
+    }
     for way in [
         "/scores?run={0}&run={1}",
         "/compare?a={0}",

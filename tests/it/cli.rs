@@ -656,6 +656,68 @@ fn json_is_one_document_and_nothing_else() {
 }
 
 #[test]
+fn failures_count_each_failed_step_of_the_list_once() {
+    // Of runs that lack records, the list doesn't tell the number of failed steps.
+    let known = "errors>=0";
+    let runs = in_corpus("q060");
+    let list = board(&["list", &runs, known, "--json"]);
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let failed: u64 = list["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|run| run["duplicate_of"].is_null())
+        .map(|run| run["errors"].as_u64().unwrap())
+        .sum();
+    let said = board(&["failures", &runs, "--query", known, "--json"]);
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    let failures = report["failures"].as_array().unwrap();
+    let sum = |key: &str| -> u64 { failures.iter().map(|one| one[key].as_u64().unwrap()).sum() };
+    let left_out = report["steps_left_out"].as_u64().unwrap();
+    assert!(failed > 10, "{failed}");
+    assert_eq!(sum("steps") + left_out, failed);
+    assert_eq!(report["steps"], failed);
+    assert!(sum("runs_ended") > 0);
+
+    // Each row leads to its runs.
+    for one in failures {
+        let term = format!("{known} failure:{}", one["id"].as_str().unwrap());
+        let said = board(&["list", &runs, &term, "--json"]);
+        let list: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert_eq!(
+            list["runs"].as_array().unwrap().len() as u64,
+            one["runs"].as_u64().unwrap(),
+            "{term}"
+        );
+        let next = one["next"].as_object().unwrap();
+        let next: u64 = next.values().map(|number| number.as_u64().unwrap()).sum();
+        assert!(next >= one["steps"].as_u64().unwrap(), "{one}");
+    }
+    let id = failures[0]["id"].as_str().unwrap();
+    let shown = board(&["failures", &runs, "--show", id]);
+    assert!(
+        shown.stdout.contains("what happened next"),
+        "{}",
+        shown.stdout
+    );
+}
+
+#[test]
+fn failures_refuse_unknown_terms_and_ids() {
+    let runs = in_corpus("q060");
+    fails(&board(&["failures", &runs, "--query", "nonsense:x"]), 2);
+    fails(&board(&["failures", &runs, "--show", "000000000000"]), 3);
+    fails(&board(&["failures", "/nowhere/at/all"]), 3);
+    let none = board(&["failures", &runs, "--query", "run:no-such-run"]);
+    assert_eq!(
+        (none.code, none.stdout.as_str()),
+        (0, "No failures in 0 runs.\n"),
+        "{}",
+        none.stderr
+    );
+}
+
+#[test]
 fn show_tells_a_step_in_full() {
     let run = in_corpus("q060/q060_handoff");
     let said = board(&["show", &run, "--step", "0"]);

@@ -91,6 +91,8 @@ fn every_answer_has_the_shape_that_is_described() {
         "/api/runs?q=nonsense%3A1",
         "/api/whatif",
         "/api/whatif?sweep=max_steps&values=1..4",
+        "/api/failures",
+        "/api/failures?q=model%3Aqwen&limit=1",
         "/api/search?q=the",
         "/api/search",
         "/api/jump?q=why",

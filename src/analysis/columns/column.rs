@@ -7,9 +7,12 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use super::step::StepSubject;
+use crate::analysis::failures;
 use crate::analysis::format;
 use crate::analysis::summary::{Cost, Summary};
 
+/// The name of the column with the messages of failures.
+const FAILURE: &str = "failure";
 /// The position of a chosen column that has none: before the latest change.
 const UNPLACED: u8 = 85;
 
@@ -356,10 +359,11 @@ impl Column {
         found
     }
 
-    /// Returns whether `word` is the spelling of the word for an unknown value that needs no quotes.
+    /// Returns whether `word` is another spelling of a value: the word for an unknown value without
+    /// quotes, or the id of a failure.
     pub fn is_alias(&self, word: &str) -> bool {
-        self.absent
-            .is_some_and(|absent| absent.contains(' ') && absent.replace(' ', "_") == word)
+        let is_alias = |absent: &str| absent.contains(' ') && absent.replace(' ', "_") == word;
+        self.absent.is_some_and(is_alias) || self.name == FAILURE && failures::is_id(word)
     }
 
     /// Returns the number of `run` that a query on this column compares. Durations are in seconds,

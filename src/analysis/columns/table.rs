@@ -517,6 +517,22 @@ pub static COLUMNS: &[Column] = &[
         .about("The paths of files that it edited, as far as the trace records them")
         .of_step(OfStep::Words(step::files))
         .phase("ACT"),
+    row(
+        "failure",
+        "",
+        "failure",
+        Text(|run| Some(&*run.failures.first()?.message)),
+    )
+    .about("What failed in it, without numbers, paths and quoted texts")
+    .long()
+    .also(|run, out| {
+        for failure in &run.failures {
+            out(&failure.message);
+            out(&failure.id_text());
+        }
+    })
+    .of_step(OfStep::Words(step::failure))
+    .phase("ACT"),
     row("err", "", "has an error", Flag(erred))
         .about("Whether a step has an error")
         .of_step(OfStep::Flag(step::erred))

@@ -8,6 +8,7 @@ use thin_vec::ThinVec;
 
 use super::compact::{Blank, Seldom, Shared};
 use super::copies::{CopiedPart, Fingerprint, Related, Relation, SeparateChildren};
+use super::failures::{RunFailure, failures_of_run};
 use super::format;
 use super::life::{ExternalFacts, Life, life};
 use super::ordinals::kept_of_all;
@@ -20,7 +21,8 @@ use super::{
     newest::{are_steps_unknown, copied, kept_answer, newest_run},
     timing::{own_least_ms, own_ms},
 };
-use crate::model::index::{Distinct, QUARTER, RunTally, SpentKey};
+use crate::model::failure::FailureTally;
+use crate::model::index::{Distinct, Group, QUARTER, RunTally, SpentKey};
 use crate::model::price::{KindCosts, Prices, RequestSize};
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore};
@@ -142,6 +144,8 @@ pub struct Summary {
     pub issues: (usize, usize),
     /// Steps in which something failed, according to lines and events.
     pub errors: usize,
+    /// These steps by message, in the order of their first steps, and what ended the run.
+    pub failures: ThinVec<RunFailure>,
     /// Whether lines or events that may contain more such steps are missing.
     pub errors_unknown: bool,
     /// Whether the events file is missing.
@@ -162,6 +166,8 @@ pub struct Summary {
 pub struct RareFacts {
     /// The status in the manifest.
     pub status: Option<String>,
+    /// The failed steps that are in none of the failures.
+    pub failures_left_out: usize,
     /// Step lines that are replies of sub-agents rather than the run's own.
     pub steps_nested: usize,
     /// Whether the tokens are those of a whole thread, including the runs that this one continues,
@@ -551,13 +557,25 @@ impl Summary {
         }
     }
 
+    /// Sets the failures to those of these steps, of steps without a line, and of the end.
+    fn with_failures(mut self, index: &Index, of_steps: &FailureTally) -> Self {
+        let tally = with_lost(index, of_steps);
+        let (failures, left_out) = failures_of_run(index, &tally, &self.life, &self.verdict);
+        self.failures = failures.into();
+        if self.failures_left_out != left_out {
+            self.failures_left_out = left_out;
+        }
+        self
+    }
+
     /// Removes what counts in the rows of the child runs.
     fn without_children(mut self, index: &Index, separate_children: &SeparateChildren) -> Self {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
         let steps = separate_children.steps(index);
+        let own = index.tally_without(&steps);
+        self = self.with_failures(index, &own.failures);
         if !self.spent.is_empty() {
             let unknown = self.spent.iter().map(|spent| spent.unknown as usize);
-            let own = index.tally_without(&steps);
             let cut_off = unknown
                 .sum::<usize>()
                 .saturating_sub(index.tally().run.unknown_tokens);
@@ -645,6 +663,7 @@ impl Summary {
         self.steps_nested = self.steps_nested.saturating_sub(before.nested);
         self.events -= copied_events;
         self.errors = self.errors.saturating_sub(before.failed);
+        self = self.with_failures(index, &own.failures);
         self.tokens = self
             .tokens
             .filter(|tokens| *tokens == 0)
@@ -1029,10 +1048,10 @@ fn models(index: &Index) -> Vec<String> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
-/// Counts the rounds of the newest run that have an error but no step line.
-fn failed_without_line(index: &Index) -> usize {
+/// Returns the rounds of the newest run that have an error but no step line.
+fn failed_without_line(index: &Index) -> Vec<&Group> {
     if index.format().is_one_file() || index.count_without_line() == 0 {
-        return 0;
+        return Vec::new();
     }
     let first = index
         .newest_segments()
@@ -1043,13 +1062,20 @@ fn failed_without_line(index: &Index) -> usize {
         .into_iter()
         .filter(|round| *round >= first);
     rounds
-        .filter(|round| {
-            index
-                .groups()
-                .get(*round)
-                .is_some_and(|group| group.error.is_some())
-        })
-        .count()
+        .filter_map(|round| index.groups().get(round))
+        .filter(|group| group.error.is_some())
+        .collect()
+}
+
+/// Adds the failures of steps without a line.
+fn with_lost(index: &Index, tally: &FailureTally) -> FailureTally {
+    let mut tally = tally.clone();
+    for group in failed_without_line(index) {
+        if let Some(error) = &group.error {
+            tally.add_without_step(index.key_of_event(error), group.started);
+        }
+    }
+    tally
 }
 
 /// Counts the step lines and the readable event lines of the newest run.
@@ -1134,6 +1160,7 @@ pub fn summary(
     let no_steps_recorded = run.readable == 0 && are_steps_unknown(index);
     let rare = RareFacts {
         status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
+        failures_left_out: 0,
         // If all steps are nested, there's no record of what they're nested in.
         steps_nested: if run.nested < run.readable {
             run.nested
@@ -1274,7 +1301,8 @@ pub fn summary(
             recorded.max(life.sign).or(written)
         },
         issues: health::counts(index),
-        errors: index.failed_steps() + failed_without_line(index),
+        errors: index.failed_steps() + failed_without_line(index).len(),
+        failures: ThinVec::new(),
         errors_unknown,
         events_unknown,
         partial: index.is_partial(),
@@ -1285,7 +1313,7 @@ pub fn summary(
     };
     match copied(index) {
         Some(copied) => whole.without_copied(index, copied),
-        None => whole,
+        None => whole.with_failures(index, &index.failures()),
     }
 }
 
@@ -1295,6 +1323,7 @@ impl Summary {
     pub fn unread(self) -> Self {
         Self {
             verdict: Verdict::of_unread(0),
+            failures: ThinVec::new(),
             partial: true,
             ..self
         }

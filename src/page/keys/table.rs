@@ -50,6 +50,7 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "e"], "recent edits"),
         key(&["g", "o"], "overview"),
         key(&["g", "u"], "usage"),
+        key(&["g", "l"], "failures"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
         key(&["Esc"], "close, clear, leave the field"),

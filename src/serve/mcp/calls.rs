@@ -159,6 +159,17 @@ pub(super) struct OverviewOf {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct FailuresOf {
+    /// Counts only the runs that match this query. Same syntax as in list_runs
+    #[serde(default)]
+    query: String,
+    /// The most failures to return, those that ended most runs first. Default: 20
+    #[serde(default, deserialize_with = "whole_number")]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Diff {
     /// A run: its key from list_runs, its path, or its id
     a: String,
@@ -300,6 +311,12 @@ pub(super) async fn overview(session: &Session, args: OverviewOf) -> Document {
         ("until", &args.until),
     ];
     session.get("/api/overview", &query).await
+}
+
+pub(super) async fn failures(session: &Session, args: FailuresOf) -> Document {
+    let limit = args.limit.unwrap_or(20).to_string();
+    let query = [("q", &*args.query), ("limit", &limit)];
+    session.get("/api/failures", &query).await
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {

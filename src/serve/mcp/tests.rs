@@ -170,6 +170,7 @@ fn every_tool_has_a_schema_and_says_that_it_only_reads() {
             "search",
             "usage",
             "overview",
+            "failures",
             "diff",
             "whatif"
         ]

@@ -33,7 +33,7 @@ pub(super) struct Tool {
     ask: for<'a> fn(&'a Session, Value) -> Asked<'a>,
 }
 
-const TOOLS: [Tool; 9] = [
+const TOOLS: [Tool; 10] = [
     Tool {
         name: "list_runs",
         title: "List runs",
@@ -102,6 +102,17 @@ const TOOLS: [Tool; 9] = [
         schema: schema::<calls::OverviewOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::overview(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "failures",
+        title: "List what fails again and again",
+        description: "Counts the failed steps of runs by tool and message, with numbers, paths and quoted texts replaced. For \
+            each: the runs and steps that have it, the runs that it ended, and what the agent did next. Runs that have one: \
+            list_runs with the query failure:ID.",
+        schema: schema::<calls::FailuresOf>,
+        ask: |session, arguments| {
+            Box::pin(async move { calls::failures(session, read(arguments)?).await })
         },
     },
     Tool {
