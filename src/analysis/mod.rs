@@ -11,6 +11,7 @@ pub mod copies;
 pub mod diff;
 pub mod digest;
 mod edits;
+pub mod experiment;
 pub mod facts;
 pub mod files;
 pub mod format;

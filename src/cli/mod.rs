@@ -15,6 +15,7 @@ mod config;
 mod demo;
 mod diff;
 mod edits;
+mod experiment;
 mod export;
 mod list;
 mod look;
@@ -77,6 +78,7 @@ enum Command {
     Export(export::Args),
     Table(table::Args),
     Usage(usage::Args),
+    Experiment(experiment::Args),
     Demo(demo::Args),
     Mcp(mcp::Args),
     Run(run::Args),
@@ -104,6 +106,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Export(args) => export::run(&args, look, out),
         Command::Table(args) => table::run(&args, look, out),
         Command::Usage(args) => usage::run(&args, look, out),
+        Command::Experiment(args) => experiment::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
         Command::Run(args) => run::run(&args, look, out),

@@ -59,6 +59,7 @@ pub(crate) enum NavItem {
     WhatIf,
     Edits,
     Usage,
+    Experiments,
     /// No item, as on an error page.
     #[default]
     None,
@@ -118,6 +119,7 @@ pub(crate) const NAV: &[NavLink] = &[
 /// The links of the menu *More*.
 #[rustfmt::skip]
 pub(crate) const MORE: &[NavLink] = &[
+    link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
     link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
     link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
     link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),

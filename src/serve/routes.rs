@@ -7,8 +7,8 @@ use axum::routing::get;
 use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
-    compare, edits, error_page, export, extract, jump, keys, replay, run, runs, scores, search,
-    state, step, sweep, usage, whatif,
+    compare, edits, error_page, experiment, export, extract, jump, keys, replay, run, runs, scores,
+    search, state, step, sweep, usage, whatif,
 };
 
 /// Routes for all callers, without admission checks.
@@ -26,6 +26,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/live/whatif", get(sweep::part))
         .route("/search", get(search::page))
         .route("/usage", get(usage::page))
+        .route("/experiments", get(experiment::page))
         .route("/live/search", get(search::part))
         .route("/scores", get(scores::handler::several))
         .route("/keys", get(keys::page))
@@ -79,6 +80,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/whatif", get(sweep::api))
         .route("/search", get(search::api))
         .route("/usage", get(usage::api))
+        .route("/experiments", get(experiment::api))
         .route("/jump", get(jump::api))
         .route("/edits", get(edits::api))
         .route("/complete", get(runs::complete::api))

@@ -145,6 +145,21 @@ pub(super) struct UsageOf {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ExperimentOf {
+    /// The query that selects the first set. Same syntax as in list_runs
+    a: String,
+    /// The query that selects the second set
+    b: String,
+    /// Which runs belong together: task or nothing. Default: task
+    #[serde(default)]
+    by: String,
+    /// What counts as a success: recorded, finished, or a critic's last score, such as tests>=1. Default: recorded
+    #[serde(default)]
+    success: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Diff {
     /// A run: its key from list_runs, its path, or its id
     a: String,
@@ -277,6 +292,16 @@ pub(super) async fn usage(session: &Session, args: UsageOf) -> Document {
         ("until", &args.until),
     ];
     session.get("/api/usage", &query).await
+}
+
+pub(super) async fn experiment(session: &Session, args: ExperimentOf) -> Document {
+    let query = [
+        ("a", &*args.a),
+        ("b", &args.b),
+        ("by", &args.by),
+        ("success", &args.success),
+    ];
+    session.get("/api/experiments", &query).await
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {
