@@ -174,6 +174,9 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
         };
         let label = match measure.group {
             MeasureGroup::Success if tasks => format!("Solved, of {}", measure.tasks),
+            MeasureGroup::Success if !answer.certainty.paired => {
+                format!("{}, in points", measure.label)
+            }
             MeasureGroup::Success => {
                 let label = measure.label.replace("at least once", "once");
                 label.replace("every time", "always")

@@ -329,6 +329,7 @@ struct GroupRows {
 struct Tick {
     x: String,
     label: String,
+    anchor: &'static str,
     /// Whether it's hidden on small screens.
     is_minor: bool,
 }
@@ -606,7 +607,7 @@ impl Shown<'_> {
     }
 
     fn has_flips(&self) -> bool {
-        self.is_paired() && !self.answer.task_rows.is_empty()
+        self.is_paired() && self.answer.tasks > 0
     }
 
     fn setting(&self, name: &str) -> Option<&Setting> {
@@ -698,6 +699,7 @@ impl Shown<'_> {
                             0.0 => "0".to_owned(),
                             _ => format(at * scale),
                         },
+                        anchor: "middle",
                         is_minor: at.abs() == 0.5,
                     })
                     .collect(),
@@ -720,6 +722,9 @@ impl Shown<'_> {
 
     fn note(&self, group: MeasureGroup) -> String {
         match group {
+            MeasureGroup::Success if self.is_paired() && self.answer.tasks == 0 => {
+                "the main measure".to_owned()
+            }
             MeasureGroup::Success if self.is_paired() => {
                 format!("the main measure, in tasks of {}", self.answer.tasks)
             }
@@ -920,6 +925,12 @@ impl Shown<'_> {
             } else {
                 whole(measure.amount(Some(top * at)))
             },
+            // A label at an end would reach into the next column.
+            anchor: match at {
+                0.0 => "start",
+                1.0 => "end",
+                _ => "middle",
+            },
             is_minor: at == 0.25 || at == 0.75,
         });
         let plot = |(letter, spread, points, y): (&'static str, Spread, &[f64], usize)| BoxPlot {
@@ -963,6 +974,7 @@ impl Shown<'_> {
             .map(|(ratio, label)| Tick {
                 x: percent(ratio_place(ratio)),
                 label: label.to_owned(),
+                anchor: "middle",
                 is_minor: false,
             })
             .into(),

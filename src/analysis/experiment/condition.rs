@@ -172,11 +172,17 @@ impl Condition {
             (Operator::More, true) | (Operator::AtMost, false) => "above",
             (Operator::More, false) | (Operator::AtMost, true) => "not above",
         };
+        // An end that excludes zero never reads as zero.
+        let words = match shown(value) {
+            words if words == shown(0.0) && value > 0.0 => format!(">{words}"),
+            words if words == shown(0.0) && value < 0.0 => format!("<{words}"),
+            words => words,
+        };
         let limit = shown(self.value);
         let limit = limit.strip_prefix('+').unwrap_or(&limit);
         decision(
             Some(holds),
-            format!("{} is {}, {is} {limit}", self.name(), shown(value)),
+            format!("{} is {words}, {is} {limit}", self.name()),
         )
     }
 }

@@ -179,9 +179,14 @@ pub(super) fn measures(
         .map(|(_, task)| task.a.len().max(task.b.len()))
         .max()
         .unwrap_or(1);
+    let has_known = compared
+        .a
+        .iter()
+        .chain(&compared.b)
+        .any(|judged| judged.solved.is_some());
     let label = match (k, most) {
         (Some(k), most) if k == most => format!("{solved}, mean of {k} runs"),
-        (_, 2..) if paired => format!("{solved}, mean of the runs of a task"),
+        (_, 2..) if paired && has_known => format!("{solved}, mean of the runs of a task"),
         _ => solved.to_owned(),
     };
     let success = |judged: &Judged<'_>| judged.solved.map(|solved| f64::from(u8::from(solved)));

@@ -26,7 +26,9 @@ pub use condition::{Condition, Decision};
 pub use measure::{Measure, MeasureGroup, Quantity, Spread, Unit};
 pub use setting::{Setting, SettingValue};
 pub use success::{Rule, RuleOption};
-pub use words::{change_words, interval_words, p_words, percent_words, tasks_digits, tasks_words};
+pub use words::{
+    change_words, interval_words, p_words, percent_words, points_words, tasks_digits, tasks_words,
+};
 
 use measure::measures;
 use setting::settings;
@@ -697,6 +699,8 @@ fn certainty(
         .count();
     let success = measures.first().and_then(|measure| measure.effect);
     let n = tasks as f64;
+    // Without any known success, the other measures are still tested.
+    let tested = if tasks > 0 { tasks } else { shared.len() };
     let finds = success
         .filter(|effect| paired && effect.p < 1.0)
         .and_then(|effect| effect.smallest_found())
@@ -710,14 +714,14 @@ fn certainty(
         });
     Certainty {
         paired,
-        flips: (paired && tasks > 0).then(|| {
-            if statistics::is_exact(tasks) {
-                1 << tasks
+        flips: paired.then(|| {
+            if statistics::is_exact(tested) {
+                1 << tested
             } else {
-                statistics::flips(tasks)
+                statistics::flips(tested)
             }
         }),
-        exact: paired && statistics::is_exact(tasks),
+        exact: paired && statistics::is_exact(tested),
         finds,
         finds_with_twice_the_runs,
         tasks_for_half: finds.map(|_| tasks.saturating_mul(4)),

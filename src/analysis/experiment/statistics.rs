@@ -212,6 +212,11 @@ fn paired_by(pairs: &[Pair], null: f64, flips: usize) -> Option<Effect> {
         .all(|pair| (pair.y - null * pair.x).abs() <= 1e-12 * (pair.y.abs() + pair.x.abs()));
     let p = if is_alike { 1.0 } else { flips.p(null) };
     let interval = interval(pairs, &flips, estimate).filter(|_| pairs.len() >= MIN_TASKS);
+    // Halving comes as close as rounding allows to an end that is exactly `null`.
+    let interval = interval.map(|(low, high)| match p >= ALPHA {
+        true => (low.min(null), high.max(null)),
+        false => (low, high),
+    });
     Some(Effect {
         estimate,
         interval,
@@ -416,6 +421,8 @@ mod tests {
             (16, 7, 25),
             (3, 0, 45),
             (4, 4, 2),
+            (4, 0, 9),
+            (8, 2, 2),
             (40, 21, 100),
         ] {
             let effect = paired(&flipped(better, worse, same), 0.0).unwrap();

@@ -61,6 +61,11 @@ pub fn change_words(value: f64) -> String {
     signed(value, percent_digits)
 }
 
+/// Formats a difference of shares in percentage points: `+12`, `−0.4`.
+pub fn points_words(value: f64) -> String {
+    change_words(value).replace('%', "")
+}
+
 /// Formats a difference of scores: `+0.09`, `+0.003`.
 pub(super) fn score_words(value: f64) -> String {
     signed(value, |value| match value {
@@ -104,7 +109,8 @@ impl Measure {
         match self.unit {
             Unit::Tasks => tasks_words,
             Unit::Score => score_words,
-            Unit::Share | Unit::Change => change_words,
+            Unit::Share => points_words,
+            Unit::Change => change_words,
         }
     }
 
@@ -252,8 +258,7 @@ impl Experiment {
             format!("{before}B {verb} {more} of {tasks} tasks, 95% interval {interval}")
         } else {
             let share = |value: Option<f64>| value.map_or_else(String::new, share_words);
-            let points = change_words(difference).replace('%', "");
-            let interval = interval.replace('%', "");
+            let points = points_words(difference);
             format!(
                 "{before}B {verb} {} and A {}, {points} points, 95% interval {interval}",
                 share(success.b),
@@ -464,14 +469,15 @@ impl Experiment {
                 "Paired permutation test: flips the sign of each task’s difference {how}. Two-sided, mid-p. With one run per task it is McNemar’s test."
             ),
         ));
-        all.push((
-            "Interval",
-            if self.success().is_some_and(|success| success.p == Some(1.0)) {
-                "No task came out differently. With 95% confidence, at most this many would.".to_owned()
-            } else {
-                "All differences that the same test doesn’t reject at 5%. So it excludes 0 exactly when p < 0.05.".to_owned()
-            },
-        ));
+        let is_same = self.success().is_some_and(|success| success.p == Some(1.0));
+        let interval = if self.finding == Finding::TooFew {
+            "With so few tasks, the test rejects no difference."
+        } else if is_same && self.better + self.worse == 0 {
+            "No task came out differently. With 95% confidence, at most this many would."
+        } else {
+            "All differences that the same test doesn’t reject at 5%. So it excludes 0 exactly when p < 0.05."
+        };
+        all.push(("Interval", interval.to_owned()));
         all.push((
             "Assumes",
             "Tasks are independent of each other. Runs of one task aren’t: they count as one mean. Nothing but the listed differences changed between the sets.".to_owned(),
