@@ -10,7 +10,7 @@ use super::{serve, sessions};
 use crate::analysis::experiment::{
     By, Condition, Experiment, Finding, MeasureGroup, Question, Rule, Set, experiment, tasks_digits,
 };
-use crate::analysis::format::visible_line;
+use crate::analysis::format::{capitalised, visible_line};
 use crate::analysis::query::{Clock, Query};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
@@ -173,7 +173,13 @@ fn write_measures(answer: &Experiment, look: &Look, out: &mut dyn Write) -> io::
             value => measure.amount(value),
         };
         let label = match measure.group {
-            MeasureGroup::Success if tasks => format!("Solved, of {}", measure.tasks),
+            MeasureGroup::Success if tasks => {
+                format!(
+                    "{}, of {}",
+                    capitalised(answer.solved_word()),
+                    measure.tasks
+                )
+            }
             MeasureGroup::Success if !answer.certainty.paired => {
                 format!("{}, in points", measure.label)
             }
@@ -233,19 +239,21 @@ fn write_flips(answer: &Experiment, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out)?;
-    let heads = lists
-        .iter()
-        .map(|(set, names)| format!("Only {} solved {}:  ", set.letter(), names.len()));
+    let word = answer.solved_word();
+    let heads = lists.iter().map(|(set, _)| {
+        let all = answer.only_count(*set);
+        format!("Only {} {word} {all}:  ", set.letter())
+    });
     let heads: Vec<String> = heads.collect();
     let indent = heads.iter().map(|head| head.chars().count()).max();
     let indent = indent.unwrap_or_default();
-    for ((_, names), head) in lists.iter().zip(heads) {
+    for ((set, names), head) in lists.iter().zip(heads) {
         let mut line = format!("{head:<indent$}");
         if names.is_empty() {
             writeln!(out, "{}", line.replace(":  ", "").trim_end())?;
             continue;
         }
-        let more = names.len().saturating_sub(MAX_NAMES);
+        let more = answer.only_count(*set).saturating_sub(MAX_NAMES);
         let shown = names.iter().take(MAX_NAMES).cloned();
         let words: Vec<String> = shown
             .chain((more > 0).then(|| format!("and {more} more")))

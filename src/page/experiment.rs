@@ -848,10 +848,15 @@ impl Shown<'_> {
     fn flips(&self) -> Vec<Flips> {
         let sides = [(Set::B, Set::A), (Set::A, Set::B)];
         let flips = |(winner, loser): (Set, Set)| {
-            let all = self.answer.only(winner).count();
+            let all = self.answer.only_count(winner);
             let rows = self.answer.only(winner).take(MAX_FLIPS);
             Flips {
-                title: format!("{} solved, {} didn’t", winner.letter(), loser.letter()),
+                title: format!(
+                    "{} {}, {} didn’t",
+                    winner.letter(),
+                    self.answer.solved_word(),
+                    loser.letter()
+                ),
                 loser: loser.letter(),
                 rows: rows.map(|row| flip_row(row, loser)).collect(),
                 count: counted(all, "task"),

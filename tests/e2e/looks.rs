@@ -53,6 +53,7 @@ const KINDS: &[&str] = &[
     "/whatif?sweep=max_steps&values=1..9",
     "/search?q=script&in=steps%3Cmany",
     "/edits",
+    "/experiments?a=status%3Aanswered&b=-status%3Aanswered&by=nothing&success=finished",
     "/views?q=status%3Aerror&cols=cost",
 ];
 
@@ -99,6 +100,9 @@ const MORE: &[&str] = &[
     "/search",
     "/search?q=nothing-says-so",
     "/edits?q=steps%3Cmany&file=nothing-is-called-so",
+    "/experiments",
+    "/experiments?a=steps%3Cmany&b=stop%3Afinal",
+    "/experiments?a=nothing-is-called-so&b=stop%3Afinal",
     "/views?q=steps%3Cmany",
 ];
 

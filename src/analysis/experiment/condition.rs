@@ -13,6 +13,18 @@ use super::words::{change_words, score_words, tasks_words};
 use super::{Experiment, Finding};
 use crate::analysis::format::MINUS;
 
+/// The measures of all experiments, whether or not runs record them.
+const NAMES: [&str; 8] = [
+    "success",
+    "pass_once",
+    "pass_always",
+    "steps",
+    "failed_steps",
+    "tokens",
+    "cost",
+    "time",
+];
+
 /// The number of a measure that a condition is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -113,7 +125,14 @@ impl Condition {
         if matches!(experiment.finding, Finding::Empty | Finding::TooFew) {
             return undecided(experiment.verdict.trim_end_matches('.').to_owned());
         }
+        let is_known = NAMES.contains(&self.measure.as_str());
         let Some(measure) = experiment.measure(&self.measure) else {
+            if is_known {
+                return undecided(format!(
+                    "the runs don't record {} on both sides",
+                    self.measure
+                ));
+            }
             let names: Vec<&str> = experiment
                 .measures
                 .iter()

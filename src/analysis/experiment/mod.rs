@@ -41,7 +41,7 @@ const MAX_RUNS: usize = 20;
 /// The most stop reasons that an answer lists.
 const MAX_REASONS: usize = 20;
 /// The most bytes of a task's text that count for its name.
-const MAX_NAME_BYTES: usize = 4_000;
+const MAX_NAME_BYTES: usize = 1_000;
 /// The most characters of a task's name.
 const MAX_NAME: usize = 60;
 /// From this length on, a beginning or an end that all tasks share is left out of their names.
@@ -252,6 +252,10 @@ pub struct Experiment {
     pub worse: usize,
     /// How many came out the same.
     pub same: usize,
+    /// How many only A solved: most of its runs succeeded, and at most half of B's.
+    pub only_a: usize,
+    /// How many only B solved.
+    pub only_b: usize,
     /// The number of more tasks that B would solve at least and at most, if all runs without a known
     /// success had failed or succeeded. Null if the success of all runs is known.
     pub unknown_range: Option<(f64, f64)>,
@@ -397,6 +401,8 @@ pub fn experiment(a: &[&Summary], b: &[&Summary], question: &Question) -> Experi
         let by_flip = b.only.is_some().cmp(&a.only.is_some());
         by_flip.then(by_size).then_with(|| a.name.cmp(&b.name))
     });
+    let only = |set| task_rows.iter().filter(|row| row.only == Some(set)).count();
+    let (only_a, only_b) = (only(Set::A), only(Set::B));
     let task_rows_left_out = task_rows.len().saturating_sub(MAX_LISTED);
     task_rows.truncate(MAX_LISTED);
     let mut answer = Experiment {
@@ -411,6 +417,8 @@ pub fn experiment(a: &[&Summary], b: &[&Summary], question: &Question) -> Experi
         better,
         worse,
         same: rates.len() - better - worse,
+        only_a,
+        only_b,
         unknown_range: unknown_range(&shared),
         certainty: certainty(paired, &shared, measures.as_slice(), rates.len()),
         measures,
@@ -796,7 +804,15 @@ impl Experiment {
         }
     }
 
-    /// Returns the tasks that only this side solved.
+    /// Returns how many tasks only this side solved.
+    pub fn only_count(&self, set: Set) -> usize {
+        match set {
+            Set::A => self.only_a,
+            Set::B => self.only_b,
+        }
+    }
+
+    /// Returns the listed tasks that only this side solved.
     pub fn only(&self, set: Set) -> impl Iterator<Item = &TaskRow> {
         let rows = self.task_rows.iter();
         rows.filter(move |row| row.only == Some(set))

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Judged, Set, Two};
-use crate::analysis::format::count;
+use crate::analysis::format::counted;
 use crate::analysis::summary::Summary;
 
 /// The most values of a setting that are listed for each side.
@@ -21,8 +21,8 @@ const DAY: i64 = 86_400_000_000;
 pub struct Setting {
     /// The setting.
     pub name: &'static str,
-    /// Whether the sides differ: a value that one side has more often by a tenth of its runs. A side
-    /// that doesn't record the setting doesn't count as different.
+    /// Whether the sides differ: a value that one side has more often by a tenth of its runs. If most
+    /// runs of a side don't record the setting, it doesn't count as different.
     pub differs: bool,
     /// Whether the setting limits how far a run can get.
     pub is_limit: bool,
@@ -63,8 +63,7 @@ impl Setting {
             [one] => one.value.clone(),
             several => {
                 let one = |value: &SettingValue| {
-                    let runs = count(value.runs as u64);
-                    format!("{} ({runs})", value.value)
+                    format!("{} ({})", value.value, counted(value.runs, "run"))
                 };
                 several.iter().map(one).collect::<Vec<_>>().join(", ")
             }
@@ -125,7 +124,11 @@ pub(super) fn settings(compared: &Two<Vec<Judged<'_>>>) -> Vec<Setting> {
         let is_far =
             |value: &String| (share(Set::A, value) - share(Set::B, value)).abs() >= SAME_SHARE;
         let mut values = counts.a.keys().chain(counts.b.keys());
-        let is_known = !counts.a.is_empty() && !counts.b.is_empty();
+        let is_recorded = |set: Set| {
+            let runs: usize = counts.of(set).values().sum();
+            runs > 0 && runs * 2 >= compared.of(set).len()
+        };
+        let is_known = is_recorded(Set::A) && is_recorded(Set::B);
         all.push(Setting {
             name,
             differs: is_known && values.any(is_far),

@@ -339,6 +339,8 @@ fn conditions_are_decided_or_not() {
         ("success > −1", Some(true)),
         ("time > 0", Some(false)),
         ("time > 5%", Some(false)),
+        ("cost > 5%", None),
+        ("pass_once > 5%", None),
     ] {
         assert_eq!(decide(&clear, condition), Ok(holds), "{condition}");
     }

@@ -1,7 +1,7 @@
 //! Words the answer of an experiment.
 
 use super::measure::Unit;
-use super::statistics::MIN_TASKS;
+use super::statistics::{MAX_TASKS, MIN_TASKS};
 use super::{Experiment, Finding, Measure, Set, Side};
 use crate::analysis::format::{self, MINUS, count, counted};
 
@@ -188,6 +188,14 @@ impl Experiment {
                 words.push('.');
                 words
             }
+        }
+    }
+
+    /// Returns the word for a task or run that succeeded: `solved`, or `finished` by that rule.
+    pub fn solved_word(&self) -> &'static str {
+        match self.success.as_str() {
+            "finished" => "finished",
+            _ => "solved",
         }
     }
 
@@ -426,6 +434,13 @@ impl Experiment {
                 )),
             };
             all.extend(tasks.map(|tasks| format!("Not compared: {tasks}.")));
+            if self.shared_tasks > MAX_TASKS {
+                all.push(format!(
+                    "Only {} of {} shared tasks were compared.",
+                    count(MAX_TASKS as u64),
+                    count(self.shared_tasks as u64)
+                ));
+            }
         }
         let duplicates = a.duplicates + b.duplicates;
         if duplicates > 0 {
