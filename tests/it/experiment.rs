@@ -196,11 +196,12 @@ fn the_page_and_the_commands_print_the_same_answer() {
     assert_eq!(printed, served);
     assert_eq!(served["finding"], "better");
     assert_eq!(served["measures"][0]["difference"], 6.0);
-    let page = board
-        .get("/experiments?a=run%3Aold%2F&b=run%3Anew%2F")
-        .text();
+    let page = board.get("/experiments?a=run%3Aold%2F&b=run%3Anew%2F");
     let verdict = served["verdict"].as_str().unwrap().replace('>', "&#62;");
-    assert!(page.contains(&format!("<p class=\"answer\">{verdict}</p>")));
+    assert!(
+        page.text()
+            .contains(&format!("<p class=\"answer\">{verdict}</p>"))
+    );
     // A term that isn't understood gives no verdict.
     let typo = board.get("/experiments?a=statsu%3Ax&b=run%3Anew%2F");
     assert!(typo.text().contains("A term of A isn’t understood."));
