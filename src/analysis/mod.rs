@@ -13,6 +13,7 @@ pub mod cost_shares;
 pub mod diff;
 pub mod digest;
 mod edits;
+pub mod experiment;
 pub mod facts;
 pub mod failures;
 pub mod files;

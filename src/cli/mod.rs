@@ -15,6 +15,7 @@ mod config;
 mod demo;
 mod diff;
 mod edits;
+mod experiment;
 mod export;
 mod failures;
 mod list;
@@ -81,6 +82,7 @@ enum Command {
     Usage(usage::Args),
     Overview(overview::Args),
     Failures(failures::Args),
+    Experiment(experiment::Args),
     Demo(demo::Args),
     Mcp(mcp::Args),
     Run(run::Args),
@@ -110,6 +112,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Usage(args) => usage::run(&args, look, out),
         Command::Overview(args) => overview::run(&args, look, out),
         Command::Failures(args) => failures::run(&args, look, out),
+        Command::Experiment(args) => experiment::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
         Command::Run(args) => run::run(&args, look, out),

@@ -51,6 +51,7 @@ macro_rules! script {
 pub(crate) static ASSETS: &[Asset] = &[
     sheet!("board.css":),
     sheet!("compare.css": "replay" "run" "share" "whatif" "compare" "state" "scores"),
+    sheet!("experiments.css": "usage" "experiment"),
     sheet!("export.css": "replay" "run" "state" "scores" "export"),
     sheet!("overview.css": "usage" "overview"),
     sheet!("failures.css": "usage" "failures"),

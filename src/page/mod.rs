@@ -15,6 +15,7 @@ pub(crate) mod download;
 pub(crate) mod edits;
 pub(crate) mod error;
 pub(crate) mod error_page;
+pub(crate) mod experiment;
 pub(crate) mod export;
 pub(crate) mod extract;
 pub(crate) mod failures;

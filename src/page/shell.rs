@@ -61,6 +61,7 @@ pub(crate) enum NavItem {
     Usage,
     Overview,
     Failures,
+    Experiments,
     /// No item, as on an error page.
     #[default]
     None,
@@ -122,6 +123,7 @@ pub(crate) const NAV: &[NavLink] = &[
 #[rustfmt::skip]
 pub(crate) const MORE: &[NavLink] = &[
     link(NavItem::Failures, "Failures", "what fails again and again", href::FAILURES, "l"),
+    link(NavItem::Experiments, "Experiments", "two sets of runs", "/experiments", "x"),
     link(NavItem::Scores, "Scores", "of several runs", "/scores", "s"),
     link(NavItem::WhatIf, "What-if", "other stop rules on all runs", "/whatif", "w"),
     link(NavItem::Edits, "Recent edits", "files that agents changed", href::EDITS, "e"),

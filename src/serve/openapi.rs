@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::analysis::columns::COLUMNS;
 use crate::analysis::compare::ComparedRuns;
+use crate::analysis::experiment::Experiment;
 use crate::analysis::failures::Failures;
 use crate::analysis::many::Overview;
 use crate::analysis::scores::RecordedScores;
@@ -287,6 +288,25 @@ const ADDRESSES: &[Address] = &[
         about: "Get what failed in runs by message: how many runs and steps, how many runs it ended, and what happened next",
         query: &[QUERY, LIMIT],
         gives: Gives::Json(of::<Failures>),
+    },
+    Address {
+        path: "/api/experiments",
+        about: "Compare two sets of runs: success, scores, tokens, cost and time, task by task",
+        query: &[
+            Param("a", Needed, "Selects the runs of the first set."),
+            Param("b", Needed, "Selects the runs of the second set."),
+            Param(
+                "by",
+                Words(&["task", "nothing"]),
+                "Which runs belong together.",
+            ),
+            Param(
+                "success",
+                Text,
+                "What counts as a success: `recorded` (the default), `finished`, or a critic's last score, such as `tests>=1`.",
+            ),
+        ],
+        gives: Gives::Json(of::<Experiment>),
     },
     Address {
         path: "/api/search",

@@ -7,7 +7,7 @@ use axum::routing::get;
 use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
-    compare, edits, error_page, export, extract, failures, jump, keys, overview, replay, run, runs,
+    compare, edits, error_page, experiment, export, extract, failures, jump, keys, overview, replay, run, runs,
     scores,
     search, state, step, sweep, usage, whatif,
 };
@@ -30,6 +30,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/overview", get(overview::page))
         .route("/live/overview", get(overview::part))
         .route("/failures", get(failures::page))
+        .route("/experiments", get(experiment::page))
         .route("/live/search", get(search::part))
         .route("/scores", get(scores::handler::several))
         .route("/keys", get(keys::page))
@@ -89,6 +90,7 @@ pub(super) fn answers(state: AppState) -> Router {
         .route("/usage", get(usage::api))
         .route("/overview", get(overview::api))
         .route("/failures", get(failures::api))
+        .route("/experiments", get(experiment::api))
         .route("/jump", get(jump::api))
         .route("/edits", get(edits::api))
         .route("/complete", get(runs::complete::api))

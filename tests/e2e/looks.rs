@@ -54,6 +54,7 @@ const KINDS: &[&str] = &[
     "/search?q=script&in=steps%3Cmany",
     "/edits",
     "/overview?period=all",
+    "/experiments?a=status%3Aanswered&b=-status%3Aanswered&by=nothing&success=finished",
     "/views?q=status%3Aerror&cols=cost",
 ];
 
@@ -100,6 +101,9 @@ const MORE: &[&str] = &[
     "/search",
     "/search?q=nothing-says-so",
     "/edits?q=steps%3Cmany&file=nothing-is-called-so",
+    "/experiments",
+    "/experiments?a=steps%3Cmany&b=stop%3Afinal",
+    "/experiments?a=nothing-is-called-so&b=stop%3Afinal",
     "/views?q=steps%3Cmany",
 ];
 

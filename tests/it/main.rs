@@ -67,6 +67,7 @@ mod ends;
 mod engine;
 #[expect(unreachable_pub, reason = "each example is a separate program")]
 mod examples;
+mod experiment;
 #[cfg(unix)]
 mod faults;
 mod format;

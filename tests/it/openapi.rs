@@ -98,6 +98,8 @@ fn every_answer_has_the_shape_that_is_described() {
         "/api/jump?q=why",
         "/api/edits?q=calc&limit=3",
         "/api/complete?q=model%3A",
+        "/api/experiments?a=status%3Aanswered&b=-status%3Aanswered",
+        "/api/experiments?a=none&b=none",
         "/healthz",
         "/api/openapi.json",
         &pair,
@@ -112,6 +114,7 @@ fn every_answer_has_the_shape_that_is_described() {
         "/api/compare",
         "/api/nothing",
         "/api/whatif?rule=x",
+        "/api/experiments?a=x",
     ] {
         let answer = board.get(address);
         assert!(

@@ -217,6 +217,10 @@ pub struct RareFacts {
     /// The usage of the copied steps at the start of the run. It's not included in the fields
     /// above.
     pub copied: Option<CopiedPart>,
+    /// The hash of the prompt.
+    pub prompt_hash: Option<Box<str>>,
+    /// The last score of each critic, and the scores of the whole run, as far as they're numbers.
+    pub critic_scores: ThinVec<CriticScore>,
 }
 
 impl Blank for RareFacts {
@@ -263,6 +267,15 @@ pub struct GivenScore {
     pub value: Option<String>,
 }
 
+/// A critic's last score, or a score of the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CriticScore {
+    /// Who or what gave the score.
+    pub name: String,
+    /// The score.
+    pub score: f64,
+}
+
 impl GivenScore {
     fn of(given: &RunScore) -> Self {
         let grade = || given.grade.as_deref().map(str::to_owned);
@@ -277,6 +290,43 @@ impl GivenScore {
 const MAX_DENIED: usize = 20;
 /// Limits the scores kept for a run.
 const MAX_SCORES: usize = 100;
+/// Limits the last steps in which a critic's last score is looked for.
+const MAX_SCORED_STEPS: usize = 10_000;
+
+/// Returns the last score of each critic, and the scores of the whole run. The latter win.
+fn critic_scores<'a>(
+    index: &Index,
+    given: impl Iterator<Item = &'a RunScore>,
+) -> ThinVec<CriticScore> {
+    let mut found: ThinVec<CriticScore> = ThinVec::new();
+    let mut add = |name: &str, score: Option<f64>| {
+        let score = score.filter(|score| score.is_finite());
+        let is_new = found.len() < MAX_SCORES && found.iter().all(|known| known.name != name);
+        if let Some(score) = score.filter(|_| is_new) {
+            let name = name.to_owned();
+            found.push(CriticScore { name, score });
+        }
+    };
+    given.for_each(|given| add(&given.name, given.score));
+    let mut missing: Vec<_> = index.tally().run.critics.iter().collect();
+    for (_, step) in newest_run(index).rev().take(MAX_SCORED_STEPS) {
+        if missing.is_empty() {
+            break;
+        }
+        for mark in step
+            .critics
+            .iter()
+            .rev()
+            .filter(|mark| mark.score.is_some())
+        {
+            if let Some(at) = missing.iter().position(|symbol| *symbol == mark.name) {
+                missing.swap_remove(at);
+                add(index.name(mark.name), mark.score);
+            }
+        }
+    }
+    found
+}
 
 /// The usage of the steps of one model in a quarter of an hour.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -1210,6 +1260,8 @@ pub fn summary(
         files_changed: files_changed(index),
         files_edited: files_edited(index),
         copied: None,
+        prompt_hash: manifest.and_then(|manifest| manifest.prompt_hash.clone()),
+        critic_scores: critic_scores(index, run_scores.clone()),
     };
     let whole = Summary {
         key: key.clone(),

@@ -77,6 +77,11 @@ pub(crate) fn failures(query: &str, show: &str, place: &str, open: &str) -> Stri
     }
 }
 
+/// Returns the address of the comparison of two sets of runs.
+pub(crate) fn experiments(a: &str, b: &str) -> String {
+    with_query("/experiments", &[("a", a), ("b", b)])
+}
+
 /// Returns the address of a full-text search in the runs that a query selects.
 pub(crate) fn search(text: &str, query: &str) -> String {
     with_query("/search", &[("q", text), ("in", query)])

@@ -170,6 +170,21 @@ pub(super) struct FailuresOf {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ExperimentOf {
+    /// The query that selects the first set. Same syntax as in list_runs
+    a: String,
+    /// The query that selects the second set
+    b: String,
+    /// Which runs belong together: task or nothing. Default: task
+    #[serde(default)]
+    by: String,
+    /// What counts as a success: recorded, finished, or a critic's last score, such as tests>=1. Default: recorded
+    #[serde(default)]
+    success: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Diff {
     /// A run: its key from list_runs, its path, or its id
     a: String,
@@ -317,6 +332,16 @@ pub(super) async fn failures(session: &Session, args: FailuresOf) -> Document {
     let limit = args.limit.unwrap_or(20).to_string();
     let query = [("q", &*args.query), ("limit", &limit)];
     session.get("/api/failures", &query).await
+}
+
+pub(super) async fn experiment(session: &Session, args: ExperimentOf) -> Document {
+    let query = [
+        ("a", &*args.a),
+        ("b", &args.b),
+        ("by", &args.by),
+        ("success", &args.success),
+    ];
+    session.get("/api/experiments", &query).await
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {

@@ -171,6 +171,7 @@ fn every_tool_has_a_schema_and_says_that_it_only_reads() {
             "usage",
             "overview",
             "failures",
+            "experiment",
             "diff",
             "whatif"
         ]

@@ -33,7 +33,7 @@ pub(super) struct Tool {
     ask: for<'a> fn(&'a Session, Value) -> Asked<'a>,
 }
 
-const TOOLS: [Tool; 10] = [
+const TOOLS: [Tool; 11] = [
     Tool {
         name: "list_runs",
         title: "List runs",
@@ -113,6 +113,17 @@ const TOOLS: [Tool; 10] = [
         schema: schema::<calls::FailuresOf>,
         ask: |session, arguments| {
             Box::pin(async move { calls::failures(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "experiment",
+        title: "Compare two sets of runs",
+        description: "Tells whether one set of runs solves more tasks than another, and at what cost. Runs of the same task are \
+            paired. `verdict` is the answer in a sentence; `measures` has each difference with its 95% interval and corrected \
+            p-value; `task_rows` lists the tasks that only one side solved first.",
+        schema: schema::<calls::ExperimentOf>,
+        ask: |session, arguments| {
+            Box::pin(async move { calls::experiment(session, read(arguments)?).await })
         },
     },
     Tool {
