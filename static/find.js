@@ -1,5 +1,4 @@
-// Searches a transcript while the user types, marks the text in the steps on the page, and moves between the steps that
-// contain it.
+// Searches a transcript while the user types, and moves between the steps that contain the text. found.js marks it.
 
 const DELAY = 250; // ms between the last key and the search
 const found = () => document.getElementById("found");
@@ -8,28 +7,7 @@ const hits = () => (found()?.dataset.steps ?? "").split(" ").filter(Boolean).map
 let at = 0; // the step at the top of the window
 let held; // the steps on the page
 let goal; // the step to show the text in, once it's on the page
-let ranges = []; // where the text is on the page
 let [shown, asked, timer] = [field()?.value, 0, 0]; // the text that was searched for, the number of the search, and its delay
-
-/** Marks the text in the steps on the page, without changing them. */
-function paint() {
-  ranges = [];
-  const text = found()?.dataset.text.toLowerCase();
-  const nodes = document.createTreeWalker(document.getElementById("transcript"), NodeFilter.SHOW_TEXT);
-  for (let node = nodes.nextNode(); node && text; node = nodes.nextNode()) {
-    const words = node.data.toLowerCase();
-    if (words.length !== node.data.length) continue; // positions would differ
-    for (let start = words.indexOf(text); start >= 0; start = words.indexOf(text, start + text.length)) {
-      const range = new Range();
-      range.setStart(node, start);
-      range.setEnd(node, start + text.length);
-      ranges.push(range);
-      for (let part = node.parentElement.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
-    }
-  }
-  CSS.highlights?.set("found", new Highlight(...ranges));
-  count();
-}
 
 /** Says which of the steps found is at the top of the window. */
 function count() {
@@ -40,21 +18,12 @@ function count() {
   if (output.textContent !== words) output.textContent = words; // screen readers announce a change
 }
 
-/** Scrolls a box with the text, and the window, so that the first place in step `n` is visible. */
-function reveal(n) {
-  const step = document.getElementById(`t${n}`);
-  const range = ranges.find((range) => step?.contains(range.startContainer));
-  if (!range) return;
-  const box = range.startContainer.parentElement.closest("pre");
-  const place = () => range.getBoundingClientRect();
-  if (box && box.scrollHeight > box.clientHeight) box.scrollTop += place().top - box.getBoundingClientRect().top - box.clientHeight / 2;
-  const edge = document.getElementById("trbar").getBoundingClientRect().bottom;
-  if (place().top < edge || place().bottom > innerHeight) scrollBy({ top: place().top - innerHeight / 2, behavior: "instant" });
-}
+const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+const paint = () => (tell("found:mark"), count());
 
 function go(step) {
   goal = step;
-  document.dispatchEvent(new CustomEvent("transcript:go", { detail: step }));
+  tell("transcript:go", step);
 }
 
 /** Moves to the next or previous step with the text. Wraps around at the ends. */
@@ -79,7 +48,7 @@ async function search() {
   if (text) address.searchParams.set("find", text);
   else address.searchParams.delete("find");
   history.replaceState(history.state, "", address);
-  await new Promise((done) => document.dispatchEvent(new CustomEvent("transcript:reload", { detail: done })));
+  await new Promise((done) => tell("transcript:reload", done));
   paint();
   const next = hits().find((step) => step >= at) ?? hits()[0];
   if (next !== undefined) go(next);
@@ -98,7 +67,7 @@ if (field()) {
     count();
     if (at !== goal) return;
     goal = undefined;
-    reveal(at);
+    tell("found:show", at);
   });
   document.addEventListener("transcript:key", ({ detail }) => ["n", "N"].includes(detail) && move(detail));
   document.addEventListener("input", ({ target }) => target === field() && plan());

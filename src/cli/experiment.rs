@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::command::{Done, FIELDS, cut, write_json};
+use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::{serve, sessions};
@@ -125,14 +125,7 @@ fn query(text: &str, clock: &Clock) -> Result<Query, Error> {
         let error = Error::new(Kind::Usage, format!("unknown option {text}"));
         return Err(error.hint("`board experiment --help` shows the options"));
     }
-    let query = Query::parse_at(text, clock);
-    match query.ignored.first() {
-        Some(ignored) => {
-            let what = format!("{}: {}", ignored.text, ignored.why);
-            Err(Error::new(Kind::Usage, what).hint(FIELDS))
-        }
-        None => Ok(query),
-    }
+    super::command::query_at(text, clock)
 }
 
 fn write_text(

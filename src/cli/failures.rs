@@ -4,13 +4,12 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::command::{Done, FIELDS, cut, write_json};
+use super::command::{Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
 use super::{serve, sessions};
 use crate::analysis::failures::{Failure, Failures, failures};
 use crate::analysis::format::{self, MISSING, age, count, visible_line};
-use crate::analysis::query::{Clock, Query};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 use crate::live::Library;
@@ -67,12 +66,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             .hint("pass a directory that contains runs, or --sessions: board failures DIR")
             .into());
     }
-    let clock = Clock::at(look.now, &look.zone);
-    let query = Query::parse_at(args.query.as_deref().unwrap_or_default(), &clock);
-    if let Some(ignored) = query.ignored.first() {
-        let what = format!("{}: {}", ignored.text, ignored.why);
-        return Err(Error::new(Kind::Usage, what).hint(FIELDS).into());
-    }
+    let query = query(args.query.as_deref().unwrap_or_default(), look)?;
     let (runs, _) = library.listed(false);
     let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
     let chosen = runs.iter().map(AsRef::as_ref);

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Semaphore, watch};
 
 use crate::analysis::format::visible_line;
-use crate::live::{Editor, Library};
 use crate::analysis::query::{Clock, Query};
+use crate::live::{Editor, Library};
 use crate::page::error::WebError;
 use crate::page::runs::saved::SavedViews;
 use crate::page::shell::{NavItem, Shell, now};

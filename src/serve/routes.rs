@@ -7,9 +7,8 @@ use axum::routing::get;
 use super::{backpressure, events, health, openapi, statics};
 use crate::page::app::AppState;
 use crate::page::{
-    compare, edits, error_page, experiment, export, extract, failures, jump, keys, overview, replay, run, runs,
-    scores,
-    search, state, step, sweep, usage, whatif,
+    compare, edits, error_page, experiment, export, extract, failures, jump, keys, overview,
+    replay, run, runs, scores, search, state, step, sweep, usage, whatif,
 };
 
 /// Routes for all callers, without admission checks.

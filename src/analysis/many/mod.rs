@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 
 use super::calendar::{Calendar, Moment};
 use super::columns::{COST, DURATION, MODEL, STOP, TOKENS};
+use super::cost_shares::CostShares;
 use super::run_result::RunResult;
 use super::select::{Adding, Total};
 use super::summary::Summary;
@@ -486,6 +487,7 @@ fn scale(now: &[Placed<'_>], days: Days, today: Date) -> Option<Scale> {
 
 fn totals(runs: &[&Summary]) -> Totals {
     let [mut tokens, mut cost, mut duration] = [TOKENS, COST, DURATION].map(Adding::new);
+    let shares = CostShares::of(runs.iter().copied());
     let mut totals = Totals {
         runs: runs.len(),
         ..Totals::default()
@@ -503,7 +505,7 @@ fn totals(runs: &[&Summary]) -> Totals {
             continue;
         }
         for sum in [&mut tokens, &mut cost, &mut duration] {
-            sum.add(run);
+            sum.add(run, &shares);
         }
     }
     let [tokens, cost, duration] = [tokens, cost, duration].map(|sum| Measure::from(sum.total()));
@@ -603,6 +605,10 @@ impl Report<'_> {
         self.scale.as_ref()?.bar(moment?.day)
     }
 
+    fn shares_now(&self) -> CostShares<'_> {
+        CostShares::of(self.now.iter().map(|(run, _)| *run))
+    }
+
     fn number_of_bars(&self) -> usize {
         self.scale.as_ref().map_or(0, |scale| scale.bars.len())
     }
@@ -654,9 +660,10 @@ impl Report<'_> {
         let mut all = Used::default();
         let mut all_before = Used::default();
         let mut all_bars = vec![ModelBar::default(); self.number_of_bars()];
+        let shares = self.shares_now();
         for (n, (run, moment)) in self.now.iter().enumerate() {
             let bar = self.bar(*moment);
-            for part in parts(run) {
+            for part in parts(run, shares.cost(run)) {
                 used.entry(part.model).or_default().add(&part, n + 1);
                 all.add(&part, n + 1);
                 let Some(bar) = bar else { continue };
@@ -668,8 +675,9 @@ impl Report<'_> {
                 }
             }
         }
+        let shares = CostShares::of(self.before.iter().copied());
         for (n, run) in self.before.iter().enumerate() {
-            for part in parts(run) {
+            for part in parts(run, shares.cost(run)) {
                 before.entry(part.model).or_default().add(&part, n + 1);
                 all_before.add(&part, n + 1);
             }
@@ -787,6 +795,8 @@ impl Report<'_> {
 
     fn projects(&self) -> Vec<ProjectRow> {
         let mut found: BTreeMap<Option<&str>, ProjectRow> = BTreeMap::new();
+        let shares = CostShares::of(self.runs.iter().copied());
+        let shares_before = CostShares::of(self.before.iter().copied());
         for run in &self.runs {
             let name = run.project.as_deref().filter(|name| !name.is_empty());
             let row = found.entry(name).or_insert_with(|| ProjectRow {
@@ -810,7 +820,7 @@ impl Report<'_> {
                 let sum = row.tokens.get_or_insert_default();
                 *sum = sum.saturating_add(tokens);
             }
-            let cost = Measure::of_cost(run);
+            let cost = Measure::of_cost(run, &shares);
             if let Some((cost, is_estimate)) = cost {
                 *row.cost.get_or_insert_default() += cost;
                 row.cost_is_estimated |= is_estimate;
@@ -822,7 +832,8 @@ impl Report<'_> {
                 continue;
             };
             row.runs_before += 1;
-            if let Some((cost, _)) = Measure::of_cost(run).filter(|_| !run.partial) {
+            let cost = Measure::of_cost(run, &shares_before).filter(|_| !run.partial);
+            if let Some((cost, _)) = cost {
                 *row.cost_before.get_or_insert_default() += cost;
             }
         }
@@ -839,9 +850,9 @@ impl Report<'_> {
 }
 
 impl Measure {
-    /// Returns the cost of a run as its row has it, and whether it's an estimate.
-    fn of_cost(run: &Summary) -> Option<(f64, bool)> {
-        let amount = super::select::Amount::of(COST, run)?;
+    /// Returns what a run counts in a sum of costs, and whether it's an estimate.
+    fn of_cost(run: &Summary, shares: &CostShares<'_>) -> Option<(f64, bool)> {
+        let amount = super::select::Amount::of(COST, run, shares)?;
         Some((amount.number, amount.is_estimate))
     }
 }
@@ -857,7 +868,7 @@ impl ModelBar {
 
 impl RunLine {
     fn of(run: &Summary) -> Self {
-        let cost = Measure::of_cost(run);
+        let cost = Measure::of_cost(run, &CostShares::default());
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Self {
             key: run.key.to_string(),
