@@ -13,7 +13,7 @@ pub(super) fn share_words(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         _ if percent > 0.0 && percent < 0.5 => "<1%".to_owned(),
-        _ if percent < 100.0 && percent >= 99.5 => ">99%".to_owned(),
+        _ if (99.5..100.0).contains(&percent) => ">99%".to_owned(),
         _ => format!("{percent:.0}%"),
     }
 }
@@ -69,7 +69,7 @@ pub fn points_words(value: f64) -> String {
 /// Formats a difference of scores: `+0.09`, `+0.003`.
 pub(super) fn score_words(value: f64) -> String {
     signed(value, |value| match value {
-        _ if value >= 0.0095 || value < 0.0005 => format::score(value),
+        _ if !(0.0005..0.0095).contains(&value) => format::score(value),
         _ => format!("{value:.3}"),
     })
 }
