@@ -49,6 +49,7 @@ pub(crate) static EVERYWHERE: Section = Section {
         key(&["g", "w"], "what-if"),
         key(&["g", "e"], "recent edits"),
         key(&["g", "u"], "usage"),
+        key(&["g", "x"], "experiments"),
         key(&["g", "f"], "search the text of all runs"),
         command(&["t"], "change theme (system, light, dark)"),
         key(&["Esc"], "close, clear, leave the field"),
