@@ -319,6 +319,7 @@ fn help_of_every_command() {
       problems           The number of problems: issues that may affect what board shows
       partial            Whether it's still being indexed
       duplicate_of       The run that has the same records and is counted instead
+      cost_in            The run whose recorded cost includes this run's
       also_at            Where its duplicates are
       copies_say         How its duplicates differ
       copied_from        The run from which its first steps are copied
@@ -326,13 +327,14 @@ fn help_of_every_command() {
       agent              The names of its agents (not in JSON)
       tool               The names of the tools that it called (not in JSON)
       file               The paths of files that it edited, as far as the trace records them (not in JSON)
+      failure            What failed in it, without numbers, paths and quoted texts (not in JSON)
       err                Whether a step has an error (not in JSON)
       weekday            The day of the week on which it started, in your time zone: mon..fri, sat (not in JSON)
       hour               The hour at which it started, in your time zone: 0 to 23, 9..17, 22..4 (not in JSON)
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
       path verdict verdict_second tokens_estimated critic models task partial also_at copies_say
-      agent tool file err weekday hour state.KEY
+      agent tool file failure err weekday hour state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs
