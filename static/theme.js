@@ -19,10 +19,11 @@
     if (theme === "system") delete root.dataset.theme;
     else root.dataset.theme = theme;
     const button = document.querySelector("[data-theme-button]");
-    if (!button) return;
+    const words = button?.querySelector(".vh");
+    if (!words) return; // another tab changed the theme before this page was complete
     const next = themes[(themes.indexOf(theme) + 1) % themes.length];
     button.title = `Theme: ${theme}`;
-    button.querySelector(".vh").textContent = `Theme: ${theme}. Switch to ${next}`;
+    words.textContent = `Theme: ${theme}. Switch to ${next}`;
   };
 
   show(stored());

@@ -115,7 +115,15 @@ fn groups_are_rows_with_counts_and_sums() {
         .iter()
         .map(|chip| (chip.label.as_str(), chip.active))
         .collect();
-    assert_eq!(on, [("none", false), ("task", false), ("project", true)]);
+    assert_eq!(
+        on,
+        [
+            ("none", false),
+            ("status", false),
+            ("project", true),
+            ("task", false)
+        ]
+    );
 }
 
 #[test]
