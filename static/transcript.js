@@ -10,16 +10,17 @@ const bar = document.getElementById("trbar");
 const edge = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight; // where the steps begin in the window
 const top = (n) => document.getElementById(`t${n}`)?.getBoundingClientRect().top;
 const url = `${location.pathname.replace(/\/$/, "")}/transcript/part`;
-let busy, asked; // the request in progress, and the step at the top of the window at the last request
+let busy, asked; // the request in progress, and the step in the middle of the window at the last request
 let aim, before = new Map(); // the step moved to, until the user scrolls (it may not come to the top); where each step was
 
-const idle = async () => { while (busy) await busy.catch(() => {}); };
+const idle = async () => { while (busy) await busy; };
 const isAtBottom = () => scrollY > 0 && innerHeight + scrollY > document.documentElement.scrollHeight - 40;
 const isAtEnd = () => number("end") === number("total") && isAtBottom();
 const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 
-/** The first step below the bars. */
-const current = () => steps().find((step) => step.getBoundingClientRect().bottom > edge() + 4) ?? steps().at(-1);
+/** The first step below the bars, or below `y`. Steps load around the middle one: around the first, visible ones may be missing. */
+const current = (y = edge() + 4) => steps().find((step) => step.getBoundingClientRect().bottom > y) ?? steps().at(-1);
+const middle = () => Number(current((edge() + innerHeight) / 2).dataset.n);
 
 /** After a change: sizes the gaps as if the other steps were like those on the page, and puts step `n` at `place`. */
 function settle(n, place) {
@@ -35,8 +36,8 @@ function settle(n, place) {
 /** Loads the steps around step `n`. Keeps its position in the window, or moves it to the top if it wasn't loaded. */
 async function load(n) {
   const [from, had, find] = [scrollY, held(), encodeURIComponent(document.getElementById("found")?.dataset.text ?? "")];
-  busy = Promise.resolve(htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" }));
-  busy = await busy.catch(() => {}).then(() => undefined);
+  const request = htmx.ajax("GET", `${url}?around=${n}&find=${find}`, { source: "#outline", target: "#transcript", swap: "outerMorph" });
+  await (busy = Promise.resolve(request).catch(() => {}).finally(() => (busy = undefined)));
   const isMoved = scrollY !== from; // the user has scrolled on
   settle(n, before.get(n) ?? (isMoved ? undefined : edge()));
   if (isMoved || held() !== had) requestAnimationFrame(check);
@@ -47,7 +48,7 @@ function check() {
   const all = steps();
   if (busy || !all.length) return;
   const [first, last] = [all[0].getBoundingClientRect().top, all.at(-1).getBoundingClientRect().bottom];
-  const [above, below, n] = [number("first"), number("total") - number("end"), Number(current().dataset.n)];
+  const [above, below, n] = [number("first"), number("total") - number("end"), middle()];
   if ((first > innerHeight && above) || (last < 0 && below)) {
     // Only a gap is visible: load the step that would be there.
     const height = (last - first) / all.length;
@@ -81,8 +82,7 @@ if (box()) {
   addEventListener("resize", () => settle());
   for (const hand of ["wheel", "pointerdown", "touchmove", "keydown"]) addEventListener(hand, () => (aim = undefined), { capture: true, passive: true });
   document.addEventListener("transcript:go", ({ detail }) => (detail === "end" ? toEnd() : go(detail)));
-  const again = () => current() && load(Number(current().dataset.n));
-  document.addEventListener("transcript:reload", ({ detail }) => idle().then(again).then(() => detail()));
+  document.addEventListener("transcript:reload", ({ detail }) => idle().then(() => current() && load(middle())).then(() => detail()));
   document.addEventListener("htmx:before:swap", () => (before = new Map(steps().map((step) => [Number(step.dataset.n), step.getBoundingClientRect().top]))));
   document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
     if (ctx.sourceElement?.id !== "pulse") return;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::command::{Done, query, write_json};
 use super::look::{Ink, Look};
+use super::roots::no_runs;
 use crate::analysis::format::{age, counted, visible_line};
-use crate::error::{Error, Kind};
 use crate::live::Library;
 use crate::page::edits::recent::{Found, PAGE, RecentEdits};
 
@@ -40,9 +40,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     let library = Library::load(vec![args.root]);
     for root in library.status().roots {
         if let Some(fault) = root.fault {
-            let what = format!("no runs in {}: {fault}", root.path.display());
-            let error = Error::new(Kind::NotFound, what);
-            return Err(error
+            return Err(no_runs(&root.path, &fault)
                 .hint("pass a directory that contains runs: board edits DIR")
                 .into());
         }

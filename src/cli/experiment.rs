@@ -1,12 +1,11 @@
 //! `board experiment`: compares two sets of runs, and checks a condition on the difference.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use super::command::{Done, cut, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
-use super::{serve, sessions};
+use super::roots::Roots;
 use crate::analysis::experiment::{
     By, Condition, Experiment, Finding, MeasureGroup, Question, Rule, Set, experiment, tasks_digits,
 };
@@ -14,7 +13,6 @@ use crate::analysis::format::{capitalised, visible_line};
 use crate::analysis::query::{Clock, Query};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
-use crate::live::Library;
 
 /// The width of a line of names.
 const WIDTH: usize = 78;
@@ -43,12 +41,8 @@ pub(super) struct Args {
     /// The second set
     #[arg(allow_hyphen_values = true)]
     b: String,
-    /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
-    #[arg(value_name = "ROOT")]
-    roots: Vec<PathBuf>,
-    /// Also search this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
-    #[arg(long)]
-    sessions: bool,
+    #[command(flatten)]
+    roots: Roots,
     /// Which runs belong together: those of the same task, or nothing
     #[arg(long, value_name = "task|nothing", default_value = "task")]
     by: By,
@@ -71,24 +65,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let clock = Clock::at(look.now, &look.zone);
     let (a, b) = (query(&args.a, &clock)?, query(&args.b, &clock)?);
-    let config = args.settings.read()?;
-    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
-    for root in &roots {
-        super::stores::refuse(root)?;
-    }
-    let library = Library::load_with(roots, config.prices);
-    let faults = library.status().roots.into_iter();
-    if let Some((root, fault)) = faults
-        .filter_map(|root| Some((root.path, root.fault?)))
-        .next()
-    {
-        let what = format!("no runs in {}: {fault}", root.display());
-        return Err(Error::new(Kind::NotFound, what)
-            .hint("pass the directory after both queries: board experiment A B DIR")
-            .into());
-    }
-    let (runs, _) = library.listed(false);
-    let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
+    let runs = args.roots.runs(
+        &args.settings,
+        "pass the directory after both queries: board experiment A B DIR",
+    )?;
     let matching = |query: &Query| -> Vec<&Summary> {
         let runs = runs.iter().map(AsRef::as_ref);
         runs.filter(|run: &&Summary| query.matches(*run)).collect()

@@ -2,17 +2,15 @@
 //! next.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use super::command::{Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
-use super::{serve, sessions};
+use super::roots::Roots;
 use crate::analysis::failures::{Failure, Failures, failures};
 use crate::analysis::format::{self, MISSING, age, count, visible_line};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
-use crate::live::Library;
 
 /// The most characters of a message in the table.
 const MAX_MESSAGE: usize = 60;
@@ -27,12 +25,8 @@ const DEFAULT_LIMIT: usize = 30;
     after_help = "Numbers, paths, quoted texts, addresses, ids and times are folded before messages are compared. Runs with a failure: board list ROOT failure:ID"
 )]
 pub(super) struct Args {
-    /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
-    #[arg(value_name = "ROOT")]
-    roots: Vec<PathBuf>,
-    /// Also count this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
-    #[arg(long)]
-    sessions: bool,
+    #[command(flatten)]
+    roots: Roots,
     /// Count only matching runs, as in `board list`
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
@@ -50,25 +44,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let config = args.settings.read()?;
-    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
-    for root in &roots {
-        super::stores::refuse(root)?;
-    }
-    let library = Library::load_with(roots, config.prices);
-    let faults = library.status().roots.into_iter();
-    if let Some((root, fault)) = faults
-        .filter_map(|root| Some((root.path, root.fault?)))
-        .next()
-    {
-        let what = format!("no runs in {}: {fault}", root.display());
-        return Err(Error::new(Kind::NotFound, what)
-            .hint("pass a directory that contains runs, or --sessions: board failures DIR")
-            .into());
-    }
     let query = query(args.query.as_deref().unwrap_or_default(), look)?;
-    let (runs, _) = library.listed(false);
-    let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
+    let runs = args.roots.runs(
+        &args.settings,
+        "pass a directory that contains runs, or --sessions: board failures DIR",
+    )?;
     let chosen = runs.iter().map(AsRef::as_ref);
     let report = failures(
         chosen.filter(|run: &&Summary| query.matches(*run)),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look, ink_of};
+use super::roots::no_runs;
 use crate::analysis::columns::{self, COLUMNS, Column, RUN, RunRow, STATUS, TITLE, VERDICT, Width};
 use crate::analysis::format::{MISSING, count, counted, visible_line};
 use crate::analysis::query::{CalendarField, Clock, Needle, Query, Sort, Test};
@@ -132,10 +133,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         .as_ref()
         .and_then(|root| Some((root, root.fault.as_ref()?)))
     {
-        let error = Error::new(
-            Kind::NotFound,
-            format!("no runs in {}: {fault}", root.path.display()),
-        );
+        let error = no_runs(&root.path, fault);
         // The query may have been taken for the directory.
         let is_query = args.query.is_none() && has_field(&root.path.to_string_lossy());
         return Err(match is_query {

@@ -25,6 +25,7 @@ mod near;
 mod open;
 mod outline;
 mod overview;
+mod roots;
 mod run;
 mod scores;
 mod search;

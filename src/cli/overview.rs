@@ -1,19 +1,16 @@
 //! `board overview`: prints what changed, and totals over many runs.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use super::command::{Between, Done, cut, query, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
-use super::{serve, sessions};
+use super::roots::Roots;
 use crate::analysis::format::{self, MISSING, count, visible_line};
 use crate::analysis::many::{Asked, Overview, amounts, cost_words, counts, last_part, overview};
 use crate::analysis::run_result::RunResult;
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::Days;
-use crate::error::{Error, Kind};
-use crate::live::Library;
 
 /// Rows of a list.
 const ROWS: usize = 10;
@@ -28,12 +25,8 @@ const MAX_NAME: usize = 40;
     after_help = "The first line is the clearest change of a repeated task, if chance alone would hardly show it, else a large change of the cost, else the totals. Changes compare with as many days before, up to the same time of day."
 )]
 pub(super) struct Args {
-    /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
-    #[arg(value_name = "ROOT")]
-    roots: Vec<PathBuf>,
-    /// Also count this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
-    #[arg(long)]
-    sessions: bool,
+    #[command(flatten)]
+    roots: Roots,
     /// Count only matching runs, as in `board list`
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
@@ -48,24 +41,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let query = query(args.query.as_deref().unwrap_or_default(), look)?;
-    let config = args.settings.read()?;
-    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
-    for root in &roots {
-        super::stores::refuse(root)?;
-    }
-    let library = Library::load_with(roots, config.prices);
-    let faults = library.status().roots.into_iter();
-    let fault = faults
-        .filter_map(|root| Some((root.path, root.fault?)))
-        .next();
-    if let Some((root, fault)) = fault {
-        let what = format!("no runs in {}: {fault}", root.display());
-        return Err(Error::new(Kind::NotFound, what)
-            .hint("pass a directory that contains runs, or --sessions: board overview DIR")
-            .into());
-    }
-    let (runs, _) = library.listed(query.asks_for_copies());
-    let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
+    let runs = args.roots.runs(
+        &args.settings,
+        "pass a directory that contains runs, or --sessions: board overview DIR",
+    )?;
     let chosen = runs
         .iter()
         .map(AsRef::as_ref)

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::command::{Done, query, write_json};
 use super::look::{Ink, Look};
+use super::roots::no_runs;
 use crate::analysis::format::lowered;
 use crate::analysis::format::{bytes, counted, visible_line};
 use crate::analysis::search::{LeftOut, LineMatch, Needle, Tally};
@@ -109,8 +110,7 @@ fn runs(
     look: &Look,
 ) -> Result<(BTreeMap<RunKey, RunDir>, usize)> {
     let none = |fault: String| {
-        let what = format!("no runs in {}: {fault}", root.display());
-        Error::new(Kind::NotFound, what)
+        no_runs(root, &fault)
             .hint("check the path; the directory comes first: board search ROOT TEXT")
     };
     // A duplicate may contain records that the other file lacks, so all files are searched.

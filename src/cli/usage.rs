@@ -1,7 +1,6 @@
 //! `board usage`: prints what runs used, by day, week, month, run, model or project.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
@@ -9,13 +8,11 @@ use jiff::{Timestamp, ToSpan as _};
 use super::command::{Between, Done, cut, query_at, write_json};
 use super::config::Settings;
 use super::look::{Ink, Look};
-use super::{serve, sessions};
+use super::roots::Roots;
 use crate::analysis::format::{self, MISSING, visible_line};
 use crate::analysis::query::Clock;
 use crate::analysis::summary::Summary;
 use crate::analysis::usage::{By, Days, Usage, Used, usage};
-use crate::error::{Error, Kind};
-use crate::live::Library;
 
 /// The most characters of a row's name.
 const MAX_NAME: usize = 44;
@@ -56,12 +53,8 @@ pub(super) struct Args {
     /// How to group runs
     #[arg(value_name = "BY")]
     what: What,
-    /// Directories to search, up to 8 levels deep [default: the roots in the settings, else ./runs]
-    #[arg(value_name = "ROOT")]
-    roots: Vec<PathBuf>,
-    /// Also count this user's Claude Code, Codex, Gemini CLI and Qwen Code sessions
-    #[arg(long)]
-    sessions: bool,
+    #[command(flatten)]
+    roots: Roots,
     /// Count only matching runs, as in `board list`
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     query: Option<String>,
@@ -86,27 +79,13 @@ fn zone(text: &str) -> Result<TimeZone, String> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let config = args.settings.read()?;
-    let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
-    for root in &roots {
-        super::stores::refuse(root)?;
-    }
-    let library = Library::load_with(roots, config.prices);
-    let faults = library.status().roots.into_iter();
-    if let Some((root, fault)) = faults
-        .filter_map(|root| Some((root.path, root.fault?)))
-        .next()
-    {
-        let what = format!("no runs in {}: {fault}", root.display());
-        return Err(Error::new(Kind::NotFound, what)
-            .hint("pass a directory that contains runs, or --sessions: board usage daily DIR")
-            .into());
-    }
     let zone = args.timezone.as_ref().unwrap_or(&look.zone).clone();
     let clock = Clock::at(look.now, &zone);
     let query = query_at(args.query.as_deref().unwrap_or_default(), &clock)?;
-    let (runs, _) = library.listed(false);
-    let runs: Vec<_> = runs.iter().map(|run| run.summary()).collect();
+    let runs = args.roots.runs(
+        &args.settings,
+        "pass a directory that contains runs, or --sessions: board usage daily DIR",
+    )?;
     let chosen = || {
         let runs = runs.iter().map(AsRef::as_ref);
         runs.filter(|run: &&Summary| query.matches(*run))

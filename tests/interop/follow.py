@@ -40,7 +40,8 @@ class Board:
         raise Wrong("the board did not start")
 
     def rows(self):
-        with urllib.request.urlopen(f"{self.url}/api/runs?q=-duplicate_of:none", timeout=DEADLINE_S) as answer:
+        # All runs, with duplicates: no key is "none".
+        with urllib.request.urlopen(f"{self.url}/api/runs?q=-duplicate_of:%22none%22", timeout=DEADLINE_S) as answer:
             return json.load(answer)["runs"]
 
     def until(self, below, what, holds):

@@ -318,56 +318,17 @@ enum Piece {
 /// Quotes within quotes are read to this depth.
 const MAX_DEPTH: usize = 4;
 
-/// What ends a token.
+/// Marks that end a token, and that no path contains.
+const MARKS: &str = "\"'`“”‘’«»,;<>|…";
+
+/// Returns whether a token ends before this character.
 fn is_break(c: char) -> bool {
-    c.is_whitespace()
-        || matches!(
-            c,
-            '"' | '\''
-                | '`'
-                | '“'
-                | '”'
-                | '‘'
-                | '’'
-                | '«'
-                | '»'
-                | ','
-                | ';'
-                | '('
-                | ')'
-                | '['
-                | ']'
-                | '{'
-                | '}'
-                | '<'
-                | '>'
-                | '|'
-                | '='
-                | '…'
-        )
+    c.is_whitespace() || MARKS.contains(c) || "()[]{}=".contains(c)
 }
 
 /// Returns whether a path may contain this character.
 fn is_of_path(c: char) -> bool {
-    !c.is_whitespace()
-        && !matches!(
-            c,
-            '"' | '\''
-                | '`'
-                | '“'
-                | '”'
-                | '‘'
-                | '’'
-                | '«'
-                | '»'
-                | ','
-                | ';'
-                | '<'
-                | '>'
-                | '|'
-                | '…'
-                | '('
-        )
+    !c.is_whitespace() && !MARKS.contains(c) && c != '('
 }
 
 impl Scan {
