@@ -57,6 +57,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         now: look.now,
         zone: &look.zone,
         limit: if args.json { JSON_ROWS } else { ROWS },
+        is_part: false,
     };
     let overview = overview(chosen, &asked);
     if args.json {

@@ -10,6 +10,9 @@ use crate::page::error::WebError;
 /// Limits the rows, steps or events in one response.
 const MAX_LIMIT: usize = 10_000;
 
+/// Limits a filter on a page with thousands of links that repeat it; bytes.
+const MAX_FILTER: usize = 2_000;
+
 /// The decoded query parameters. If one is repeated, the last value counts, except in
 /// [`Params::all`].
 #[derive(Debug, Default)]
@@ -55,6 +58,19 @@ impl Params {
             .filter(|(known, value)| *known == name && !value.is_empty());
         self.has(name)
             .then(|| given.map(|(_, value)| value.to_owned()).collect())
+    }
+
+    /// Returns a filter for a page whose links all repeat it.
+    ///
+    /// # Errors
+    /// Fails if it's longer than [`MAX_FILTER`].
+    pub(crate) fn filter(&self, name: &str) -> Result<&str, WebError> {
+        let text = self.text(name);
+        if text.len() > MAX_FILTER {
+            let detail = format!("{name} may have at most {MAX_FILTER} bytes on this page.");
+            return Err(WebError::bad_request("Filter too long", &detail));
+        }
+        Ok(text)
     }
 
     /// Returns the requested number of items, at most [`MAX_LIMIT`].

@@ -22,6 +22,7 @@ use super::usage::{Days, Used, by_cost, parts};
 use crate::model::time::utc;
 
 mod change_point;
+mod ranked;
 mod scale;
 mod tasks;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod tests;
 mod trend;
 mod words;
 
+pub use ranked::Ranked;
 pub use scale::Unit;
 pub use tasks::{K, RepeatedTask, TaskRun};
 pub use trend::{amounts, counts, relative};
@@ -57,10 +59,13 @@ pub struct Asked<'a> {
     pub zone: &'a TimeZone,
     /// The rows of a list, at most.
     pub limit: usize,
+    /// Whether only the totals, the runs by day and the newest runs are needed, which an open page
+    /// updates.
+    pub is_part: bool,
 }
 
 /// Many runs, summed up.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Overview {
     /// The first day, `YYYY-MM-DD`, if limited.
     pub since: Option<String>,
@@ -103,6 +108,8 @@ pub struct Overview {
     pub tool_calls: Option<u64>,
     /// The failed ones among the tool calls of runs that record which failed.
     pub tool_errors: Option<u64>,
+    /// The tool calls of runs that record which failed.
+    pub tool_calls_with_errors: Option<u64>,
     /// The projects, the most expensive first.
     pub projects: Ranked<ProjectRow>,
     /// The number of duplicates of these runs, which aren't counted.
@@ -110,6 +117,8 @@ pub struct Overview {
     /// The number of matching runs that are left out because the days are limited and they don't
     /// record when they started.
     pub runs_without_time: usize,
+    /// The number of runs whose start is outside the bars, such as in the future.
+    pub runs_without_bar: usize,
     /// The number of matching runs on any day.
     pub runs_on_any_day: usize,
     /// The current day in the zone of the reader.
@@ -121,7 +130,7 @@ pub struct Overview {
 }
 
 /// What the first line says.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
     /// A repeated task passes less often, or more often, than it did.
@@ -153,6 +162,7 @@ pub enum Finding {
         change: f64,
     },
     /// Nothing stands out.
+    #[default]
     Totals,
 }
 
@@ -265,25 +275,8 @@ fn time<S: Serializer>(micros: &Option<i64>, serializer: S) -> Result<S::Ok, S::
     micros.and_then(utc).serialize(serializer)
 }
 
-/// The first rows of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Ranked<T> {
-    /// The rows.
-    pub rows: Vec<T>,
-    /// The number of further rows.
-    pub left_out: usize,
-}
-
-impl<T> Ranked<T> {
-    fn new(mut rows: Vec<T>, limit: usize) -> Self {
-        let left_out = rows.len().saturating_sub(limit);
-        rows.truncate(limit);
-        Self { rows, left_out }
-    }
-}
-
 /// What a model used.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ModelRow {
     /// The model. Empty if it isn't recorded, or for all models.
     pub name: String,
@@ -332,7 +325,7 @@ pub struct ToolRow {
 }
 
 /// A project.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ProjectRow {
     /// Its directory. Null for runs that don't record one.
     pub name: Option<String>,
@@ -363,7 +356,8 @@ pub fn number<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>
     runs.filter(|run| asked.days.has(day(run))).count()
 }
 
-/// Sums up `runs`. Runs that don't count are skipped.
+/// Sums up `runs`. Runs that don't count are skipped. With `asked.is_part`, only what changes on an
+/// open page is summed up.
 pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'_>) -> Overview {
     let periods = Periods::new(asked.days, asked.now, asked.zone);
     let mut calendar = Calendar::new(asked.zone);
@@ -393,9 +387,12 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
         .unwrap_or_default()
         .to_zoned(asked.zone.clone())
         .date();
+    let runs: Vec<&Summary> = now.iter().map(|(run, _)| *run).collect();
     let report = Report {
         scale: scale(&now, asked.days, today),
-        runs: now.iter().map(|(run, _)| *run).collect(),
+        shares: CostShares::of(runs.iter().copied()),
+        shares_before: CostShares::of(before.iter().copied()),
+        runs,
         now,
         before,
         is_compared,
@@ -404,24 +401,12 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
     let tasks_now = tasks::by_task(&report.runs);
     let tasks_before = tasks::by_task(&report.before);
     let shared = tasks::shared(&tasks_now, &tasks_before);
-    let (all_models, models) = report.models();
-    let projects = report.projects();
-    let totals = totals(&report.runs);
-    let totals_before = is_compared.then(|| self::totals(&report.before));
-    let day = |at: i64, calendar: &mut Calendar<'_>| calendar.at(at).map(|moment| moment.day);
-    let finding = change(&tasks_now, &mut |at| day(at, &mut calendar))
-        .or_else(|| costs(&totals, totals_before.as_ref(), &projects))
-        .unwrap_or(Finding::Totals);
     let word = |day: Option<Date>| day.map(|day| day.to_string());
-    let sum = |of: fn(&Summary) -> Option<u64>| {
-        let known: Vec<u64> = report.runs.iter().filter_map(|run| of(run)).collect();
-        (!known.is_empty()).then(|| known.into_iter().fold(0, u64::saturating_add))
-    };
+    let totals = totals(&report.runs, &report.shares);
+    let totals_before = is_compared.then(|| self::totals(&report.before, &report.shares_before));
     let mut overview = Overview {
         since: word(asked.days.since),
         until: word(asked.days.until),
-        answer: String::new(),
-        finding,
         before: totals_before,
         shared_tasks: shared.map(|(tasks, rate_before, rate)| SharedTasks {
             tasks,
@@ -438,26 +423,47 @@ pub fn overview<'a>(runs: impl IntoIterator<Item = &'a Summary>, asked: &Asked<'
             ..MIN_CHARTED => report.newest(MIN_CHARTED, |_| true),
             _ => Vec::new(),
         },
-        all_models,
-        models,
-        tasks: Ranked::new(tasks::rows(&tasks_now), asked.limit),
-        hours: report.hours(),
-        stop_reasons: report.stop_reasons(),
-        tools: report.tools(),
-        tool_calls: sum(|run| run.tool_calls),
-        tool_errors: sum(|run| run.tool_errors),
-        projects: Ranked::new(projects, asked.limit),
         duplicates: report.runs.iter().map(|run| run.relation.copies).sum(),
         totals,
         runs_without_time,
         runs_on_any_day,
         today,
         days: asked.days,
+        ..Overview::default()
     };
+    overview.runs_without_bar = match &report.scale {
+        Some(_) => dated(&report.now) - overview.bars.iter().map(|bar| bar.runs).sum::<usize>(),
+        None => 0,
+    };
+    if asked.is_part {
+        return overview;
+    }
+    let mut projects = report.projects();
+    let day = |at: i64, calendar: &mut Calendar<'_>| calendar.at(at).map(|moment| moment.day);
+    overview.finding = change(&tasks_now, &mut |at| day(at, &mut calendar))
+        .or_else(|| costs(&overview.totals, overview.before.as_ref(), &projects))
+        .unwrap_or_default();
+    projects.retain(|row| row.runs > 0);
+    (overview.all_models, overview.models) = report.models();
+    overview.tasks = tasks::rows(&tasks_now, asked.limit);
+    overview.hours = report.hours();
+    overview.stop_reasons = report.stop_reasons();
+    overview.tools = report.tools();
+    (overview.tool_calls, overview.tool_errors) = (
+        report.sum(|run| run.tool_calls),
+        report.sum(|run| run.tool_errors),
+    );
+    overview.tool_calls_with_errors =
+        report.sum(|run| run.tool_calls.filter(|_| run.tool_errors.is_some()));
+    overview.projects = Ranked::new(projects, asked.limit);
     overview.answer = overview.sentence();
     overview
 }
 
+/// Returns how many of the runs record when they started.
+fn dated(runs: &[Placed<'_>]) -> usize {
+    runs.iter().filter(|(_, moment)| moment.is_some()).count()
+}
 /// Returns the days before the period, whether or not it has ended.
 fn days_before(days: Days, today: Date) -> Option<Days> {
     let until = days.until.map_or(today, |until| until.min(today));
@@ -475,17 +481,18 @@ fn scale(now: &[Placed<'_>], days: Days, today: Date) -> Option<Scale> {
         now.iter()
             .filter_map(|(_, moment)| Some(moment.as_ref()?.day))
     };
-    let (first, last) = (known().min()?, known().max()?);
-    let until = days.until.unwrap_or(last.max(first)).min(today.max(last));
+    // A clock that is wrong mustn't squeeze the chart.
+    let first = known().min()?;
+    let last = known().max()?.min(today).max(first);
+    let until = days.until.unwrap_or(last).min(today.max(last));
     Some(Scale::new(
         days.since.unwrap_or(first),
         if days.since.is_some() { until } else { last },
     ))
 }
 
-fn totals(runs: &[&Summary]) -> Totals {
+fn totals(runs: &[&Summary], shares: &CostShares<'_>) -> Totals {
     let [mut tokens, mut cost, mut duration] = [TOKENS, COST, DURATION].map(Adding::new);
-    let shares = CostShares::of(runs.iter().copied());
     let mut totals = Totals {
         runs: runs.len(),
         ..Totals::default()
@@ -494,7 +501,7 @@ fn totals(runs: &[&Summary]) -> Totals {
         if let Some(result) = run.result() {
             *totals.results.entry(result).or_default() += 1;
         }
-        if let Some(passed) = tasks::passed(run) {
+        if let Some(passed) = run.solved() {
             totals.judged += 1;
             totals.passed += usize::from(passed);
         }
@@ -503,7 +510,7 @@ fn totals(runs: &[&Summary]) -> Totals {
             continue;
         }
         for sum in [&mut tokens, &mut cost, &mut duration] {
-            sum.add(run, &shares);
+            sum.add(run, shares);
         }
     }
     let [tokens, cost, duration] = [tokens, cost, duration].map(|sum| Measure::from(sum.total()));
@@ -578,12 +585,15 @@ struct Report<'a> {
     /// The runs of `now`.
     runs: Vec<&'a Summary>,
     before: Vec<&'a Summary>,
+    /// The shares in recorded costs among `runs`, and among `before`.
+    shares: CostShares<'a>,
+    shares_before: CostShares<'a>,
     is_compared: bool,
     scale: Option<Scale>,
     limit: usize,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
     fn unit(&self) -> Unit {
         self.scale.as_ref().map_or(Unit::Day, |scale| scale.unit)
     }
@@ -593,8 +603,10 @@ impl Report<'_> {
         self.scale.as_ref()?.bar(moment?.day)
     }
 
-    fn shares_now(&self) -> CostShares<'_> {
-        CostShares::of(self.now.iter().map(|(run, _)| *run))
+    /// Adds up a number that runs may record. `None` if no run does.
+    fn sum(&self, of: impl Fn(&Summary) -> Option<u64>) -> Option<u64> {
+        let known = self.runs.iter().filter_map(|run| of(run));
+        known.reduce(u64::saturating_add)
     }
 
     fn number_of_bars(&self) -> usize {
@@ -648,10 +660,14 @@ impl Report<'_> {
         let mut all = Used::default();
         let mut all_before = Used::default();
         let mut all_bars = vec![ModelBar::default(); self.number_of_bars()];
-        let shares = self.shares_now();
+        // As in the totals, a run that is still being read has no final numbers.
+        let is_read = |run: &Summary| !run.partial;
         for (n, (run, moment)) in self.now.iter().enumerate() {
+            if !is_read(run) {
+                continue;
+            }
             let bar = self.bar(*moment);
-            for part in parts(run, shares.cost(run)) {
+            for part in parts(run, self.shares.cost(run)) {
                 used.entry(part.model).or_default().add(&part, n + 1);
                 all.add(&part, n + 1);
                 let Some(bar) = bar else { continue };
@@ -663,9 +679,11 @@ impl Report<'_> {
                 }
             }
         }
-        let shares = CostShares::of(self.before.iter().copied());
         for (n, run) in self.before.iter().enumerate() {
-            for part in parts(run, shares.cost(run)) {
+            if !is_read(run) {
+                continue;
+            }
+            for part in parts(run, self.shares_before.cost(run)) {
                 before.entry(part.model).or_default().add(&part, n + 1);
                 all_before.add(&part, n + 1);
             }
@@ -781,22 +799,21 @@ impl Report<'_> {
         Ranked::new(rows, self.limit)
     }
 
+    /// Returns the projects of both periods.
     fn projects(&self) -> Vec<ProjectRow> {
-        let mut found: BTreeMap<Option<&str>, ProjectRow> = BTreeMap::new();
-        let shares = CostShares::of(self.runs.iter().copied());
-        let shares_before = CostShares::of(self.before.iter().copied());
-        for run in &self.runs {
-            let name = run.project.as_deref().filter(|name| !name.is_empty());
-            let row = found.entry(name).or_insert_with(|| ProjectRow {
+        fn name<'a>(run: &&'a Summary) -> Option<&'a str> {
+            run.project.as_deref().filter(|name| !name.is_empty())
+        }
+        fn new(name: Option<&str>) -> ProjectRow {
+            ProjectRow {
                 name: name.map(str::to_owned),
-                runs: 0,
-                results: BTreeMap::new(),
-                tokens: None,
-                cost: None,
-                cost_is_estimated: false,
-                cost_before: None,
-                runs_before: 0,
-            });
+                ..ProjectRow::default()
+            }
+        }
+        let mut found: BTreeMap<Option<&str>, ProjectRow> = BTreeMap::new();
+        for run in &self.runs {
+            let name = name(run);
+            let row = found.entry(name).or_insert_with(|| new(name));
             row.runs += 1;
             if let Some(result) = run.result() {
                 *row.results.entry(result).or_default() += 1;
@@ -808,19 +825,17 @@ impl Report<'_> {
                 let sum = row.tokens.get_or_insert_default();
                 *sum = sum.saturating_add(tokens);
             }
-            let cost = Measure::of_cost(run, &shares);
+            let cost = Measure::of_cost(run, &self.shares);
             if let Some((cost, is_estimate)) = cost {
                 *row.cost.get_or_insert_default() += cost;
                 row.cost_is_estimated |= is_estimate;
             }
         }
         for run in &self.before {
-            let name = run.project.as_deref().filter(|name| !name.is_empty());
-            let Some(row) = found.get_mut(&name) else {
-                continue;
-            };
+            let name = name(run);
+            let row = found.entry(name).or_insert_with(|| new(name));
             row.runs_before += 1;
-            let cost = Measure::of_cost(run, &shares_before).filter(|_| !run.partial);
+            let cost = Measure::of_cost(run, &self.shares_before).filter(|_| !run.partial);
             if let Some((cost, _)) = cost {
                 *row.cost_before.get_or_insert_default() += cost;
             }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::ranked::Ranked;
+use crate::analysis::experiment::statistics::{pass_at, wilson};
 use crate::analysis::query::Needle;
-use crate::analysis::run_result::RunResult;
 use crate::analysis::summary::Summary;
 use crate::model::names::first_chars;
 
@@ -53,15 +54,6 @@ pub struct TaskRun {
     pub passed: bool,
 }
 
-/// Returns whether a run passed, as far as its result records that.
-pub(super) fn passed(run: &Summary) -> Option<bool> {
-    match run.result()? {
-        RunResult::Success => Some(true),
-        RunResult::Failed => Some(false),
-        _ => run.has_passed().filter(|passed| !passed),
-    }
-}
-
 /// The runs of a task from old to new, each with whether it passed.
 pub(super) type TaskRuns<'a> = Vec<(&'a Summary, bool)>;
 
@@ -70,7 +62,7 @@ pub(super) fn by_task<'a>(runs: &[&'a Summary]) -> Vec<(&'a str, TaskRuns<'a>)> 
     let mut found: Vec<(&str, TaskRuns<'_>)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for run in runs {
-        let Some((task, passed)) = run.task.as_deref().zip(passed(run)) else {
+        let Some((task, passed)) = run.task.as_deref().zip(run.solved()) else {
             continue;
         };
         if task.trim().is_empty() {
@@ -93,26 +85,37 @@ pub(super) fn by_task<'a>(runs: &[&'a Summary]) -> Vec<(&'a str, TaskRuns<'a>)> 
 /// Counts the tasks that were run at least twice.
 pub(super) fn repeated(runs: &[&Summary]) -> usize {
     let mut counts: HashMap<&str, usize> = HashMap::new();
-    for task in runs.iter().filter_map(|run| run.task.as_deref()) {
+    let tasks = runs.iter().filter_map(|run| run.task.as_deref());
+    for task in tasks.filter(|task| !task.trim().is_empty()) {
         *counts.entry(task).or_default() += 1;
     }
     counts.values().filter(|count| **count > 1).count()
 }
 
-/// Returns the repeated tasks, the least reliable first.
-pub(super) fn rows(tasks: &[(&str, TaskRuns<'_>)]) -> Vec<RepeatedTask> {
-    let mut rows: Vec<RepeatedTask> = tasks
+/// Returns the repeated tasks that passed least often, at most `limit`.
+pub(super) fn rows(tasks: &[(&str, TaskRuns<'_>)], limit: usize) -> Ranked<RepeatedTask> {
+    let mut ranked: Vec<(f64, &(&str, TaskRuns<'_>))> = tasks
         .iter()
         .filter(|(_, runs)| runs.len() > 1)
-        .map(|(task, runs)| row(task, runs))
+        .map(|task| (rate(&task.1), task))
         .collect();
-    rows.sort_by(|a, b| {
-        let by_rate = a.pass_at_1.total_cmp(&b.pass_at_1);
+    ranked.sort_by(|(a, (name, runs)), (b, (other, others))| {
+        let by_rate = a.total_cmp(b);
         by_rate
-            .then(b.runs.cmp(&a.runs))
-            .then_with(|| a.name.cmp(&b.name))
+            .then(others.len().cmp(&runs.len()))
+            .then_with(|| name.cmp(other))
     });
-    rows
+    let Ranked { rows, left_out } = Ranked::new(ranked, limit);
+    let rows = rows.into_iter();
+    Ranked {
+        rows: rows.map(|(_, (task, runs))| row(task, runs)).collect(),
+        left_out,
+    }
+}
+
+/// Returns the share of the runs that passed.
+fn rate(runs: &TaskRuns<'_>) -> f64 {
+    runs.iter().filter(|(_, passed)| *passed).count() as f64 / runs.len() as f64
 }
 
 fn row(task: &str, runs: &TaskRuns<'_>) -> RepeatedTask {
@@ -120,7 +123,9 @@ fn row(task: &str, runs: &TaskRuns<'_>) -> RepeatedTask {
         runs.len(),
         runs.iter().filter(|(_, passed)| *passed).count(),
     );
-    let (low, high) = wilson(passed, number);
+    let rate = passed as f64 / number as f64;
+    let (low, high) = wilson(rate, number as f64);
+    let (pass_at_3, all_of_3) = pass_at(K, passed, number).unzip();
     let skipped = number.saturating_sub(MAX_LISTED);
     let listed = runs.iter().skip(skipped);
     RepeatedTask {
@@ -128,11 +133,11 @@ fn row(task: &str, runs: &TaskRuns<'_>) -> RepeatedTask {
         query: query(task),
         runs: number,
         passed,
-        pass_at_1: passed as f64 / number as f64,
+        pass_at_1: rate,
         low,
         high,
-        pass_at_3: pass_at(passed, number, K),
-        all_of_3: all_of(passed, number, K),
+        pass_at_3,
+        all_of_3,
         newest: listed
             .map(|(run, passed)| TaskRun {
                 key: run.key.to_string(),
@@ -153,9 +158,6 @@ pub(super) fn shared(
     now: &[(&str, TaskRuns<'_>)],
     before: &[(&str, TaskRuns<'_>)],
 ) -> Option<(usize, f64, f64)> {
-    let rate = |runs: &TaskRuns<'_>| {
-        runs.iter().filter(|(_, passed)| *passed).count() as f64 / runs.len() as f64
-    };
     let before: HashMap<&str, f64> = before
         .iter()
         .map(|(task, runs)| (*task, rate(runs)))
@@ -168,42 +170,6 @@ pub(super) fn shared(
     (!both.is_empty()).then(|| (both.len(), mean(|pair| pair.0), mean(|pair| pair.1)))
 }
 
-/// Returns the 95% interval of a chance of which `passed` of `number` trials succeeded (Wilson).
-pub(super) fn wilson(passed: usize, number: usize) -> (f64, f64) {
-    const Z: f64 = 1.959_964;
-    if number == 0 {
-        return (0.0, 1.0);
-    }
-    let number = number as f64;
-    let rate = passed as f64 / number;
-    let whole = 1.0 + Z * Z / number;
-    let middle = (rate + Z * Z / (2.0 * number)) / whole;
-    let spread = (rate * (1.0 - rate) / number + Z * Z / (4.0 * number * number)).sqrt();
-    let half = Z * spread / whole;
-    ((middle - half).max(0.0), (middle + half).min(1.0))
-}
-
-/// Returns the chance that at least one of `k` runs passes, drawn from `number` runs of which
-/// `passed` passed. `None` if there are fewer than `k`.
-pub(super) fn pass_at(passed: usize, number: usize, k: usize) -> Option<f64> {
-    let failed = number.checked_sub(passed)?;
-    (number >= k).then(|| 1.0 - drawn(failed, number, k))
-}
-
-/// Returns the chance that all of `k` runs pass.
-pub(super) fn all_of(passed: usize, number: usize, k: usize) -> Option<f64> {
-    (number >= k && passed <= number).then(|| drawn(passed, number, k))
-}
-
-/// Returns the chance that `k` runs drawn from `number` are all among `some` of them.
-fn drawn(some: usize, number: usize, k: usize) -> f64 {
-    if some < k {
-        return 0.0;
-    }
-    let draw = |at: usize| (some - at) as f64 / (number - at) as f64;
-    (0..k).map(draw).product()
-}
-
 /// Returns the first line of a text, not longer than a name.
 pub(super) fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
@@ -211,34 +177,5 @@ pub(super) fn first_line(text: &str) -> String {
     match first_chars(line, MAX_NAME) {
         Some(start) => format!("{start}…"),
         None => line.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pass_at_k_counts_draws_without_replacement() {
-        // 8 of 30: 1 − C(22,3)/C(30,3) = 1 − 1540/4060.
-        assert!((pass_at(8, 30, 3).unwrap() - (1.0 - 1_540.0 / 4_060.0)).abs() < 1e-12);
-        assert!((all_of(8, 30, 3).unwrap() - 56.0 / 4_060.0).abs() < 1e-12);
-        assert_eq!((pass_at(0, 3, 3), all_of(0, 3, 3)), (Some(0.0), Some(0.0)));
-        assert_eq!((pass_at(3, 3, 3), all_of(3, 3, 3)), (Some(1.0), Some(1.0)));
-        assert_eq!((pass_at(1, 3, 3), all_of(2, 3, 3)), (Some(1.0), Some(0.0)));
-        assert_eq!((pass_at(2, 2, 3), all_of(2, 2, 3)), (None, None));
-        assert_eq!((pass_at(3, 2, 1), all_of(3, 2, 1)), (None, None));
-    }
-
-    #[test]
-    fn an_interval_holds_the_rate_and_narrows_with_more_runs() {
-        let (low, high) = wilson(8, 30);
-        // Computed by hand with the formula of Wilson (1927).
-        assert!((low - 0.141_8).abs() < 5e-4, "{low}");
-        assert!((high - 0.444_5).abs() < 5e-4, "{high}");
-        assert_eq!(wilson(0, 0), (0.0, 1.0));
-        let (low, high) = wilson(30, 30);
-        assert!(low < 1.0 && high > 0.999_999, "{low} {high}");
-        assert!(wilson(80, 300).0 > wilson(8, 30).0);
     }
 }

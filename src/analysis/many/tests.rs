@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::analysis::copies::Relation;
 use crate::analysis::query::{Clock, Query, Sort};
 use crate::analysis::select::sample::run;
 use crate::analysis::select::{GROUPINGS, Sum, Window, groups, survey};
 use crate::analysis::summary::Spent;
 use crate::analysis::usage::{By, usage};
 use crate::analysis::verdict::RunStatus;
+use crate::model::RunKey;
 use crate::model::price::{Price, Prices, RequestSize};
 
 fn zone(name: &str) -> TimeZone {
@@ -36,6 +38,7 @@ fn of(runs: &[Summary], days: Days, now: &str, zone: &TimeZone) -> Overview {
         now: micros(now),
         zone,
         limit: 100,
+        is_part: false,
     };
     overview(runs, &asked)
 }
@@ -294,7 +297,10 @@ fn a_large_change_of_the_cost_is_the_finding_if_no_task_changed() {
     }
     let week = days("2026-10-08", "2026-10-14");
     let report = of(&runs, week, "2026-10-14T23:00:00Z", &TimeZone::UTC);
-    assert_eq!(report.answer, "Cost rose ×3.0 to $36.00; api added $24.00.");
+    assert_eq!(
+        report.answer,
+        "Cost is 3.0 times what it was, at $36.00; api added $24.00."
+    );
     let cost = &report.facts()[3];
     assert_eq!(
         (cost.sum.as_str(), cost.change.as_str()),
@@ -356,6 +362,18 @@ fn mixed() -> Vec<Summary> {
             if n % 9 == 0 {
                 run.cost_usd = Some(0.25);
             }
+            // Some are still being read, and a recorded cost may include that of another run.
+            run.partial = n % 17 == 3;
+            if n % 30 == 28 {
+                run.cost_usd = Some(1.5);
+            }
+            if n % 30 == 29 {
+                let relation = Relation {
+                    paid_by: Some(RunKey::new(&format!("mixed/{:03}", n - 1))),
+                    ..Relation::default()
+                };
+                run.relation = relation.into();
+            }
             run.priced(&prices)
         })
         .collect()
@@ -381,6 +399,7 @@ fn the_totals_of_all_views_are_the_same() {
             now,
             zone: &zone,
             limit: 1_000,
+            is_part: false,
         };
         let report = overview(matching(), &asked);
         let used = usage(matching(), By::Day, Days::default(), &zone).total;
@@ -478,6 +497,7 @@ fn names_are_bounded_and_lists_say_what_they_leave_out() {
         now: micros("2026-10-31T12:00:00Z"),
         zone: &TimeZone::UTC,
         limit: 5,
+        is_part: false,
     };
     let report = overview(&runs, &asked);
     assert_eq!((report.tools.rows.len(), report.tools.left_out), (5, 205));
@@ -487,4 +507,50 @@ fn names_are_bounded_and_lists_say_what_they_leave_out() {
         (201, None)
     );
     assert!(task.name.ends_with('…'));
+}
+
+#[test]
+fn a_project_without_runs_now_may_be_what_the_cost_is_about() {
+    let zone = zone("UTC");
+    let paid = |key: &str, day: u32, project: &str, usd: f64| {
+        let mut run = started(key, &format!("2026-10-{day:02}T10:00:00Z"));
+        run.project = Some(project.into());
+        run.cost_usd = Some(usd);
+        run
+    };
+    let mut runs = vec![started("first", "2026-09-01T00:00:00Z")];
+    for n in 0..12 {
+        runs.push(paid(&format!("w{n}"), 1 + n % 7, "/web", 10.0));
+        runs.push(paid(&format!("a{n}"), 1 + n % 7, "/api", 1.0));
+        runs.push(paid(&format!("b{n}"), 8 + n % 7, "/api", 1.0));
+    }
+    let report = of(
+        &runs,
+        days("2026-10-08", "2026-10-14"),
+        "2026-10-20T00:00:00Z",
+        &zone,
+    );
+    let Finding::Cost {
+        project, change, ..
+    } = &report.finding
+    else {
+        panic!("{:?}", report.finding);
+    };
+    assert_eq!((project.as_deref(), *change), (Some("/web"), -120.0));
+    let names: Vec<_> = report.projects.rows.iter().map(|row| &row.name).collect();
+    assert_eq!(names, [&Some("/api".to_owned())]);
+}
+
+#[test]
+fn a_run_of_the_future_does_not_empty_the_chart() {
+    let zone = zone("UTC");
+    let mut runs: Vec<Summary> = (1..=9)
+        .map(|day| started(&format!("r{day}"), &format!("2026-10-0{day}T10:00:00Z")))
+        .collect();
+    runs.push(started("late", "2099-01-01T00:00:00Z"));
+    let report = of(&runs, Days::default(), "2026-10-20T00:00:00Z", &zone);
+    let charted: usize = report.bars.iter().map(|bar| bar.runs).sum();
+    assert_eq!((charted, report.runs_without_bar), (9, 1));
+    let notes = report.notes().join(" ");
+    assert!(notes.contains("1 run outside the chart"), "{notes}");
 }

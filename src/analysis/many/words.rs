@@ -146,7 +146,10 @@ impl Overview {
             Some(percent) if now > was => format!("Cost rose {percent}."),
             Some(percent) => format!("Cost fell {percent}."),
             None if change == "±0%" => return None,
-            None => format!("Cost rose {change}."),
+            None => format!(
+                "Cost is {} times what it was.",
+                change.trim_start_matches('×')
+            ),
         })
     }
 
@@ -172,7 +175,11 @@ impl Overview {
             let name = format::visible_line(last_part(project)).into_owned();
             format!("; {name} {verb} {mark}{size}")
         });
-        Some(format!("{first} to {to}{}.", by.unwrap_or_default()))
+        let to = match first.ends_with("what it was") {
+            true => format!(", at {to}"),
+            false => format!(" to {to}"),
+        };
+        Some(format!("{first}{to}{}.", by.unwrap_or_default()))
     }
 
     fn totals_sentence(&self) -> String {
@@ -335,6 +342,12 @@ impl Overview {
             notes.push(format!(
                 "{} left out: the start isn't recorded.",
                 counted(self.runs_without_time, "run")
+            ));
+        }
+        if self.runs_without_bar > 0 {
+            notes.push(format!(
+                "{} outside the chart, such as in the future.",
+                counted(self.runs_without_bar, "run")
             ));
         }
         let unpriced = self.all_models.used.runs_without_cost;

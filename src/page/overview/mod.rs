@@ -31,8 +31,6 @@ use crate::page::shell::{NavItem, Pulse, Shell, When, now};
 use crate::page::usage::{PERIODS, days, period, today};
 
 mod charts;
-#[cfg(test)]
-mod tests;
 
 use charts::{Column, Hours, Mix, Part, RunsChart, SMALL, Small, SmallBars, Tick, WEEKDAYS};
 
@@ -52,7 +50,7 @@ const LIVE: &str = "/live/overview";
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     blocking(move || {
         let revision = *state.library.revision().borrow();
-        let view = View::of(&state, &params, ROWS)?;
+        let view = View::of(&state, &params, false)?;
         let shell = state.shell(NavItem::Overview);
         html(&OverviewPage {
             shell: Shell {
@@ -74,7 +72,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
 pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
     blocking(move || {
         let revision = *state.library.revision().borrow();
-        let view = View::of(&state, &params, ROWS)?;
+        let view = View::of(&state, &params, true)?;
         if params.text("kind") != view.kind() {
             return Ok(load_again().into_response());
         }
@@ -98,6 +96,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
             now: now(),
             zone: &state.zone,
             limit: JSON_ROWS,
+            is_part: false,
         };
         json(&overview(chosen(&runs, &query), &asked))
     })
@@ -246,7 +245,7 @@ impl View {
     fn of(
         state: &AppState,
         params: &Params,
-        rows: usize,
+        is_part: bool,
     ) -> Result<Self, crate::page::error::WebError> {
         let own = days(params)?;
         let named = match params.text("period") {
@@ -254,7 +253,7 @@ impl View {
             text => Some(period(text)?),
         };
         let (now, today) = (now(), today(state));
-        let text = params.text("q").to_owned();
+        let text = params.filter("q")?.to_owned();
         let query = state.query(&text);
         let (runs, _) = listed(state, &query);
         let period = match (own, named) {
@@ -269,7 +268,8 @@ impl View {
             days,
             now,
             zone: &state.zone,
-            limit: rows,
+            limit: ROWS,
+            is_part,
         };
         let overview = overview(chosen(&runs, &query), &asked);
         let mut view = Self {
@@ -949,11 +949,22 @@ impl View {
             1 => "1 call".to_owned(),
             _ => format!("{} calls", count(calls)),
         };
-        match self.overview.tool_errors {
-            Some(failed) => format!(
+        let (failed, known) = (
+            self.overview.tool_errors,
+            self.overview.tool_calls_with_errors,
+        );
+        match failed.zip(known) {
+            Some((failed, known)) if known == calls => format!(
                 "{calls_words}, {} failed ({}).",
                 count(failed),
-                format::percent(failed, calls)
+                format::percent(failed, known)
+            ),
+            // Some runs don't record which calls failed.
+            Some((failed, known)) => format!(
+                "{calls_words}. {} failed of the {} whose result is recorded ({}).",
+                count(failed),
+                count(known),
+                format::percent(failed, known)
             ),
             None => format!("{calls_words}."),
         }
