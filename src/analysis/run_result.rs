@@ -113,6 +113,19 @@ impl Summary {
         })
     }
 
+    /// Returns whether the run did its task, as far as its result says. A run that ended at a limit
+    /// or with an error didn't, unless a success is recorded. A person's interruption doesn't show
+    /// whether the agent would have.
+    pub fn solved(&self) -> Option<bool> {
+        match self.result()? {
+            RunResult::Success => Some(true),
+            RunResult::Failed | RunResult::Limit | RunResult::Error => Some(false),
+            RunResult::Finished | RunResult::Cancelled | RunResult::Unknown => {
+                self.has_passed().filter(|passed| !passed)
+            }
+        }
+    }
+
     /// Returns the status that lists show.
     pub fn shown_status(&self) -> ShownStatus {
         match (self.verdict.mark, self.has_passed()) {

@@ -12,7 +12,7 @@ use crate::analysis::experiment::{
     Spread, TaskRow, Unit, change_words, experiment, tasks_digits, tasks_words,
 };
 use crate::analysis::format::{self, MISSING, count, counted};
-use crate::analysis::query::{Ignored, Query};
+use crate::analysis::query::{Ignored, Needle, Query};
 use crate::analysis::summary::Summary;
 use crate::page::answer::{html, json};
 use crate::page::app::AppState;
@@ -46,8 +46,11 @@ const MAX_WITHOUT: usize = 6;
 /// `GET /experiments`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let asked = Asked::new(&params)?;
+    // With many runs, a comparison takes a second.
+    let turn = state.walk().await?;
     blocking(move || {
-        let (a, b) = (Query::parse(&asked.a), Query::parse(&asked.b));
+        let _turn = turn;
+        let (a, b) = (state.query(&asked.a), state.query(&asked.b));
         let (runs, _) = listed(&state, &Query::default());
         let ignored: Vec<(Set, Ignored)> = [(Set::A, &a), (Set::B, &b)]
             .into_iter()
@@ -106,8 +109,10 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
             return Err(error.named(&term.text));
         }
     }
+    let turn = state.walk().await?;
     blocking(move || {
-        let (a, b) = (Query::parse(&asked.a), Query::parse(&asked.b));
+        let _turn = turn;
+        let (a, b) = (state.query(&asked.a), state.query(&asked.b));
         let (runs, _) = listed(&state, &Query::default());
         json(&asked.answer(&runs, &a, &b))
     })
@@ -136,8 +141,8 @@ impl Asked {
             WebError::bad_request("Invalid success rule", &format!("{why}.")).named(rule)
         })?;
         Ok(Self {
-            a: params.text("a").trim().to_owned(),
-            b: params.text("b").trim().to_owned(),
+            a: params.filter("a")?.trim().to_owned(),
+            b: params.filter("b")?.trim().to_owned(),
             by,
             success,
         })
@@ -1034,7 +1039,7 @@ impl Shown<'_> {
         let share = |runs: usize| runs as f64 * 100.0 / most.max(1) as f64;
         let link = |query: &str, reason: &Option<String>| {
             let reason = reason.as_deref().unwrap_or("not recorded");
-            href::runs(&format!("{query} stop:\"{}\"", reason.replace('"', "")))
+            href::runs(&format!("{query} stop:{}", Needle::new(reason)))
         };
         let cells = |row: &ReasonRow| ReasonCells {
             name: row.reason.as_deref().unwrap_or("not recorded").into(),
@@ -1073,10 +1078,8 @@ impl Shown<'_> {
     }
 
     fn runs(&self, set: &str) -> String {
-        let runs = match set {
-            "A" => self.answer.stop_reasons.iter().map(|row| row.a).sum(),
-            _ => self.answer.stop_reasons.iter().map(|row| row.b).sum(),
-        };
+        let (a, b) = self.answer.stop_reasons_of;
+        let runs = if set == "A" { a } else { b };
         counted(runs, "run")
     }
 
@@ -1153,9 +1156,7 @@ fn task_href(row: &TaskRow) -> Option<String> {
 
 /// Formats how many runs of a task succeeded: `2 of 3`, or `solved` for a single run.
 fn solved_words(row: &TaskRow, set: Set) -> String {
-    let runs = row.runs(set);
-    let known = runs.iter().filter(|run| run.solved.is_some()).count();
-    let solved = runs.iter().filter(|run| run.solved == Some(true)).count();
+    let (solved, known) = row.solved(set);
     match (known, solved) {
         (0, _) => "unknown".to_owned(),
         (1, 0) => "not solved".to_owned(),

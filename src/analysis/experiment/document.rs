@@ -1,6 +1,5 @@
 //! Defines the answer of an experiment, which is also its JSON.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -133,6 +132,13 @@ pub struct TaskRow {
     pub b: Vec<TaskRun>,
     /// The number of further runs, which are left out.
     pub runs_left_out: usize,
+    /// How many runs of A succeeded, of how many whose success is known.
+    pub a_solved: (usize, usize),
+    /// The same for B.
+    pub b_solved: (usize, usize),
+    /// The most frequent stop reason of each set's runs that didn't succeed.
+    #[serde(skip)]
+    pub failed_with: (Option<String>, Option<String>),
     /// A run of each set that shows the difference, if there is one.
     pub compare: (String, String),
     /// The whole text of the task, if it's short.
@@ -216,6 +222,10 @@ pub struct Experiment {
     pub task_rows_left_out: usize,
     /// The stop reasons, the most frequent first.
     pub stop_reasons: Vec<ReasonRow>,
+    /// The runs of A and of B whose stop reasons are counted.
+    pub stop_reasons_of: (usize, usize),
+    /// The number of further stop reasons, which are left out.
+    pub stop_reasons_left_out: usize,
     /// What else could count as a success, with the number of runs for which it's known.
     pub other_rules: Vec<RuleOption>,
     /// How sure the answer is.
@@ -281,19 +291,20 @@ impl TaskRow {
         }
     }
 
+    /// Returns how many runs of a set succeeded, of how many whose success is known.
+    pub fn solved(&self, set: Set) -> (usize, usize) {
+        match set {
+            Set::A => self.a_solved,
+            Set::B => self.b_solved,
+        }
+    }
+
     /// Returns the most frequent stop reason of the runs of a set that didn't succeed.
     pub fn failed_with(&self, set: Set) -> Option<&str> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        let failed = self
-            .runs(set)
-            .iter()
-            .filter(|run| run.solved == Some(false));
-        for reason in failed.filter_map(|run| run.stop_reason.as_deref()) {
-            *counts.entry(reason).or_default() += 1;
+        match set {
+            Set::A => self.failed_with.0.as_deref(),
+            Set::B => self.failed_with.1.as_deref(),
         }
-        let most = counts.values().max().copied()?;
-        let mut reasons = counts.into_iter().filter(|(_, count)| *count == most);
-        reasons.next().map(|(reason, _)| reason)
     }
 }
 

@@ -392,11 +392,22 @@ impl Measure {
         let mut effect = paired(&pairs, if is_ratio { 1.0 } else { 0.0 });
         if let Some(effect) = &mut effect
             && self.group == MeasureGroup::Success
-            && effect.interval == Some((0.0, 0.0))
+            && let Some((low, high)) = effect.interval
         {
-            // That no task differed doesn't show that none can.
-            let most = none_of(values.len());
-            effect.interval = Some((-most, most));
+            // That all tasks differed alike doesn't show that none can differ otherwise.
+            let more = if low < high {
+                0.0
+            } else {
+                none_of(values.len())
+            };
+            let (low, high) = ((low - more).max(-1.0), (high + more).min(1.0));
+            // The interval excludes zero if the test does.
+            let is_clear = effect.p < ALPHA;
+            effect.interval = Some(match effect.estimate {
+                estimate if is_clear && estimate > 0.0 => (low.max(f64::EPSILON), high),
+                estimate if is_clear && estimate < 0.0 => (low, high.min(-f64::EPSILON)),
+                _ => (low, high),
+            });
         }
         let scaled = |value: f64| match self.unit {
             Unit::Tasks => value * n,

@@ -138,6 +138,7 @@ pub fn experiment(a: &[&Summary], b: &[&Summary], question: &Question) -> Experi
     let (only_a, only_b) = (only(Set::A), only(Set::B));
     let task_rows_left_out = task_rows.len().saturating_sub(MAX_LISTED);
     task_rows.truncate(MAX_LISTED);
+    let reasons = stop_reasons(&compared);
     let mut answer = Experiment {
         verdict: String::new(),
         finding: Finding::NotClear,
@@ -158,7 +159,9 @@ pub fn experiment(a: &[&Summary], b: &[&Summary], question: &Question) -> Experi
         settings: settings(&compared),
         task_rows,
         task_rows_left_out,
-        stop_reasons: stop_reasons(&compared),
+        stop_reasons_of: (compared.a.len(), compared.b.len()),
+        stop_reasons_left_out: reasons.len().saturating_sub(MAX_REASONS),
+        stop_reasons: reasons.into_iter().take(MAX_REASONS).collect(),
         other_rules: question.success.others(&all.a, &all.b),
         a: side_a,
         b: side_b,
@@ -279,6 +282,11 @@ fn task_row(text: &str, name: String, task: &Task<'_>) -> TaskRow {
             .unwrap_or_default()
     };
     let left_out = |runs: &[Judged<'_>]| runs.len().saturating_sub(MAX_RUNS);
+    let solved = |runs: &[Judged<'_>]| {
+        let known = runs.iter().filter_map(|judged| judged.solved);
+        let solved = known.clone().filter(|solved| *solved).count();
+        (solved, known.count())
+    };
     TaskRow {
         name,
         a_rate,
@@ -287,6 +295,9 @@ fn task_row(text: &str, name: String, task: &Task<'_>) -> TaskRow {
         a: task.a.iter().take(MAX_RUNS).map(shown).collect(),
         b: task.b.iter().take(MAX_RUNS).map(shown).collect(),
         runs_left_out: left_out(&task.a) + left_out(&task.b),
+        a_solved: solved(&task.a),
+        b_solved: solved(&task.b),
+        failed_with: (failed_with(&task.a), failed_with(&task.b)),
         compare: (
             example(&task.a, a_rate, Set::A),
             example(&task.b, b_rate, Set::B),
@@ -295,6 +306,18 @@ fn task_row(text: &str, name: String, task: &Task<'_>) -> TaskRow {
             .filter(|text| text.len() <= 200 && !text.contains(['\n', '"', '\\']))
             .map(str::to_owned),
     }
+}
+
+/// Returns the most frequent stop reason of the runs that didn't succeed.
+fn failed_with(runs: &[Judged<'_>]) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let failed = runs.iter().filter(|judged| judged.solved == Some(false));
+    for reason in failed.filter_map(|judged| judged.run.verdict.stop_reason.as_deref()) {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let most = counts.values().max().copied()?;
+    let mut reasons = counts.into_iter().filter(|(_, count)| *count == most);
+    reasons.next().map(|(reason, _)| reason.to_owned())
 }
 
 /// Names tasks by the beginning of their text, without the words that all of them begin or end with.
@@ -356,7 +379,6 @@ fn stop_reasons(compared: &Two<Vec<Judged<'_>>>) -> Vec<ReasonRow> {
         })
         .collect();
     rows.sort_by(|x, y| (y.a + y.b).cmp(&(x.a + x.b)).then(x.reason.cmp(&y.reason)));
-    rows.truncate(MAX_REASONS);
     rows
 }
 

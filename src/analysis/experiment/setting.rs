@@ -1,6 +1,6 @@
 //! Compares what the runs of two sets were made with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -121,9 +121,10 @@ pub(super) fn settings(compared: &Two<Vec<Judged<'_>>>) -> Vec<Setting> {
             let runs = counts.of(set).get(value).copied().unwrap_or_default();
             runs as f64 / sum.of(set)
         };
-        let is_far =
-            |value: &String| (share(Set::A, value) - share(Set::B, value)).abs() >= SAME_SHARE;
-        let mut values = counts.a.keys().chain(counts.b.keys());
+        // The share of runs that would need another value for both sides to be alike.
+        let values: BTreeSet<&String> = counts.a.keys().chain(counts.b.keys()).collect();
+        let apart = |value: &String| (share(Set::A, value) - share(Set::B, value)).abs();
+        let apart: f64 = values.into_iter().map(apart).sum::<f64>() / 2.0;
         let is_recorded = |set: Set| {
             let runs: usize = counts.of(set).values().sum();
             runs > 0 && runs * 2 >= compared.of(set).len()
@@ -131,7 +132,7 @@ pub(super) fn settings(compared: &Two<Vec<Judged<'_>>>) -> Vec<Setting> {
         let is_known = is_recorded(Set::A) && is_recorded(Set::B);
         all.push(Setting {
             name,
-            differs: is_known && values.any(is_far),
+            differs: is_known && apart >= SAME_SHARE,
             is_limit,
             a: sorted(&counts.a),
             b: sorted(&counts.b),

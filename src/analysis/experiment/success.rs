@@ -103,7 +103,7 @@ impl fmt::Display for Rule {
                 name,
                 operator,
                 value,
-            } => write!(f, "{name}{}{}", operator.as_str(), number(*value)),
+            } => write!(f, "{name}{}{value}", operator.as_str()),
         }
     }
 }
@@ -138,13 +138,7 @@ impl Rule {
     /// Returns whether a run succeeded, or `None` if that's unknown.
     pub fn holds(&self, run: &Summary) -> Option<bool> {
         match self {
-            Rule::Recorded => match run.result()? {
-                RunResult::Success => Some(true),
-                // A run that ended at a limit or with an error didn't get there.
-                RunResult::Failed | RunResult::Limit | RunResult::Error => Some(false),
-                // A person's interruption says nothing about the agent.
-                RunResult::Finished | RunResult::Cancelled | RunResult::Unknown => None,
-            },
+            Rule::Recorded => run.solved(),
             Rule::Finished => match run.result()? {
                 RunResult::Success | RunResult::Finished => Some(true),
                 RunResult::Failed => Some(matches!(
@@ -240,7 +234,13 @@ mod tests {
 
     #[test]
     fn rules_are_written_as_they_are_read() {
-        for text in ["recorded", "finished", "tests>=1", "diff size<0.25"] {
+        for text in [
+            "recorded",
+            "finished",
+            "tests>=1",
+            "diff size<0.25",
+            "score>=1500",
+        ] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
         assert_eq!(

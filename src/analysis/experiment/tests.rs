@@ -74,6 +74,47 @@ fn a_clear_difference_is_stated_with_its_interval() {
 }
 
 #[test]
+fn an_interval_has_a_width_even_if_all_tasks_agree() {
+    let answer = compared(&set("a", "00000"), &set("b", "11111"));
+    let success = answer.success().unwrap();
+    let (low, high) = (success.low.unwrap(), success.high.unwrap());
+    assert!(0.0 < low && low < 5.0 && high <= 5.0, "{low} {high}");
+    assert_eq!(answer.finding, Finding::Better);
+    let tens = compared(&set("a", "00000000000"), &set("b", "11111111110"));
+    let high = tens.success().unwrap().high.unwrap();
+    assert!(high <= 11.0, "{high}");
+}
+
+#[test]
+fn a_task_with_many_runs_is_counted_whole() {
+    let runs = |name: &str| -> Vec<Summary> {
+        let one = |n: usize| of(name, 0, n, Some(n < 20));
+        (0..30).map(one).collect()
+    };
+    let answer = compared(&runs("a"), &runs("b"));
+    let row = &answer.task_rows[0];
+    assert_eq!(
+        (row.a.len(), row.a_solved, row.runs_left_out),
+        (20, (20, 30), 20)
+    );
+    assert_eq!(answer.stop_reasons_of, (30, 30));
+}
+
+#[test]
+fn settings_without_a_shared_value_differ() {
+    let prompts = |name: &str| -> Vec<Summary> {
+        let mut runs = set(name, "11111111111111111111");
+        for (n, run) in runs.iter_mut().enumerate() {
+            run.prompt_hash = Some(format!("{name}{n}").into());
+        }
+        runs
+    };
+    let answer = compared(&prompts("a"), &prompts("b"));
+    let prompt = answer.settings.iter().find(|one| one.name == "prompt");
+    assert!(prompt.unwrap().differs);
+}
+
+#[test]
 fn a_difference_that_may_be_chance_isnt_claimed() {
     let answer = compared(&set("a", "0100110"), &set("b", "1000111"));
     assert_eq!(answer.finding, Finding::NotClear);
