@@ -347,14 +347,14 @@ impl Column {
         }
     }
 
-    /// Returns whether a step has a known value in this column.
+    /// Returns whether a step has a known value in this column, or steps have no such value at all.
     pub fn is_recorded_in_step(&self, step: &StepSubject<'_>) -> bool {
         let mut found = false;
         match self.of_step {
             Some(OfStep::Words(read)) => read(step, &mut |_| found = true),
             Some(OfStep::Numbers(read)) => read(step, &mut |_| found = true),
             Some(OfStep::Flag(read)) => found = read(step).is_some(),
-            None => {}
+            None => found = true,
         }
         found
     }

@@ -142,9 +142,10 @@ impl Query {
     /// Returns whether the query asks for duplicates, which don't count because another file has the
     /// same records.
     pub fn asks_for_copies(&self) -> bool {
-        self.terms.iter().any(
-            |term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"),
-        )
+        self.terms.iter().any(|term| {
+            matches!(&term.test,
+                Test::Word { field, .. } | Test::Absent { field } if field.name == "duplicate_of")
+        })
     }
 
     /// Returns whether the query has no filtering terms.
@@ -191,9 +192,10 @@ impl Query {
     #[must_use]
     pub fn without_field(&self, field: &Column) -> Query {
         let mut query = self.clone();
-        query.terms.retain(
-            |term| !matches!(&term.test, Test::Word { field: other, .. } if *other == field),
-        );
+        query.terms.retain(|term| {
+            !matches!(&term.test,
+                Test::Word { field: other, .. } | Test::Absent { field: other } if *other == field)
+        });
         query
     }
 

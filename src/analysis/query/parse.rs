@@ -205,11 +205,11 @@ fn of_column(
 ) -> Parsed<Test> {
     let is_none = |value: &Given| !value.is_quoted && value.text.eq_ignore_ascii_case(NONE);
     if takes_list(operator) && values.iter().any(is_none) {
-        if values.iter().all(is_none) {
-            return Ok(Test::Absent { field });
-        }
-        // Lists show a word for a missing text, which is one of several words then.
+        // Lists show a word for a missing text of some fields. Menus and groups use it too.
         let Some(absent) = field.absent_word() else {
+            if values.iter().all(is_none) {
+                return Ok(Test::Absent { field });
+            }
             return Err(format!(
                 "{name}:none can't be combined with other values; write -{name}:VALUE to exclude one",
                 name = field.name
@@ -218,6 +218,11 @@ fn of_column(
         let text = |value: Given| match is_none(&value) {
             true => absent.to_owned(),
             false => value.text,
+        };
+        // Alone, it's the whole word.
+        let operator = match values.iter().all(is_none) {
+            true => Operator::Equal,
+            false => operator,
         };
         return word(field, operator, values.into_iter().map(text).collect());
     }
