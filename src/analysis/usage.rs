@@ -480,7 +480,9 @@ pub fn usage<'a>(
     let mut first: Option<Date> = None;
     let (mut runs_without_usage, mut runs_without_time) = (0, 0);
     let shares = CostShares::of(runs.clone());
-    for (n, run) in runs.filter(|run| run.counts()).enumerate() {
+    // As in the run table, a run that is still being read has no final numbers.
+    let runs = runs.filter(|run| run.counts() && !run.partial);
+    for (n, run) in runs.enumerate() {
         let n = n + 1;
         let parts = parts(run, shares.cost(run));
         runs_without_usage += usize::from(parts.is_empty());

@@ -86,16 +86,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         &args.settings,
         "pass a directory that contains runs, or --sessions: board usage daily DIR",
     )?;
-    let chosen = || {
-        let runs = runs.iter().map(AsRef::as_ref);
-        runs.filter(|run: &&Summary| query.matches(*run))
-    };
+    let chosen = runs.iter().map(AsRef::as_ref);
+    let chosen: Vec<&Summary> = chosen
+        .filter(|run: &&Summary| query.matches(*run))
+        .collect();
     let today = Timestamp::from_microsecond(look.now)
         .unwrap_or_default()
         .to_zoned(zone.clone())
         .date();
     if args.what == What::Statusline {
-        let of = |days| usage(chosen(), By::Day, days, &zone).total;
+        let of = |days| usage(chosen.iter().copied(), By::Day, days, &zone).total;
         let month = Days {
             since: Some(today.first_of_month()),
             until: Some(today),
@@ -119,7 +119,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         since: args.between.since,
         until: args.between.until,
     };
-    let report = usage(chosen(), args.what.by(), days, &zone);
+    let report = usage(chosen.iter().copied(), args.what.by(), days, &zone);
     if args.json {
         write_json(out, &report)?;
     } else {

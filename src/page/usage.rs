@@ -42,7 +42,7 @@ const PERIOD: &str = "30d";
 
 /// `GET /usage`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
-    let (by, query) = (by(&params)?, params.text("q").to_owned());
+    let (by, query) = (by(&params)?, params.filter("q")?.to_owned());
     let period = match params.text("period") {
         "" => PERIOD,
         text => period(text)?,
@@ -58,7 +58,8 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
         };
         let parsed = state.query(&query);
         let (runs, _) = listed(&state, &parsed);
-        let of = |by, days| usage(chosen(&runs, &parsed), by, days, &state.zone);
+        let chosen: Vec<&Summary> = chosen(&runs, &parsed).collect();
+        let of = |by, days| usage(chosen.iter().copied(), by, days, &state.zone);
         let report = of(by, days).limited(by, MAX_ROWS);
         let first = report.first_day.as_deref().and_then(|day| day.parse().ok());
         let before = days.before().filter(|before: &Days| {
@@ -100,7 +101,8 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     blocking(move || {
         let query = state.query(params.text("q"));
         let (runs, _) = listed(&state, &query);
-        let report = usage(chosen(&runs, &query), by, days, &state.zone);
+        let chosen: Vec<&Summary> = chosen(&runs, &query).collect();
+        let report = usage(chosen.iter().copied(), by, days, &state.zone);
         json(&report.limited(by, limit))
     })
     .await
@@ -108,7 +110,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
 }
 
 /// Iterates over the runs that a query selects.
-fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> + Clone {
+fn chosen<'a>(runs: &'a [Listed], query: &'a Query) -> impl Iterator<Item = &'a Summary> {
     let runs = runs.iter().map(|listed| &*listed.summary);
     runs.filter(|run| query.matches(*run))
 }

@@ -109,11 +109,18 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         known: HashMap::new(),
         sessions_of,
         counts_as,
+        outputs: HashMap::new(),
     };
     let sessions: Vec<usize> = (0..runs.len()).filter(|at| !group.is_stream(*at)).collect();
     let kept = group.without_copies(&sessions);
     let copied = group.continued(kept);
     group.captured();
+    for at in 0..runs.len() {
+        let counted = group.counted(at);
+        if counted != at && group.is_stream(at) {
+            group.outputs.entry(counted).or_default().push(at);
+        }
+    }
     let mut relations = vec![Relation::default(); runs.len()];
     let key = |at: usize| runs.get(at).map(|run| run.key.clone());
     let families = Families::of(runs, &|at| group.counted(at) == at);
@@ -196,6 +203,8 @@ struct Group<'a, 'm> {
     sessions_of: HashMap<&'a str, Vec<usize>>,
     /// The run that counts in place of each run; itself if it counts.
     counts_as: Vec<usize>,
+    /// The captured outputs of each session, once they are known.
+    outputs: HashMap<usize, Vec<usize>>,
 }
 
 impl<'a> Group<'a, '_> {
@@ -403,10 +412,8 @@ impl<'a> Group<'a, '_> {
     }
 
     /// Returns the captured outputs of a session.
-    fn outputs(&self, at: usize) -> Vec<usize> {
-        let is_of =
-            |other: &usize| *other != at && self.is_stream(*other) && self.counted(*other) == at;
-        (0..self.runs.len()).filter(is_of).collect()
+    fn outputs(&self, at: usize) -> &[usize] {
+        self.outputs.get(&at).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the cost of a session by its captured output, if that covers the whole session.
@@ -414,11 +421,8 @@ impl<'a> Group<'a, '_> {
         let session = self.run(at).filter(|run| {
             run.is_session && run.cost_usd.is_none() && run.cost_by_run_usd.is_none()
         })?;
-        let outputs = self.outputs(at);
-        let mut outputs: Vec<&Summary> = outputs
-            .into_iter()
-            .filter_map(|other| self.run(other))
-            .collect();
+        let outputs = self.outputs(at).iter();
+        let mut outputs: Vec<&Summary> = outputs.filter_map(|other| self.run(*other)).collect();
         // Output that is stored twice was paid for once.
         let print = |run: &Summary| {
             (
