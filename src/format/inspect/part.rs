@@ -99,17 +99,7 @@ pub(super) fn references(part: &Part) -> Vec<String> {
             .flat_map(|(_, before, after)| before.iter().chain(after)),
     );
     for json in json {
-        for prefix in PREFIXES {
-            let after_quote = json
-                .match_indices(prefix)
-                .filter(|(at, _)| json.get(..*at).is_some_and(|b| b.ends_with('"')));
-            let to_quote = after_quote.filter_map(|(at, _)| json.get(at..)?.split('"').next());
-            found.extend(
-                to_quote
-                    .filter(|words| is_reference(words))
-                    .map(str::to_owned),
-            );
-        }
+        found.extend(references_in(json).map(|(_, reference)| reference.to_owned()));
     }
     let mut seen = HashSet::new();
     found.retain(|reference| seen.insert(reference.clone()));
@@ -117,13 +107,28 @@ pub(super) fn references(part: &Part) -> Vec<String> {
     found
 }
 
+/// Returns the references to stored texts that are whole strings of a JSON text, each with its
+/// offset.
+pub(in crate::format) fn references_in(json: &str) -> impl Iterator<Item = (usize, &str)> {
+    PREFIXES.iter().flat_map(move |prefix| {
+        json.match_indices(prefix).filter_map(move |(at, _)| {
+            json.get(..at).filter(|before| before.ends_with('"'))?;
+            let reference = json.get(at..)?.split('"').next()?;
+            is_reference(reference).then_some((at, reference))
+        })
+    })
+}
+
 fn is_reference(words: &str) -> bool {
     let key = PREFIXES
         .iter()
         .find_map(|prefix| words.strip_prefix(prefix));
-    key.is_some_and(|key| {
-        (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    })
+    key.is_some_and(is_key)
+}
+
+/// Returns whether a text is the key of a stored text.
+pub(super) fn is_key(key: &str) -> bool {
+    (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Returns the part of a step that an event holds.
