@@ -245,7 +245,7 @@ fn help_of_every_command() {
 
     Options:
           --sort <FIELD>   Sort by one of the fields below; a leading `-` reverses the order [default: updated]
-          --group <FIELD>  Group runs by task, parent or project, with totals
+          --group <FIELD>  Group runs by task, log, parent or project, with totals
           --csv            Print CSV with all fields of the JSON, in the order of the list
           --json           Print one JSON document
           --config <FILE>  Settings file, in TOML [default: ~/.config/board/config.toml]
@@ -298,6 +298,8 @@ fn help_of_every_command() {
       models             The models, if there are several
       title              The title that lists show (in JSON, only a recorded one)
       task               The task
+      target             The answer that the task expects
+      log                The evaluation log that contains it
       parent             The run that started it
       continues          The run that it continues
       format             The format of its trace
@@ -322,7 +324,7 @@ fn help_of_every_command() {
       err                Whether a step has an error (not in JSON)
       state.KEY changed  Whether a step changed the key of the state
     Fields that don't work with --sort:
-      path verdict verdict_second tokens_estimated critic models task partial also_at copies_say
+      path verdict verdict_second tokens_estimated critic models task target partial also_at copies_say
       agent tool file err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"

@@ -79,6 +79,7 @@ const PATHS: &[&[&str]] = &[
     &["messages", "*", "role"],
     &["invalidation"],
     &["error_retries", "*"],
+    &["target"],
 ];
 
 fields! {
@@ -274,7 +275,9 @@ impl Sample {
             }
             "model" => {
                 self.facts.was_scored = true;
-                self.facts.asked(&part_of(record));
+                let part = part_of(record);
+                self.facts.asked(&part);
+                self.facts.graded(&part);
                 draft.event(mark);
             }
             "tool" if !self.is_scoring(event.span_id) => self.answer(record, &event, mark, draft),

@@ -167,7 +167,10 @@ pub(super) fn part_of(record: &str) -> Part {
 
 fn scored(event: &Event<'_>) -> Vec<RunScore> {
     let name = filled(event.scorer).unwrap_or_else(|| "score".to_owned());
-    event.score.map(|of| score(&name, of)).unwrap_or_default()
+    event
+        .score
+        .map(|of| score(&name, of, None))
+        .unwrap_or_default()
 }
 
 /// Converts a score of a step. A grade that isn't a number becomes part of the explanation.
@@ -184,10 +187,10 @@ pub(super) fn score_at_end(record: &str) -> Vec<RunScore> {
     scored(&Event::of(record))
 }
 
-/// Returns the scores of a sample.
-pub(super) fn scores(scores: &str) -> Vec<RunScore> {
+/// Returns the scores of a sample. `at` is the event that contains them.
+pub(super) fn scores(scores: &str, at: Option<usize>) -> Vec<RunScore> {
     let each = walk::members(scores)
-        .flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of));
+        .flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of, at));
     each.take(MAX_SCORES).collect()
 }
 
@@ -348,10 +351,18 @@ fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
 }
 
 /// Reads a score: one value, or several named values.
-fn score(name: &str, of: &str) -> Vec<RunScore> {
+fn score(name: &str, of: &str, at: Option<usize>) -> Vec<RunScore> {
     let of = Given::of(of);
-    let reason = filled(of.explanation)
-        .or_else(|| filled(of.answer).map(|answer| format!("answer: {answer}")));
+    let (answer, explanation) = (filled(of.answer), filled(of.explanation));
+    let pointer = || {
+        let key = name.replace('~', "~0").replace('/', "~1");
+        format!("/{key}/explanation").into_boxed_str()
+    };
+    let source = at
+        .filter(|_| explanation.is_some())
+        .map(|at| (at, pointer()));
+    let reason = explanation.or_else(|| answer.as_ref().map(|answer| format!("answer: {answer}")));
+    let answer = answer.map(|answer| cut(answer.trim()));
     let reason = reason.map(|reason| cut(&reason));
     let given = |name: &str, value: &str| {
         let score = graded(value);
@@ -363,6 +374,8 @@ fn score(name: &str, of: &str) -> Vec<RunScore> {
             score,
             grade,
             reason: reason.clone(),
+            answer: answer.clone(),
+            source: source.clone(),
         }
     };
     match of.value {
