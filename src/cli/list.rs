@@ -43,7 +43,7 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     sort: Sort,
-    /// Group runs by task, parent or project, with totals
+    /// Group runs by task, log, parent or project, with totals
     #[arg(long, value_name = "FIELD", value_parser = grouping, conflicts_with = "csv")]
     group: Option<&'static Column>,
     /// Print CSV with all fields of the JSON, in the order of the list

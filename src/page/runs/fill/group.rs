@@ -119,9 +119,13 @@ impl<'a> List<'a> {
         } else {
             group.name
         };
+        let first = group.rows.first().map(|row| &row.run.summary);
+        let sample = first.and_then(|run| run.sample.as_deref());
+        let sample = sample.filter(|_| by.name == "log" && !group.name.is_empty());
         let name = match group.head {
             Some(head) if *by == *PARENT => head.summary.session_title(),
             None if *by == *PARENT => Some(recorded),
+            _ if let Some(task) = sample.and_then(|sample| sample.task_name()) => Some(task),
             _ if by.name == "project" => recorded
                 .trim_end_matches(['/', '\\'])
                 .rsplit(['/', '\\'])
@@ -130,7 +134,8 @@ impl<'a> List<'a> {
         };
         let cell = |(column, cell): &Shown| self.cell(column, cell.width, group);
         let (failed, alive) = (group.failed, group.alive);
-        let mut notes = Vec::new();
+        let results = sample.and_then(|sample| sample.results.as_deref());
+        let mut notes: Vec<String> = results.map(line).into_iter().collect();
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
         note(failed, format!("{} failed", counted(failed, "run")));
         note(alive, format!("{alive} not finished"));
